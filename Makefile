@@ -1,0 +1,54 @@
+# The verbs a person types. Each sets itself up: Python 3.11 or newer is all that has to be there.
+SHELL  := bash
+VENV   := .venv
+PY     := $(VENV)/bin/python
+READY  := $(VENV)/.ready
+# The newest interpreter that is new enough; `make PYTHON=/path/to/python test` overrides.
+PYTHON ?= $(shell for p in python3.14 python3.13 python3.12 python3.11 python3 python; do \
+	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$p"; break; }; done)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench interop sim chaos fuzz docs clean
+
+help:  ## print these verbs
+	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
+
+demo: $(READY)  ## the shop window: who owns which queue, and what a join and a leave move
+	@$(PY) -m steelyard.cli.demo
+
+test: check  ## ruff, mypy strict and the whole suite
+	@$(PY) -m pytest -n auto
+
+check: $(READY)  ## ruff and mypy strict alone
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy
+
+bench: $(READY)  ## ratios measured side by side in one run; leave the machine alone meanwhile
+	@$(PY) -m bench
+
+fuzz: $(READY)  ## 20,000 broken inputs for every reader of foreign bytes
+	@STEELYARD_FUZZ=20000 $(PY) -m pytest -n auto -m fuzz tests
+
+interop:  ## real Apache RocketMQ clients and servers (arrives with the servers)
+	@echo "make interop: nothing yet; it arrives with the servers, which are the first thing a foreign client can talk to"
+
+sim:  ## the seeded simulator (arrives with the balancing machine)
+	@echo "make sim: nothing yet; it arrives with the balancing machine"
+
+chaos:  ## kill -9, cut lines, full disks (arrives with the servers)
+	@echo "make chaos: nothing yet; it arrives with the servers"
+
+docs:  ## the documentation site (arrives with the command line)
+	@echo "make docs: no site yet; read README.md, ARCHITECTURE.md and docs/"
+
+clean:  ## remove what the verbs made
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build
+	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "Steelyard needs Python 3.11 or newer and found none; install it, or run: make PYTHON=/path/to/python $(MAKECMDGOALS)" >&2; exit 1; }
+	@echo "setting up $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv $(VENV) || { echo "$(PYTHON) cannot make a virtual environment; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+	@$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@

@@ -1,0 +1,1 @@
+"""Messaging that balances itself, for Python and Spark."""

@@ -1,0 +1,73 @@
+"""A queue: one numbered part of a topic on one broker, and the order all members agree on.
+
+The order is a contract: topic, then broker, then number, names compared as Java compares them. Every member of a group
+sorts the same queues into the same list, and that alone makes their separate plans fit together.
+"""
+
+from collections.abc import Iterable
+from operator import itemgetter
+from typing import NamedTuple
+
+from steelyard.model.java_text import utf16_units
+
+__all__ = ["Queue", "in_order", "names_in_order"]
+
+_QUEUE_ID = itemgetter(2)
+
+
+class Queue(NamedTuple):
+    """One queue of a topic.
+
+    >>> Queue("orders", "broker-a", 3)
+    Queue(topic='orders', broker='broker-a', queue_id=3)
+    >>> str(Queue("orders", "broker-a", 3))
+    'orders@broker-a:3'
+    """
+
+    topic: str
+    broker: str
+    queue_id: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}@{self.broker}:{self.queue_id}"
+
+    def __lt__(self, other: tuple[object, ...]) -> bool:
+        return _order(self) < _order(other) if isinstance(other, Queue) else NotImplemented
+
+    def __le__(self, other: tuple[object, ...]) -> bool:
+        return _order(self) <= _order(other) if isinstance(other, Queue) else NotImplemented
+
+    def __gt__(self, other: tuple[object, ...]) -> bool:
+        return _order(self) > _order(other) if isinstance(other, Queue) else NotImplemented
+
+    def __ge__(self, other: tuple[object, ...]) -> bool:
+        return _order(self) >= _order(other) if isinstance(other, Queue) else NotImplemented
+
+
+def _order(queue: Queue) -> tuple[str, str, int]:
+    return utf16_units(queue.topic), utf16_units(queue.broker), queue.queue_id
+
+
+def in_order(queues: Iterable[Queue]) -> list[Queue]:
+    """Sort queues into the order that all members agree on.
+
+    >>> [str(q) for q in in_order([Queue("t", "b", 1), Queue("t", "a", 10), Queue("t", "a", 9)])]
+    ['t@a:9', 't@a:10', 't@b:1']
+    """
+    # By topic and broker first: few names to compare however many queues there are, then plain integers.
+    parts: dict[tuple[str, str], list[Queue]] = {}
+    for queue in queues:
+        parts.setdefault((queue.topic, queue.broker), []).append(queue)
+    listed: list[Queue] = []
+    for name in sorted(parts, key=lambda name: (utf16_units(name[0]), utf16_units(name[1]))):
+        listed += sorted(parts[name], key=_QUEUE_ID)
+    return listed
+
+
+def names_in_order(names: Iterable[str]) -> list[str]:
+    """Sort client ids or broker names as Java sorts them.
+
+    >>> names_in_order(["b", "a", "B"])
+    ['B', 'a', 'b']
+    """
+    return sorted(names, key=utf16_units)

@@ -1,0 +1,37 @@
+"""How much of anything a peer may send, each with its reason. A reader that meets more raises `LimitExceeded`.
+
+A limit is checked before the memory is taken, so that a few hostile bytes never cost more than the limit itself.
+"""
+
+FRAME_BYTES = 16 * 1024 * 1024
+"""A whole frame. Apache's own limit: a larger frame would be refused by every other peer as well."""
+
+HEADER_BYTES = 64 * 1024
+"""A frame's header. Room for a full properties text (32 KiB) in JSON's escapes beside all other fields."""
+
+HEADER_FIELDS = 256
+"""Fields in one header. The largest request of the protocol has under 40."""
+
+KEY_BYTES = 256
+"""The name of one header field; the longest in use has 26 letters."""
+
+VALUE_BYTES = 32 * 1024
+"""The value of one header field: the properties of a message, 32,767 bytes, are the longest that is useful."""
+
+JSON_DEPTH = 16
+"""Nesting of a JSON body; the deepest in use (a consumer's running state) has 6 levels."""
+
+DECOMPRESSED_BYTES = 16 * 1024 * 1024
+"""What may come out of a compressed body. A sender's body was at most a frame before it was compressed."""
+
+PROPERTIES_BYTES = 32_767
+"""A message's properties text: its length is stored in 16 signed bits."""
+
+TOPIC_BYTES_V1 = 127
+"""A topic in a version 1 record: its length is stored in 8 signed bits. Longer ones make the record version 2."""
+
+TOPIC_BYTES = 32_767
+"""A topic in a version 2 record: its length is stored in 16 signed bits."""
+
+BATCH_ITEMS = 960
+"""Messages in one batch that we send: its answer lists an id of 33 bytes for each in one header value."""
