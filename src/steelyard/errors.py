@@ -17,7 +17,7 @@
     │   ├── CannotConnect  LineClosed  TimedOut
     │   └── NoNameServer  NoRoute  BrokerNotInRoute  ReplyTimedOut  ReplyFailed
     └── ServerError                   an answer came, and it says no
-        ├── ServerFailed  ServerBusy  FlowControlled  ServiceNotAvailable  GoingAway  NotLeader
+        ├── ServerFailed  ServerBusy  FlowControlled  CannotStore  GoingAway  NotLeader
         ├── RequestNotSupported  VersionNotSupported  InvalidParameter  IllegalOperation  NoPermission
         ├── MessageRefused  NoBuyerId  NotInUnit  NoMessage  PollingFull  PollingTimedOut
         ├── TopicNotFound  TopicExists  GroupNotFound  BrokerNotFound  NotFound  UserNotFound  PolicyNotFound
@@ -40,6 +40,7 @@ __all__ = [
     "BrokerNotFound",
     "BrokerNotInRoute",
     "CannotConnect",
+    "CannotStore",
     "ConfigurationError",
     "ConsumerOffline",
     "ConsumerTimedOut",
@@ -80,7 +81,6 @@ __all__ = [
     "ServerBusy",
     "ServerError",
     "ServerFailed",
-    "ServiceNotAvailable",
     "SteelyardError",
     "SubscriptionMissing",
     "SubscriptionStale",
@@ -272,6 +272,7 @@ class ReplyTimedOut(TransportError):
 
     code = 10006
     retry = Retry.NEVER
+    next_step = "the other side may still have handled it: make the request safe to repeat, or give more time"
 
 
 class ReplyFailed(TransportError):
@@ -280,6 +281,7 @@ class ReplyFailed(TransportError):
     code = 10007
     fault = Fault.CALLER
     retry = Retry.NEVER
+    next_step = "reply only to a message that was sent as a request"
 
 
 class ServerError(SteelyardError):
@@ -333,6 +335,7 @@ class TransactionFailed(ServerError):
 
     codes = (4,)
     says = "the transaction failed"
+    next_step = "look at the server's log"
 
 
 class MessageRefused(ServerError):
@@ -344,7 +347,7 @@ class MessageRefused(ServerError):
     next_step = "keep the body under 4 MiB, all properties under 32 KiB and a delay under 3 days"
 
 
-class ServiceNotAvailable(ServerError):
+class CannotStore(ServerError):
     """The store is closed, the disk is full, or this is a replica."""
 
     codes = (14,)
@@ -358,6 +361,7 @@ class VersionNotSupported(ServerError):
     codes = (15,)
     says = "it does not support this version"
     fault = Fault.CALLER
+    next_step = "compare the versions of client and server"
 
 
 class NoPermission(ServerError):
@@ -386,6 +390,7 @@ class TopicExists(ServerError):
     codes = (18,)
     says = "the topic exists already"
     fault = Fault.CALLER
+    next_step = "use it as it is, or choose another name"
 
 
 class NotFound(ServerError):
@@ -394,6 +399,7 @@ class NotFound(ServerError):
     codes = (22,)
     says = "there is nothing under that name"
     fault = Fault.CALLER
+    next_step = "check the name, the key or the time asked for"
 
 
 class SubscriptionUnreadable(ServerError):
@@ -453,6 +459,7 @@ class InvalidParameter(ServerError):
     codes = (29,)
     says = "a parameter is not valid"
     fault = Fault.CALLER
+    next_step = "check topic, queue number and options"
 
 
 class TransactionState(ServerError):
@@ -460,6 +467,7 @@ class TransactionState(ServerError):
 
     codes = (200, 201, 202, 203)
     says = "the transaction is in another state"
+    next_step = "wait for the server to check back"
 
 
 class NoBuyerId(ServerError):
@@ -469,6 +477,7 @@ class NoBuyerId(ServerError):
     says = "the message lacks a buyer id"
     fault = Fault.CALLER
     retry = Retry.ELSEWHERE
+    next_step = "send it to a broker that is not divided into units"
 
 
 class NotInUnit(ServerError):
@@ -478,6 +487,7 @@ class NotInUnit(ServerError):
     says = "the message belongs to another unit"
     fault = Fault.CALLER
     retry = Retry.ELSEWHERE
+    next_step = "send it to a broker of its own unit"
 
 
 class ConsumerOffline(ServerError):
@@ -504,6 +514,7 @@ class NoMessage(ServerError):
     codes = (208,)
     says = "there is no such message"
     fault = Fault.CALLER
+    next_step = "check the id; it may also have been removed with age"
 
 
 class PollingFull(ServerError):
@@ -528,6 +539,7 @@ class BrokerNotFound(ServerError):
     codes = (211,)
     says = "there is no such broker"
     fault = Fault.CALLER
+    next_step = "check the broker's name against the cluster list"
 
 
 class DispatchBehind(ServerError):
@@ -544,6 +556,7 @@ class BroadcastGroup(ServerError):
     codes = (213,)
     says = "the group is broadcasting"
     fault = Fault.CALLER
+    next_step = "ask its members: each keeps its own offsets"
 
 
 class FlowControlled(ServerError):
@@ -569,6 +582,7 @@ class IllegalOperation(ServerError):
     codes = (604,)
     says = "it is too late for that"
     fault = Fault.CALLER
+    next_step = "the transaction was settled before; read its state"
 
 
 class GoingAway(ServerError):
@@ -584,6 +598,7 @@ class ControllerRefused(ServerError):
 
     codes = tuple(range(2000, 2017))
     says = "the controller refused"
+    next_step = "look at the controller's log"
 
 
 class UserNotFound(ServerError):
@@ -592,6 +607,7 @@ class UserNotFound(ServerError):
     codes = (3001,)
     says = "there is no such user"
     fault = Fault.CALLER
+    next_step = "create the user, or check the spelling"
 
 
 class PolicyNotFound(ServerError):
@@ -600,6 +616,7 @@ class PolicyNotFound(ServerError):
     codes = (3002,)
     says = "there is no such policy"
     fault = Fault.CALLER
+    next_step = "create the policy, or check the spelling"
 
 
 _BY_CODE: dict[int, type[ServerError]] = {code: kind for kind in ServerError.__subclasses__() for code in kind.codes}

@@ -6,8 +6,9 @@ lazily: most handlers look at the body alone.
 """
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
-from types import MappingProxyType
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from ipaddress import ip_address
 
 from msgspec import Struct
 from msgspec.structs import force_setattr
@@ -15,7 +16,7 @@ from msgspec.structs import force_setattr
 from steelyard.errors import ConfigurationError
 from steelyard.model.queue import Queue
 
-__all__ = ["RESERVED_PROPERTIES", "Message", "StoredMessage"]
+__all__ = ["KEYS", "RESERVED_PROPERTIES", "TAGS", "UNIQUE_KEY", "Message", "StoredMessage", "offset_id"]
 
 KEYS = "KEYS"
 TAGS = "TAGS"
@@ -34,8 +35,7 @@ RESERVED_PROPERTIES = frozenset(
     """.split()
 )
 
-_NOTHING: Mapping[str, str] = MappingProxyType({})
-_SEPARATORS = ("\x01", "\x02")
+_EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 class Message(Struct, frozen=True, gc=False):
@@ -53,12 +53,14 @@ class Message(Struct, frozen=True, gc=False):
     body: bytes
     tags: str | None = None
     keys: str | Iterable[str] = ()
-    properties: Mapping[str, str] = _NOTHING
+    properties: Mapping[str, str] = {}
     flag: int = 0
 
     def __post_init__(self) -> None:
         if not self.topic or not isinstance(self.topic, str):
             raise ConfigurationError("a message names no topic", next_step="give the topic's name")
+        if not _is_sendable(self.topic):
+            raise _unsendable("topic", self.topic, self.topic)
         if isinstance(self.body, bytearray | memoryview):
             force_setattr(self, "body", bytes(self.body))
         elif not isinstance(self.body, bytes):
@@ -67,40 +69,80 @@ class Message(Struct, frozen=True, gc=False):
                 next_step="encode it: text.encode()",
             )
         if self.keys != ():
-            keys = (self.keys,) if isinstance(self.keys, str) else tuple(self.keys)
-            force_setattr(self, "keys", keys)
-            for key in keys:
-                if not key or " " in key:
-                    raise ConfigurationError(
-                        f"the key {key!r} of a message to {self.topic!r} is empty or contains a blank",
-                        next_step="blanks separate keys: give several keys as a list",
-                    )
-                _check_text("key", key, self.topic)
-        if self.tags is not None:
-            _check_text("tag", self.tags, self.topic)
-        for name, text in self.properties.items():
-            if name in RESERVED_PROPERTIES:
-                raise ConfigurationError(
-                    f"the property {name!r} of a message to {self.topic!r} is reserved",
-                    next_step="choose another name; tags and keys have parameters of their own",
-                )
-            _check_text("property name", name, self.topic)
-            _check_text(f"property {name!r}", text, self.topic)
+            force_setattr(self, "keys", _checked_keys(self.keys, self.topic))
+        if self.tags is not None and not _is_sendable(self.tags):
+            raise _unsendable("tag", self.tags, self.topic)
+        if self.properties:
+            force_setattr(self, "properties", _checked_properties(self.properties, self.topic))
+        if not isinstance(self.flag, int) or not -(1 << 31) <= self.flag < 1 << 31:
+            raise ConfigurationError(
+                f"the flag of a message to {self.topic!r} is {self.flag!r}",
+                next_step="give a number that fits in 32 signed bits",
+            )
 
 
-def _check_text(what: str, text: str, topic: str) -> None:
-    if not isinstance(text, str) or not text or any(mark in text for mark in _SEPARATORS):
+def _checked_keys(keys: str | Iterable[str], topic: str) -> tuple[str, ...]:
+    if not isinstance(keys, Iterable):
         raise ConfigurationError(
-            f"the {what} of a message to {topic!r} is {text!r}",
-            next_step="it must be text, not empty, and hold neither of the separators \\x01 and \\x02",
+            f"the keys of a message to {topic!r} are a {type(keys).__name__}",
+            next_step="give one key as text, or several as a list",
         )
+    checked = (keys,) if isinstance(keys, str) else tuple(keys)
+    for key in checked:
+        if not _is_sendable(key):
+            raise _unsendable("key", key, topic)
+        if " " in key:
+            raise ConfigurationError(
+                f"the key {key!r} of a message to {topic!r} contains a blank",
+                next_step="blanks separate keys: give several keys as a list",
+            )
+    return checked
+
+
+def _checked_properties(properties: Mapping[str, str], topic: str) -> dict[str, str]:
+    if not isinstance(properties, Mapping):
+        raise ConfigurationError(
+            f"the properties of a message to {topic!r} are a {type(properties).__name__}",
+            next_step="give a mapping of names to texts",
+        )
+    # A copy: the caller may go on changing what was given, and what was checked here must stay as it was.
+    checked = dict(properties)
+    for name, text in checked.items():
+        if name in RESERVED_PROPERTIES:
+            raise ConfigurationError(
+                f"the property {name!r} of a message to {topic!r} is reserved",
+                next_step="choose another name; tags and keys have parameters of their own",
+            )
+        if not _is_sendable(name):
+            raise _unsendable("property name", name, topic)
+        if not _is_sendable(text):
+            raise _unsendable(f"property {name!r}", text, topic)
+    return checked
+
+
+def _is_sendable(text: str) -> bool:
+    """Say whether a text can go into a record: half of a surrogate pair or a separator cannot."""
+    if not text or not isinstance(text, str) or "\x01" in text or "\x02" in text:
+        return False
+    try:
+        return text.isascii() or bool(text.encode())
+    except UnicodeEncodeError:
+        return False
+
+
+def _unsendable(what: str, text: str, topic: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"the {what} of a message to {topic!r} is {text!r}",
+        next_step="it must be text, not empty, fit for UTF-8, and hold neither of the separators \\x01 and \\x02",
+    )
 
 
 class StoredMessage(Struct, frozen=True, gc=False):
     """A message as a broker stored it.
 
     ``offset`` counts in the queue, ``position`` is the place in the broker's log. ``body`` is as the sender gave it:
-    decompressed where it had been compressed.
+    decompressed where it had been compressed. Hosts are text such as ``10.0.0.1:10911``. What can be made from the
+    rest, ids and times, is made when it is asked for.
 
     >>> stored = StoredMessage(Queue("orders", "a", 0), 41, b"{}", {"TAGS": "paid", "KEYS": "a b"}, born_ms=1_000)
     >>> stored.topic, stored.tags, stored.keys, stored.born_at.isoformat()
@@ -110,7 +152,7 @@ class StoredMessage(Struct, frozen=True, gc=False):
     queue: Queue
     offset: int
     body: bytes
-    properties: Mapping[str, str] = _NOTHING
+    properties: Mapping[str, str] = {}
     born_ms: int = 0
     stored_ms: int = 0
     position: int = 0
@@ -121,7 +163,6 @@ class StoredMessage(Struct, frozen=True, gc=False):
     prepared_offset: int = 0
     born_host: str = ""
     store_host: str = ""
-    offset_id: str = ""
 
     @property
     def topic(self) -> str:
@@ -136,7 +177,12 @@ class StoredMessage(Struct, frozen=True, gc=False):
     @property
     def keys(self) -> tuple[str, ...]:
         """Its keys, in the order given."""
-        return tuple(self.properties.get(KEYS, "").split())
+        return tuple(filter(None, self.properties.get(KEYS, "").split(" ")))
+
+    @property
+    def offset_id(self) -> str:
+        """The id made of its place; empty where the store host is not known."""
+        return offset_id(self.store_host, self.position) if self.store_host else ""
 
     @property
     def message_id(self) -> str:
@@ -146,9 +192,38 @@ class StoredMessage(Struct, frozen=True, gc=False):
     @property
     def born_at(self) -> datetime:
         """When the producer made it."""
-        return datetime.fromtimestamp(self.born_ms / 1000, UTC)
+        return _moment(self.born_ms)
 
     @property
     def stored_at(self) -> datetime:
         """When the broker stored it."""
-        return datetime.fromtimestamp(self.stored_ms / 1000, UTC)
+        return _moment(self.stored_ms)
+
+
+def offset_id(store_host: str, position: int) -> str:
+    """Return the id that a message has by its place: the broker's address and port, then the position in its log.
+
+    >>> offset_id("192.168.1.2:10911", 1024)
+    'C0A8010200002A9F0000000000000400'
+    """
+    return f"{_host_digits(store_host)}{position & 0xFFFFFFFFFFFFFFFF:016X}"
+
+
+@lru_cache(maxsize=4096)
+def _host_digits(host: str) -> str:
+    address, _, port = host.rpartition(":")
+    try:
+        ip = ip_address(address.removeprefix("[").removesuffix("]"))
+        return f"{int(ip):0{ip.max_prefixlen // 4}X}{int(port) & 0xFFFFFFFF:08X}"
+    except ValueError:
+        raise ConfigurationError(
+            f"{host!r} is not a host", next_step="give an address and a port, such as 10.0.0.1:10911 or [::1]:10911"
+        ) from None
+
+
+def _moment(time_ms: int) -> datetime:
+    """Turn milliseconds of a foreign clock into a moment; one before year 1 or after year 9999 becomes the nearest."""
+    try:
+        return _EPOCH + timedelta(milliseconds=time_ms)
+    except OverflowError:
+        return datetime.min.replace(tzinfo=UTC) if time_ms < 0 else datetime.max.replace(tzinfo=UTC)

@@ -17,7 +17,10 @@ from steelyard.model.queue import Queue, in_order
 
 __all__ = ["BrokerPlace", "Permission", "PublishList", "QueueCounts", "Route"]
 
-MASTER = 0
+_MASTER = 0
+
+# A route comes from a peer: a number that is a mistake or an attack must not become a list that fills the memory.
+_MOST_QUEUES = 65_536
 
 
 class Permission(IntFlag):
@@ -48,7 +51,7 @@ class BrokerPlace:
     @property
     def master(self) -> str | None:
         """The address that takes writes, or None while there is no master."""
-        return self.addresses.get(MASTER)
+        return self.addresses.get(_MASTER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,33 +117,37 @@ class Route:
 
     def readable(self) -> tuple[Queue, ...]:
         """List the queues that can be read, master or not, in the order that all members agree on."""
-        return tuple(
-            in_order(
-                Queue(self.topic, counts.broker, number)
-                for counts in self.counts
-                if Permission.READ in counts.permission
-                for number in range(counts.read)
-            )
-        )
+        sizes = [(counts.broker, counts.read) for counts in self.counts if Permission.READ in counts.permission]
+        return tuple(in_order(set(self._numbered(self.topic, sizes))))
 
     def _writable(self, topic: str, *, cap: int | None) -> tuple[Queue, ...]:
         masters = {broker.name for broker in self.brokers if broker.master is not None}
-        queues: list[Queue] = []
-        for counts in sorted(self.counts, key=lambda counts: utf16_units(counts.broker)):
-            if Permission.WRITE in counts.permission and counts.broker in masters:
-                # Java caps by the *read* count of the default topic, and writes what it read.
-                size = counts.write if cap is None else min(cap, counts.read)
-                queues += (Queue(topic, counts.broker, number) for number in range(size))
-        return tuple(queues)
+        # Java caps by the *read* count of the default topic, and writes what it read.
+        sizes = [
+            (counts.broker, counts.write if cap is None else min(cap, counts.read))
+            for counts in sorted(self.counts, key=lambda counts: utf16_units(counts.broker))
+            if Permission.WRITE in counts.permission and counts.broker in masters
+        ]
+        return self._numbered(topic, sizes)
 
     def _fixed(self, order: str) -> tuple[Queue, ...]:
-        queues: list[Queue] = []
+        sizes: list[tuple[str, int]] = []
         for item in filter(None, order.split(";")):
             broker, _, number = item.partition(":")
-            if not number.isascii() or not number.isdigit():
+            # Nine digits always fit in Java's int; Python itself refuses to read thousands of them.
+            if not number.isascii() or not number.isdigit() or len(number) > 9:
                 raise ConfigurationError(
                     f"the order configuration {order!r} of topic {self.topic!r} has the item {item!r}",
                     next_step="an item is a broker's name, a colon and a count, such as broker-a:4",
                 )
-            queues += (Queue(self.topic, broker, index) for index in range(int(number)))
-        return tuple(queues)
+            sizes.append((broker, int(number)))
+        return self._numbered(self.topic, sizes)
+
+    def _numbered(self, topic: str, sizes: list[tuple[str, int]]) -> tuple[Queue, ...]:
+        total = sum(size for _, size in sizes if size > 0)
+        if total > _MOST_QUEUES:
+            raise ConfigurationError(
+                f"the route of topic {self.topic!r} names {total} queues; a topic may have {_MOST_QUEUES}",
+                next_step="correct the queue counts of the topic",
+            )
+        return tuple(Queue(topic, broker, number) for broker, size in sizes for number in range(size))

@@ -41,8 +41,13 @@ class Subscription:
     """The tags of a tag expression in the order written, without repeats; empty means all."""
 
     def __post_init__(self) -> None:
-        if not self.topic:
+        if not self.topic or not isinstance(self.topic, str):
             raise ConfigurationError("a subscription names no topic", next_step="give the topic's name")
+        if not isinstance(self.expression, str) or not isinstance(self.kind, FilterKind):
+            raise ConfigurationError(
+                f"the subscription to {self.topic!r} has the expression {self.expression!r} of kind {self.kind!r}",
+                next_step="give a text and a FilterKind",
+            )
         expression = self.expression.strip()
         if self.kind is FilterKind.SQL92:
             if not expression:

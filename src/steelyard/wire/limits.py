@@ -21,6 +21,10 @@ VALUE_BYTES = 32 * 1024
 JSON_DEPTH = 16
 """Nesting of a JSON body; the deepest in use (a consumer's running state) has 6 levels."""
 
+JSON_MARKS = 2_500_000
+"""Brackets, commas and colons of a JSON body, which bound what reading it costs. A full frame of topic settings, the
+densest body that means anything, has about 2,000,000."""
+
 DECOMPRESSED_BYTES = 16 * 1024 * 1024
 """What may come out of a compressed body. A sender's body was at most a frame before it was compressed."""
 

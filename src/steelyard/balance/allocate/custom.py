@@ -1,0 +1,51 @@
+"""A strategy of the user's own: an ordinary callable with a name.
+
+The callable is foreign code, so its answer is looked at before anything is done with it: what it raises, and queues
+that were never on offer, become an `AllocationError` that names the strategy.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from steelyard.balance.allocate.by_place import place_of
+from steelyard.balance.allocate.strategy import Rule
+from steelyard.errors import AllocationError, SteelyardError
+from steelyard.model import Queue
+
+__all__ = ["Custom"]
+
+
+@dataclass(frozen=True, slots=True)
+class Custom:
+    """A rule ``(group, member, queues, members) -> queues`` under a name.
+
+    >>> def first_takes_all(group, member, queues, members):
+    ...     return queues if member == members[0] else []
+    >>> greedy = Custom("greedy", first_takes_all)
+    >>> print(*greedy("billing", "c1", [Queue("orders", "broker-a", 0)], ["c1", "c2"]))
+    orders@broker-a:0
+    """
+
+    name: str
+    rule: Rule
+
+    def __call__(self, group: str, member: str, queues: Sequence[Queue], members: Sequence[str], /) -> list[Queue]:
+        if place_of(group, member, queues, members) is None:
+            return []
+        try:
+            mine = list(self.rule(group, member, queues, members))
+            strange = set(mine).difference(queues)
+        except SteelyardError:
+            raise
+        except Exception as error:
+            raise AllocationError(
+                f"the strategy {self.name!r} failed for member {member!r} of group {group!r}: {error!r}",
+                next_step="mend the callable; until then nothing changes hands",
+            ) from error
+        if strange:
+            raise AllocationError(
+                f"the strategy {self.name!r} gave member {member!r} of group {group!r} what was not on offer: "
+                f"{', '.join(sorted(map(str, strange)))}",
+                next_step="return some of the queues that the callable was given",
+            )
+        return mine

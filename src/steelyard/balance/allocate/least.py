@@ -1,0 +1,137 @@
+"""The least number of queues that any even plan has to move: what a plan is measured against.
+
+Even means: in each topic no two members differ by more than one queue, and neither do they over all topics. How many
+queues can stay is a question of flow. Everybody keeps at most the base of each topic; the extras flow from the topics
+through the members, one a cell, to a level or one above it, and an extra costs nothing where the member owns more than
+the base. The cheapest full flow says how many extras make a queue move.
+
+This is worked out another way than the plan itself (extras.py), so that each can be held against the other.
+"""
+
+from collections import Counter, deque
+from collections.abc import Sequence
+from itertools import pairwise
+
+__all__ = ["FLOW_CELLS", "least_moves"]
+
+FLOW_CELLS = 200_000
+"""Members times topics up to which the flow is worked out; beyond, each topic is counted by itself."""
+
+_CUT_OFF = 1 << 60
+
+
+def least_moves(
+    cut: Sequence[int], members: int, owner: Sequence[int], subs: Sequence[Sequence[int]] | None = None
+) -> int:
+    """Return the least number of queues that change hands in any even plan from these owners.
+
+    Topic t is the queues ``cut[t]`` to ``cut[t + 1] - 1``. An owner from 0 to ``members - 1`` is a member, one from
+    there on has left (its queues move in any case), and -1 is nobody (a queue that nobody had does not move). With
+    unequal subscriptions, or above `FLOW_CELLS`, no plan moves fewer, but the very least may be more.
+
+    >>> least_moves([0, 16], members=3, owner=[0] * 8 + [1] * 8)
+    5
+    """
+    topics = [
+        _Topic(owner[start:end], range(members) if subs is None else subs[at])
+        for at, (start, end) in enumerate(pairwise(cut))
+    ]
+    owned = sum(1 for member in owner if member >= 0)
+    kept = sum(topic.kept_by_base for topic in topics)
+    several = [topic for topic in topics if topic.over]
+    if subs is None and 1 < len(several) <= FLOW_CELLS // max(members, 1):
+        return owned - kept - sum(topic.over for topic in several) + _Flow(several, members).cost()
+    return owned - kept - sum(min(topic.over, len(topic.rich)) for topic in several)
+
+
+class _Topic:
+    """What counts of a topic: how much its members keep for sure, and who could keep one more."""
+
+    __slots__ = ("kept_by_base", "over", "rich")
+
+    def __init__(self, owners: Sequence[int], subscribers: Sequence[int]) -> None:
+        base, self.over = divmod(len(owners), len(subscribers)) if subscribers else (0, 0)
+        takers = subscribers if isinstance(subscribers, range) else frozenset(subscribers)
+        owned = {member: count for member, count in Counter(owners).items() if member in takers}
+        self.kept_by_base = sum(min(count, base) for count in owned.values())
+        self.rich = {member for member, count in owned.items() if count > base}
+
+
+class _Flow:
+    """A network of arcs: arc 2k and its way back 2k + 1, so that ``arc ^ 1`` is the other direction."""
+
+    __slots__ = ("arcs_from", "costs", "ends", "room", "sink", "source")
+
+    def __init__(self, topics: Sequence[_Topic], members: int) -> None:
+        self.source = len(topics) + members
+        above, self.sink = self.source + 1, self.source + 2
+        self.ends: list[int] = []
+        self.room: list[int] = []
+        self.costs: list[int] = []
+        self.arcs_from: list[list[int]] = [[] for _ in range(self.sink + 1)]
+        level, uppers = divmod(sum(topic.over for topic in topics), members)
+        for at, topic in enumerate(topics):
+            self._arc(self.source, at, topic.over, 0)
+            for member in range(members):
+                self._arc(at, len(topics) + member, 1, int(member not in topic.rich))
+        for member in range(len(topics), len(topics) + members):
+            self._arc(member, self.sink, level, 0)
+            self._arc(member, above, 1, 0)
+        self._arc(above, self.sink, uppers, 0)
+
+    def _arc(self, start: int, end: int, room: int, cost: int) -> None:
+        for place, other, free, price in ((start, end, room, cost), (end, start, 0, -cost)):
+            self.arcs_from[place].append(len(self.ends))
+            self.ends.append(other)
+            self.room.append(free)
+            self.costs.append(price)
+
+    def cost(self) -> int:
+        """Return the cost of the cheapest full flow: ever dearer ways are filled until none is left."""
+        spent = 0
+        while (distance := self._prices())[self.sink] < _CUT_OFF:
+            next_arc = [0] * len(self.arcs_from)
+            while self._fill_one_way(distance, next_arc):
+                spent += distance[self.sink]
+        return spent
+
+    def _prices(self) -> list[int]:
+        """Return the price of the cheapest way with room to each place, `_CUT_OFF` where there is none."""
+        distance = [_CUT_OFF] * len(self.arcs_from)
+        distance[self.source] = 0
+        waiting = deque([self.source])
+        while waiting:
+            place = waiting.popleft()
+            for arc in self.arcs_from[place]:
+                end = self.ends[arc]
+                if self.room[arc] and distance[place] + self.costs[arc] < distance[end]:
+                    distance[end] = distance[place] + self.costs[arc]
+                    waiting.append(end)
+        return distance
+
+    def _fill_one_way(self, distance: list[int], next_arc: list[int]) -> bool:
+        """Send one unit along a cheapest way that has room; each arc found useless is not tried again."""
+        way: list[int] = []
+        on_way = {self.source}
+        place = self.source
+        while place != self.sink:
+            arcs = self.arcs_from[place]
+            while next_arc[place] < len(arcs):
+                arc = arcs[next_arc[place]]
+                end = self.ends[arc]
+                if self.room[arc] and distance[end] == distance[place] + self.costs[arc] and end not in on_way:
+                    break
+                next_arc[place] += 1
+            else:
+                if not way:
+                    return False
+                place = self.ends[way.pop() ^ 1]
+                next_arc[place] += 1
+                continue
+            way.append(arc)
+            on_way.add(end)
+            place = end
+        for arc in way:
+            self.room[arc] -= 1
+            self.room[arc ^ 1] += 1
+        return True

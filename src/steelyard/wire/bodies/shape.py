@@ -1,0 +1,56 @@
+"""What every JSON body has in common: how its properties are named, ordered, left out and bounded.
+
+The rules are Java's. Properties are written in alphabetical order of their wire names, so fields are declared in that
+order. What is absent (None) is left out; a zero, a False and an empty list are written: a default that must be written
+is made with `always`. Unknown properties are ignored. Numbers have Java's bounds, so that whatever was read can also be
+packed. A field is called in our words; its wire name follows from it (``queue_id``, ``queueId``) or is given by name.
+"""
+
+from typing import Annotated, Any, ClassVar, TypeVar
+
+from msgspec import Meta, Struct, field
+
+__all__ = ["Body", "Int", "Long", "Number", "always", "always_map", "named"]
+
+T = TypeVar("T")
+
+Int = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
+"""Java's int: 32 bits."""
+
+Long = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+"""Java's long: 64 bits."""
+
+Number = Annotated[float, Meta(ge=-1.7976931348623157e308, le=1.7976931348623157e308)]
+"""Java's double, without those that JSON cannot write."""
+
+
+class Body(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rename="camel"):
+    """A JSON body, or an object inside one."""
+
+    old_names: ClassVar[dict[str, str]] = {}
+    """Other wire names that are read as well, and what they are called now."""
+
+
+def always(value: T, name: str | None = None) -> T:
+    """Give a field a default that is written all the same.
+
+    >>> class Example(Body):
+    ...     a: int = always(0)
+    ...     b: int | None = None
+    >>> import msgspec
+    >>> msgspec.json.encode(Example())
+    b'{"a":0}'
+    """
+    written: T = field(default_factory=lambda: value, name=name)
+    return written
+
+
+def always_map(name: str | None = None) -> dict[str, Any]:
+    """Give a field a new empty map as its default, which is written all the same."""
+    written: dict[str, Any] = field(default_factory=lambda: {}, name=name)
+    return written
+
+
+def named(name: str) -> Any:
+    """Give a field that is required the wire name that its own name does not lead to."""
+    return field(name=name)

@@ -1,0 +1,160 @@
+"""Compressed bodies: zlib, LZ4 frames and zstd, told apart by the system flag.
+
+A body is one stream and nothing else: a cut one, and one with anything behind its end, is `MalformedRecord`. What comes
+out is bounded while it comes out: a bomb stops at the limit with `LimitExceeded` and never takes more memory than the
+limit and 8 MiB. Only one layer is opened: what was compressed twice comes out compressed once.
+
+zlib is always there; LZ4 and zstd need the extra ``fast`` and are imported when the first such body is met.
+"""
+
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BytesIO
+
+from steelyard.errors import LimitExceeded, MalformedRecord, MissingExtra
+from steelyard.wire import limits
+from steelyard.wire.sysflag import COMPRESSED, Compression, compression_of
+
+__all__ = ["compress", "decompress", "flagged"]
+
+# Java's level, for zlib and zstd.
+_LEVEL = 5
+
+# How much is asked for at once: little first, because most bodies are small.
+_FIRST_BYTES = 64 * 1024
+_BLOCK_BYTES = 1024 * 1024
+
+# How much a zstd frame may make its reader remember: level 5 asks for 2 MiB, and more than the limit is of no use.
+_WINDOW_BYTES = limits.DECOMPRESSED_BYTES
+
+# What goes into zstd at once, since what comes out cannot be bounded there: 4 bytes may become 128 KiB, so these 8 MiB.
+_ZSTD_SLICE_BYTES = 256
+
+
+def compress(body: bytes, kind: Compression) -> bytes:
+    """Compress a body so that every other reader understands it.
+
+    >>> len(compress(b"steelyard" * 100, Compression.ZLIB)) < 30
+    True
+    """
+    if kind is Compression.LZ4:
+        with _extra("LZ4 bodies"):
+            import lz4.frame
+        # Java reads independent blocks only.
+        return lz4.frame.compress(body, block_linked=False)
+    if kind is Compression.ZSTD:
+        with _extra("zstd bodies"):
+            import zstandard
+        return zstandard.ZstdCompressor(level=_LEVEL).compress(body)
+    return zlib.compress(body, _LEVEL)
+
+
+def flagged(sys_flag: int, kind: Compression) -> int:
+    """Return the system flag of a message whose body was compressed.
+
+    >>> hex(flagged(0, Compression.ZLIB))
+    '0x301'
+    """
+    return sys_flag | COMPRESSED | kind
+
+
+def decompress(body: bytes, sys_flag: int, *, limit: int = limits.DECOMPRESSED_BYTES) -> bytes:
+    """Open a compressed body: at most ``limit`` bytes come out. The system flag says of which kind it is.
+
+    >>> decompress(compress(b"steelyard", Compression.ZLIB), 0x301)
+    b'steelyard'
+    """
+    kind = compression_of(sys_flag)
+    if kind is Compression.LZ4:
+        return _from_lz4(body, _Opened(kind, limit))
+    if kind is Compression.ZSTD:
+        return _from_zstd(body, _Opened(kind, limit))
+    return _from_zlib(body, _Opened(kind, limit))
+
+
+class _Opened:
+    """What has come out of a body so far, and never more than the limit."""
+
+    __slots__ = ("_kind", "_limit", "_out", "_size")
+
+    def __init__(self, kind: Compression, limit: int) -> None:
+        self._kind, self._limit, self._size = kind.name, limit, 0
+        # Grows in place and gives its bytes away without a copy: a list of blocks would need twice the memory to join.
+        self._out = BytesIO()
+
+    def room(self) -> int:
+        """Return how much to ask for next: one byte more than the limit at the most, and one at the least."""
+        return min(_BLOCK_BYTES if self._size else _FIRST_BYTES, self._limit - self._size + 1)
+
+    def add(self, block: bytes) -> None:
+        """Take a block."""
+        self._size += len(block)
+        if self._size > self._limit:
+            raise LimitExceeded(f"what comes out of a {self._kind} body", where="body", limit=self._limit)
+        self._out.write(block)
+
+    def whole(self, *, ended: bool, behind: bool) -> bytes:
+        """Return all of it, if the stream reached its end and the body ends there too."""
+        if not ended:
+            raise self.damaged("it is cut off before its end")
+        if behind:
+            raise self.damaged("something follows its end")
+        return self._out.getvalue()
+
+    def damaged(self, what: object) -> MalformedRecord:
+        """Make the error for a body that cannot be opened."""
+        return MalformedRecord(f"the {self._kind} stream cannot be opened: {what}", where="body")
+
+
+def _from_zlib(body: bytes, opened: _Opened) -> bytes:
+    stream, rest, stuck = zlib.decompressobj(), body, False
+    try:
+        while not stream.eof and not stuck:
+            block = stream.decompress(rest, opened.room())
+            rest = stream.unconsumed_tail
+            stuck = not block and not rest
+            opened.add(block)
+    except zlib.error as error:
+        raise opened.damaged(error) from None
+    return opened.whole(ended=stream.eof, behind=bool(stream.unused_data))
+
+
+def _from_lz4(body: bytes, opened: _Opened) -> bytes:
+    with _extra("LZ4 bodies"):
+        import lz4.frame
+    context, rest, ended, stuck = lz4.frame.create_decompression_context(), memoryview(body), False, False
+    try:
+        while not ended and not stuck:
+            block, taken, ended = lz4.frame.decompress_chunk(context, rest, max_length=opened.room())
+            rest = rest[taken:]
+            stuck = not block and not taken
+            opened.add(block)
+    except RuntimeError as error:
+        raise opened.damaged(error) from None
+    return opened.whole(ended=ended, behind=bool(rest))
+
+
+def _from_zstd(body: bytes, opened: _Opened) -> bytes:
+    with _extra("zstd bodies"):
+        import zstandard
+    try:
+        window_bytes = zstandard.get_frame_parameters(body).window_size
+        if window_bytes > _WINDOW_BYTES:
+            raise LimitExceeded("window of a ZSTD body", where="body", limit=_WINDOW_BYTES, found=window_bytes)
+        stream, at = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES).decompressobj(), 0
+        while at < len(body) and not stream.eof:
+            opened.add(stream.decompress(body[at : at + _ZSTD_SLICE_BYTES]))
+            at += _ZSTD_SLICE_BYTES
+    except zstandard.ZstdError as error:
+        raise opened.damaged(error) from None
+    return opened.whole(ended=stream.eof, behind=at < len(body) or bool(stream.unused_data))
+
+
+@contextmanager
+def _extra(what: str) -> Iterator[None]:
+    """Turn a failed import into the sentence that names the missing extra."""
+    try:
+        yield
+    except ImportError:
+        raise MissingExtra(what, extra="fast") from None

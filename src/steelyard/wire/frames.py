@@ -1,0 +1,111 @@
+"""Frames: how commands follow each other on a line.
+
+A frame is four bytes of length, one byte of header type, three bytes of header length, the header, the body. There is
+no mark to find the next frame by: once one is broken the line is lost, so a splitter that has raised once raises again.
+"""
+
+from collections.abc import Iterator
+from struct import Struct as Layout
+
+from steelyard.errors import LimitExceeded, MalformedFrame, ProtocolError
+from steelyard.wire import limits
+from steelyard.wire.codes import HeaderType
+from steelyard.wire.command import Command, decode_command, encode_header
+
+__all__ = ["Splitter", "encode_frame"]
+
+_LENGTHS = Layout(">ii")
+_LENGTH = Layout(">i")
+_MOST = limits.FRAME_BYTES - 4
+_TYPES = {kind.value: kind for kind in HeaderType}
+# A piece on a list costs about as much as this many bytes: with more pieces than that, they are joined.
+_PIECE_BYTES = 64
+
+
+def encode_frame(command: Command) -> bytes:
+    """Write a command as one frame.
+
+    >>> encode_frame(Command(34, opaque=1)).hex(" ", 4)[:17]
+    '00000054 00000050'
+    """
+    header = encode_header(command)
+    body = command.body
+    size = 4 + len(header) + len(body)
+    if size + 4 > limits.FRAME_BYTES:
+        raise LimitExceeded("the frame", where=f"request {command.code}", limit=limits.FRAME_BYTES, found=size + 4)
+    return b"".join((_LENGTHS.pack(size, command.header_type << 24 | len(header)), header, body))
+
+
+class Splitter:
+    """Bytes in as they arrive, commands out; half a frame stays inside.
+
+    >>> splitter = Splitter()
+    >>> frame = encode_frame(Command(34, opaque=1)) + encode_frame(Command(35, opaque=2))
+    >>> [command.code for command in splitter.feed(frame[:90])], [command.code for command in splitter.feed(frame[90:])]
+    ([34], [35])
+    """
+
+    __slots__ = ("_broken", "_held", "_held_bytes", "_needed")
+
+    def __init__(self) -> None:
+        self._held: list[bytes] = []
+        self._held_bytes = 0
+        self._needed = 4
+        self._broken: ProtocolError | None = None
+
+    def feed(self, data: bytes | bytearray | memoryview) -> Iterator[Command]:
+        """Take what arrived and yield each command it completes. Go through all of it before the next call.
+
+        Commands before a broken frame are yielded, then ProtocolError is raised: close the line.
+        """
+        if self._broken is not None:
+            raise self._broken
+        arrived = bytes(data)
+        if self._held:
+            self._held.append(arrived)
+            self._held_bytes += len(arrived)
+            if self._held_bytes < self._needed:
+                if len(self._held) * _PIECE_BYTES > self._held_bytes + limits.HEADER_BYTES:
+                    self._held = [b"".join(self._held)]
+                return
+            arrived = b"".join(self._held)
+            self._held = []
+        start, end = 0, len(arrived)
+        try:
+            while end - start >= 8:
+                length, mark = _LENGTHS.unpack_from(arrived, start)
+                kind, header_bytes = _TYPES.get(mark >> 24), mark & 0xFFFFFF
+                body_start, stop = start + 8 + header_bytes, start + 4 + length
+                if kind is None or length > _MOST or header_bytes > limits.HEADER_BYTES or body_start > stop:
+                    raise _broken(length, mark)
+                if stop > end:
+                    break
+                yield decode_command(kind, arrived[start + 8 : body_start], arrived[body_start:stop])
+                start = stop
+            if end - start >= 4:
+                (length,) = _LENGTH.unpack_from(arrived, start)
+                if not 4 <= length <= _MOST:
+                    raise _broken(length, 0)
+                self._needed = max(8, 4 + length)
+            else:
+                self._needed = 4
+        except ProtocolError as error:
+            self._broken = error
+            raise
+        if start < end:
+            self._held = [arrived[start:] if start else arrived]
+            self._held_bytes = end - start
+
+
+def _broken(length: int, mark: int) -> ProtocolError:
+    """Say what is wrong with a frame's first eight bytes."""
+    header_bytes = mark & 0xFFFFFF
+    if length > _MOST:
+        return LimitExceeded("its length", where="frame", limit=limits.FRAME_BYTES, found=length + 4, at=0)
+    if length < 4:
+        return MalformedFrame(f"its length is {length}, at least 4 are needed", where="frame", at=0)
+    if mark >> 24 not in _TYPES:
+        return MalformedFrame(f"the header type is {mark >> 24 & 0xFF}, known are 0 and 1", where="frame", at=4)
+    if header_bytes > limits.HEADER_BYTES:
+        return LimitExceeded("its header", where="frame", limit=limits.HEADER_BYTES, found=header_bytes, at=4)
+    return MalformedFrame(f"its header has {header_bytes} bytes, the whole frame {length}", where="frame", at=4)

@@ -1,0 +1,258 @@
+"""Headers of pulling and looking up messages, and of POP, which 5.x offers beside it."""
+
+from msgspec import field
+
+from steelyard.wire.fields import Header, Int32, Int64
+from steelyard.wire.headers.common import TRUTH, TopicRequest
+
+__all__ = [
+    "Ack",
+    "ChangeInvisible",
+    "ChangeInvisibleAnswer",
+    "Notification",
+    "NotificationAnswer",
+    "Polling",
+    "PollingAnswer",
+    "Pop",
+    "PopAnswer",
+    "Pull",
+    "PullAnswer",
+    "QueryIndex",
+    "QueryMessages",
+    "QueryMessagesAnswer",
+    "RecallAnswer",
+    "ViewMessage",
+]
+
+
+class Pull(TopicRequest, frozen=True):
+    """11 PULL_MESSAGE and 361 LITE_PULL_MESSAGE.
+
+    ``sys_flag`` bits: 1 commit_offset is valid, 2 may be held, 4 the subscription is in here, 8 class filter, 16 lite.
+    """
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+    queue_offset: Int64
+    max_msg_nums: Int32
+    sys_flag: Int32
+    commit_offset: Int64
+    suspend_timeout_millis: Int64
+    sub_version: Int64
+    subscription: str | None = None
+    expression_type: str | None = None
+    max_msg_bytes: Int32 | None = None
+    request_source: Int32 | None = None
+    proxy_client_id: str | None = field(default=None, name="proxyFrowardClientId")
+
+    def texts(self) -> tuple[str, ...]:
+        """Return the fields as texts; written out because every pull passes here."""
+        most, source = self.max_msg_bytes, self.request_source
+        return (
+            self.consumer_group,
+            self.topic,
+            str(self.queue_id),
+            str(self.queue_offset),
+            str(self.max_msg_nums),
+            str(self.sys_flag),
+            str(self.commit_offset),
+            str(self.suspend_timeout_millis),
+            str(self.sub_version),
+            self.subscription or "",
+            self.expression_type or "",
+            "" if most is None else str(most),
+            "" if source is None else str(source),
+            self.proxy_client_id or "",
+            self.broker or "",
+            self.namespace or "",
+            TRUTH[self.is_namespaced],
+            TRUTH[self.is_oneway],
+            self.source or "",
+            TRUTH[self.logical],
+        )
+
+
+class PullAnswer(Header, frozen=True):
+    """The answer to a pull: where to go on, and what the queue holds."""
+
+    suggest_which_broker_id: Int64
+    next_begin_offset: Int64
+    min_offset: Int64
+    max_offset: Int64
+    offset_delta: Int64 | None = None
+    topic_sys_flag: Int32 | None = None
+    group_sys_flag: Int32 | None = None
+    forbidden_type: Int32 | None = None
+
+    def texts(self) -> tuple[str, ...]:
+        """Return the fields as texts; written out because every pull is answered by it."""
+        delta, topic, group, forbidden = (
+            self.offset_delta,
+            self.topic_sys_flag,
+            self.group_sys_flag,
+            self.forbidden_type,
+        )
+        return (
+            str(self.suggest_which_broker_id),
+            str(self.next_begin_offset),
+            str(self.min_offset),
+            str(self.max_offset),
+            "" if delta is None else str(delta),
+            "" if topic is None else str(topic),
+            "" if group is None else str(group),
+            "" if forbidden is None else str(forbidden),
+        )
+
+    def packed(self) -> bytes | None:
+        """Return the fields packed; None for the rare ones."""
+        topic, group = self.topic_sys_flag, self.group_sys_flag
+        if self.offset_delta is not None or self.forbidden_type is not None:
+            return None
+        suggested, following = b"%d" % self.suggest_which_broker_id, b"%d" % self.next_begin_offset
+        lowest, highest = b"%d" % self.min_offset, b"%d" % self.max_offset
+        packed = (
+            b"\0\x14suggestWhichBrokerId\0\0\0%c%b\0\x0fnextBeginOffset\0\0\0%c%b"
+            b"\0\x09minOffset\0\0\0%c%b\0\x09maxOffset\0\0\0%c%b"
+            % (len(suggested), suggested, len(following), following, len(lowest), lowest, len(highest), highest)
+        )
+        if topic is None or group is None:
+            return packed if topic is group else None
+        topic_text, group_text = b"%d" % topic, b"%d" % group
+        return b"%b\0\x0ctopicSysFlag\0\0\0%c%b\0\x0cgroupSysFlag\0\0\0%c%b" % (
+            packed,
+            len(topic_text),
+            topic_text,
+            len(group_text),
+            group_text,
+        )
+
+
+class QueryMessages(TopicRequest, frozen=True):
+    """12 QUERY_MESSAGE: messages by key and time."""
+
+    topic: str
+    key: str
+    max_num: Int32
+    begin_timestamp: Int64
+    end_timestamp: Int64
+    by_unique_key: bool | None = field(default=None, name="_UNIQUE_KEY_QUERY")
+    index_type: str | None = None
+
+
+class QueryMessagesAnswer(Header, frozen=True):
+    """The answer to 12: how far the key index reaches."""
+
+    index_last_update_timestamp: Int64
+    index_last_update_phyoffset: Int64
+
+
+class ViewMessage(TopicRequest, frozen=True):
+    """33 VIEW_MESSAGE_BY_ID: the message at this place in the log."""
+
+    offset: Int64
+    topic: str | None = None
+
+
+class QueryIndex(TopicRequest, frozen=True):
+    """321 QUERY_CONSUME_QUEUE: raw entries of a queue's index."""
+
+    topic: str
+    queue_id: Int32
+    index: Int64
+    count: Int32
+    consumer_group: str | None = None
+
+
+class RecallAnswer(Header, frozen=True):
+    """The answer to 370: the id of the message taken back."""
+
+    msg_id: str
+
+
+class Pop(TopicRequest, frozen=True):
+    """200050 POP_MESSAGE and 200052 PEEK_MESSAGE: some messages of any queue, hidden from others for a while."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+    max_msg_nums: Int32
+    invisible_time: Int64 | None = None
+    poll_time: Int64 | None = None
+    born_time: Int64 | None = None
+    init_mode: Int32 | None = None
+    exp_type: str | None = None
+    exp: str | None = None
+    order: bool | None = None
+    attempt_id: str | None = None
+
+
+class PopAnswer(Header, frozen=True):
+    """The answer to 200050. A poll that ended with nothing has it too, with empty texts."""
+
+    pop_time: Int64
+    invisible_time: Int64
+    revive_qid: Int32
+    rest_num: Int64
+    start_offset_info: str | None = None
+    msg_offset_info: str | None = None
+    order_count_info: str | None = None
+
+
+class Ack(TopicRequest, frozen=True):
+    """200051 ACK_MESSAGE: this one is done."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+    extra_info: str
+    offset: Int64
+
+
+class ChangeInvisible(Ack, frozen=True):
+    """200053 CHANGE_MESSAGE_INVISIBLETIME: hide this one for longer, or for less long."""
+
+    invisible_time: Int64
+
+
+class ChangeInvisibleAnswer(Header, frozen=True):
+    """The answer to 200053: the parts of the new receipt."""
+
+    pop_time: Int64
+    invisible_time: Int64
+    revive_qid: Int32
+
+
+class Notification(TopicRequest, frozen=True):
+    """200054 NOTIFICATION: tell me when there is something to pop."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+    poll_time: Int64
+    born_time: Int64
+    order: bool | None = None
+    attempt_id: str | None = None
+    exp_type: str | None = None
+    exp: str | None = None
+
+
+class NotificationAnswer(Header, frozen=True):
+    """The answer to 200054."""
+
+    has_msg: bool
+    polling_full: bool | None = None
+
+
+class Polling(TopicRequest, frozen=True):
+    """200055 POLLING_INFO: how many polls wait."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+
+
+class PollingAnswer(Header, frozen=True):
+    """The answer to 200055."""
+
+    polling_num: Int32

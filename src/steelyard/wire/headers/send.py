@@ -1,0 +1,190 @@
+"""Headers of sending: plain, short-named, batch, reply, send-back, transactions, recall.
+
+Java's clients send with `SendShort` (310): one letter a field, since it is the hottest request there is. `Send` (10) is
+the same with full names, and `SendShort.full` turns one into the other.
+"""
+
+from msgspec import field
+
+from steelyard.wire.fields import Header, Int32, Int64
+from steelyard.wire.headers.common import TRUTH, BrokerRequest, TopicRequest, length
+
+__all__ = ["CheckTransaction", "EndTransaction", "PushReply", "Recall", "Send", "SendAnswer", "SendBack", "SendShort"]
+
+
+class Send(TopicRequest, frozen=True):
+    """10 SEND_MESSAGE and 324 SEND_REPLY_MESSAGE: a message in full names."""
+
+    producer_group: str
+    topic: str
+    default_topic: str
+    default_topic_queue_nums: Int32
+    queue_id: Int32
+    sys_flag: Int32
+    born_timestamp: Int64
+    flag: Int32
+    properties: str | None = None
+    reconsume_times: Int32 | None = None
+    unit_mode: bool | None = None
+    batch: bool | None = None
+    max_reconsume_times: Int32 | None = None
+
+
+class SendShort(Header, frozen=True):
+    """310 SEND_MESSAGE_V2, 320 SEND_BATCH_MESSAGE and 325 SEND_REPLY_MESSAGE_V2: a message, one letter a field."""
+
+    producer_group: str = field(name="a")
+    topic: str = field(name="b")
+    default_topic: str = field(name="c")
+    default_topic_queue_nums: Int32 = field(name="d")
+    queue_id: Int32 = field(name="e")
+    sys_flag: Int32 = field(name="f")
+    born_timestamp: Int64 = field(name="g")
+    flag: Int32 = field(name="h")
+    properties: str | None = field(default=None, name="i")
+    reconsume_times: Int32 | None = field(default=None, name="j")
+    unit_mode: bool | None = field(default=None, name="k")
+    max_reconsume_times: Int32 | None = field(default=None, name="l")
+    batch: bool | None = field(default=None, name="m")
+    broker: str | None = field(default=None, name="n")
+
+    def texts(self) -> tuple[str, ...]:
+        """Return the fields as texts; written out because every message sent passes here."""
+        retries, most = self.reconsume_times, self.max_reconsume_times
+        return (
+            self.producer_group,
+            self.topic,
+            self.default_topic,
+            str(self.default_topic_queue_nums),
+            str(self.queue_id),
+            str(self.sys_flag),
+            str(self.born_timestamp),
+            str(self.flag),
+            self.properties or "",
+            "" if retries is None else str(retries),
+            TRUTH[self.unit_mode],
+            "" if most is None else str(most),
+            TRUTH[self.batch],
+            self.broker or "",
+        )
+
+    def full(self) -> Send:
+        """Return the same in full names; the broker's name has its own place there."""
+        return Send(
+            self.producer_group,
+            self.topic,
+            self.default_topic,
+            self.default_topic_queue_nums,
+            self.queue_id,
+            self.sys_flag,
+            self.born_timestamp,
+            self.flag,
+            self.properties,
+            self.reconsume_times,
+            self.unit_mode,
+            self.batch,
+            self.max_reconsume_times,
+            broker=self.broker,
+        )
+
+
+class SendAnswer(Header, frozen=True):
+    """The answer to a send. ``msg_id`` is the offset id; a batch has several, joined by commas."""
+
+    msg_id: str
+    queue_id: Int32
+    queue_offset: Int64
+    transaction_id: str | None = None
+    batch_uniq_id: str | None = None
+    recall_handle: str | None = None
+    msg_region: str | None = field(default=None, name="MSG_REGION")
+    trace_on: str | None = field(default=None, name="TRACE_ON")
+
+    def texts(self) -> tuple[str, ...]:
+        """Return the fields as texts; written out because every message sent is answered by it."""
+        return (
+            self.msg_id,
+            str(self.queue_id),
+            str(self.queue_offset),
+            self.transaction_id or "",
+            self.batch_uniq_id or "",
+            self.recall_handle or "",
+            self.msg_region or "",
+            self.trace_on or "",
+        )
+
+    def packed(self) -> bytes | None:
+        """Return the fields packed; None for the rare ones."""
+        if self.batch_uniq_id or self.recall_handle or not self.msg_region or not self.trace_on or not self.msg_id:
+            return None
+        place, region, trace = self.msg_id.encode(), self.msg_region.encode(), self.trace_on.encode()
+        queue, offset = b"%d" % self.queue_id, b"%d" % self.queue_offset
+        unique = self.transaction_id
+        return (
+            b"\0\5msgId%b%b\0\7queueId\0\0\0%c%b\0\x0bqueueOffset\0\0\0%c%b%b\0\x0aMSG_REGION%b%b\0\x08TRACE_ON%b%b"
+            % (
+                length(place),
+                place,
+                len(queue),
+                queue,
+                len(offset),
+                offset,
+                b"\0\x0dtransactionId%b%b" % (length(unique.encode()), unique.encode()) if unique else b"",
+                length(region),
+                region,
+                length(trace),
+                trace,
+            )
+        )
+
+
+class SendBack(BrokerRequest, frozen=True):
+    """36 CONSUMER_SEND_MSG_BACK: a message that could not be handled; ``offset`` is its place in the log."""
+
+    offset: Int64
+    group: str
+    delay_level: Int32
+    origin_msg_id: str | None = None
+    origin_topic: str | None = None
+    unit_mode: bool | None = None
+    max_reconsume_times: Int32 | None = None
+
+
+class EndTransaction(BrokerRequest, frozen=True):
+    """37 END_TRANSACTION: ``commit_or_rollback`` is 8, 12, or 0 for not known yet."""
+
+    producer_group: str
+    tran_state_table_offset: Int64
+    commit_log_offset: Int64
+    commit_or_rollback: Int32
+    msg_id: str
+    from_transaction_check: bool | None = None
+    transaction_id: str | None = None
+    topic: str | None = None
+
+
+class CheckTransaction(BrokerRequest, frozen=True):
+    """39 CHECK_TRANSACTION_STATE, broker to producer: what became of this half message."""
+
+    tran_state_table_offset: Int64
+    commit_log_offset: Int64
+    msg_id: str | None = None
+    transaction_id: str | None = None
+    offset_msg_id: str | None = None
+    topic: str | None = None
+
+
+class PushReply(Send, frozen=True, kw_only=True):
+    """326 PUSH_REPLY_MESSAGE_TO_CLIENT, broker to client: the reply to a request of this client."""
+
+    born_host: str
+    store_host: str
+    store_timestamp: Int64
+
+
+class Recall(TopicRequest, frozen=True):
+    """370 RECALL_MESSAGE: take back a message that is not due yet."""
+
+    topic: str
+    recall_handle: str
+    producer_group: str | None = None

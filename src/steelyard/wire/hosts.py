@@ -1,0 +1,48 @@
+"""Hosts inside records: four or sixteen bytes of address, then the port in 32 bits.
+
+In the program a host is text, ``10.0.0.1:10911`` or ``[::1]:10911``. Both ways are remembered: a reader meets the same
+few hosts again and again.
+"""
+
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv6Address, ip_address
+
+from steelyard.errors import ConfigurationError, MalformedRecord
+
+__all__ = ["IPV4_BYTES", "IPV6_BYTES", "host_bytes", "host_text"]
+
+IPV4_BYTES = 8
+IPV6_BYTES = 20
+
+
+@lru_cache(maxsize=4096)
+def host_text(host: bytes) -> str:
+    r"""Return a record's host as text.
+
+    >>> host_text(b"\x7f\x00\x00\x01\x00\x00\x2a\x9f"), host_text(bytes(15) + b"\x01" + b"\x00\x00\x2a\x9f")
+    ('127.0.0.1:10911', '[::1]:10911')
+    """
+    address, port = host[:-4], int.from_bytes(host[-4:], "big", signed=True)
+    if len(host) == IPV4_BYTES:
+        return f"{IPv4Address(address)}:{port}"
+    if len(host) == IPV6_BYTES:
+        return f"[{IPv6Address(address)}]:{port}"
+    raise MalformedRecord(f"a host has {len(host)} bytes, not 8 or 20", where="record")
+
+
+@lru_cache(maxsize=4096)
+def host_bytes(host: str) -> bytes:
+    """Return a host's text as a record has it.
+
+    >>> host_bytes("127.0.0.1:10911").hex()
+    '7f00000100002a9f'
+    """
+    address, _, port = host.rpartition(":")
+    try:
+        return ip_address(address.removeprefix("[").removesuffix("]")).packed + int(port).to_bytes(
+            4, "big", signed=True
+        )
+    except (ValueError, OverflowError):
+        raise ConfigurationError(
+            f"{host!r} is not a host", next_step="give an address and a port, such as 10.0.0.1:10911 or [::1]:10911"
+        ) from None

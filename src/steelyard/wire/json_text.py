@@ -1,0 +1,111 @@
+r"""Foreign JSON made standard, and the bounds that hold before any of it is decoded.
+
+Java's fastjson writes two things that JSON does not have: numbers as keys, ``{0:"a"}``, and whole objects as keys,
+``{{"queueId":0}:5}``. `standard_json` rewrites the first as ``{"0":"a"}`` and the second as an array of pairs,
+``[[{"queueId":0},5]]``, the form that gson uses. An empty map stays ``{}``, whatever its keys would have been, and
+standard JSON comes back as it went in.
+
+One pass, no recursion, strings skipped whole. No pattern here can fail and be tried again from the next byte over the
+same text, and the tokens are few because brackets, commas and colons are counted first: broken input of any kind costs
+time and memory in proportion to its size.
+
+Left out: single quotes, bare names and comments, which Java reads and never writes.
+"""
+
+import re
+
+from steelyard.errors import LimitExceeded, MalformedBody
+from steelyard.wire import limits
+
+__all__ = ["check_shape", "standard_json"]
+
+# A string that is not closed runs to the end of the text, so that the search does not start again inside of it.
+_STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?+'
+_STRINGS_BETWEEN_BRACKETS = re.compile(rb"(?:" + _STRING + rb"[^\"{}\[\]]*+)++", re.DOTALL)
+_TOKEN = re.compile(
+    rb"(?:" + _STRING + rb"[^\"{}\[\],]*+)++"
+    rb"|(\{)(?=\s*+\{)"  # 1: a map whose keys are objects
+    rb"|(\}\s*+:)"  # 2: the end of an object that is a key
+    rb"|[{,]\s*+(-?\d++)(?=\s*+:)"  # 3: a number that is a key
+    rb"|[{}\[\],]",
+    re.DOTALL,
+)
+_PAIRS, _KEY_END, _NUMBER = 1, 2, 3
+
+_MARKS = (b"{", b"}", b"[", b"]", b",", b":")
+_SQUARE_TO_CURLY = bytes.maketrans(b"[]", b"{}")
+_NOT_A_BRACKET = bytes(byte for byte in range(256) if byte not in b"{}[]")
+
+
+def check_shape(data: bytes, where: str) -> None:
+    """Refuse a text that is too large, has too many parts or nests too deep; say nothing about its meaning.
+
+    >>> check_shape(b'{"a":[1,2]}', "body")
+    >>> check_shape(b"[" * 17 + b"]" * 17, "body")
+    Traceback (most recent call last):
+    steelyard.errors.LimitExceeded: body: nesting exceeds 16
+    """
+    if len(data) > limits.FRAME_BYTES:
+        raise LimitExceeded("size in bytes", where=where, limit=limits.FRAME_BYTES, found=len(data))
+    if len(data) > limits.JSON_MARKS and (marks := sum(map(data.count, _MARKS))) > limits.JSON_MARKS:
+        raise LimitExceeded("number of brackets, commas and colons", where=where, limit=limits.JSON_MARKS, found=marks)
+    if data.count(b"{") + data.count(b"[") <= limits.JSON_DEPTH:
+        return
+    brackets = _STRINGS_BETWEEN_BRACKETS.sub(b"", data).translate(_SQUARE_TO_CURLY, _NOT_A_BRACKET)
+    # Each round takes the innermost pairs away, so that the rounds count the levels.
+    for _ in range(limits.JSON_DEPTH):
+        brackets = brackets.replace(b"{}", b"")
+    # What is left in a text within the limit was never closed, or never opened: that is for the decoder to say.
+    if b"{}" in brackets or brackets.count(b"{") > limits.JSON_DEPTH:
+        raise LimitExceeded("nesting", where=where, limit=limits.JSON_DEPTH)
+
+
+def standard_json(data: bytes, where: str) -> bytes:
+    """Return the text with keys as JSON has them; standard JSON is returned as it is.
+
+    >>> standard_json(b'{"addresses":{0:"a",1:"b"}}', "body")
+    b'{"addresses":{"0":"a","1":"b"}}'
+    >>> standard_json(b'{"table":{{"q":0}:5,{"q":1}:7},"empty":{}}', "body")
+    b'{"table":[[{"q":0},5],[{"q":1},7]],"empty":{}}'
+    """
+    out, done = bytearray(), 0
+    closers = bytearray()  # what closes each open bracket; ":" stands for a map whose keys are objects
+    for token in _TOKEN.finditer(data):
+        start, found = token.start(), token.lastindex
+        head = data[start : start + 1]
+        if head == b'"':
+            continue
+        instead = None
+        if head in b"}]":
+            inner = b":" if found == _KEY_END else b""
+            instead = _closed(closers, head, inner, where, start)
+        elif head == b",":
+            instead = b"],[" if closers.endswith(b":") else None
+        elif len(closers) == limits.JSON_DEPTH:
+            raise LimitExceeded("nesting", where=where, limit=limits.JSON_DEPTH, at=start)
+        else:
+            closers += b":" if found == _PAIRS else b"}" if head == b"{" else b"]"
+            instead = b"[[" if found == _PAIRS else None
+        if found == _NUMBER:
+            instead = (instead or head) + b'"%b"' % token[_NUMBER]
+        if instead is not None:
+            out += memoryview(data)[done:start]
+            out += instead
+            done = token.end()
+    if not done:
+        return data
+    out += memoryview(data)[done:]
+    return bytes(out)
+
+
+def _closed(closers: bytearray, head: bytes, colon: bytes, where: str, at: int) -> bytes | None:
+    """Take the innermost open bracket away; return what to write in place of its end, None for what is there."""
+    expected = closers[-1:]
+    if expected != head and not (expected == b":" and head == b"}"):
+        raise MalformedBody(f"{head.decode()!r} closes nothing that is open", where=where, at=at)
+    del closers[-1]
+    if not colon:
+        return b"]]" if expected == b":" else None
+    if not closers.endswith(b":"):
+        raise MalformedBody("an object is a key in a map whose first key was none", where=where, at=at)
+    return (b"]]" if expected == b":" else b"}") + b","

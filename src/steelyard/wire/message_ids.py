@@ -1,0 +1,133 @@
+"""The two ids of a message: one made of its place, one made by its producer.
+
+The *offset id* is the store host and the position in that broker's log: enough to find the broker and the record. The
+*unique key* travels in the property UNIQ_KEY: address, process and time of the producer, and a counter. Both are
+upper-case hexadecimal, 32 digits with an IPv4 address and 56 with an IPv6 one: nothing in them tells the two apart.
+
+A unique key counts its milliseconds from the start of the month, in the producer's local time. The clock, the counter
+and the time zone are the caller's: everything here is a function of its arguments.
+"""
+
+from datetime import UTC, datetime, timedelta, tzinfo
+from ipaddress import ip_address
+
+from msgspec import Struct
+
+from steelyard.errors import ConfigurationError, MalformedRecord
+from steelyard.model.message import offset_id
+from steelyard.wire.hosts import host_text
+
+__all__ = [
+    "UniqueKey",
+    "month_of",
+    "offset_id",
+    "read_offset_id",
+    "read_unique_key",
+    "unique_key",
+    "unique_key_prefix",
+]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DIGITS = frozenset("0123456789ABCDEFabcdef")
+_LENGTHS = (32, 56)
+
+# A clock that was set back a little across the month's start does not make the time negative.
+_FORGIVEN_MS = 1_000_000
+
+
+class UniqueKey(Struct, frozen=True, gc=False):
+    """What a unique key says: who made it, when, and as which one in a row."""
+
+    address: str
+    pid: int
+    process: int
+    made_ms: int
+    counter: int
+
+
+def read_offset_id(text: str) -> tuple[str, int]:
+    """Return the store host and the position that an offset id is made of.
+
+    >>> read_offset_id("C0A8010200002A9F0000000000000400")
+    ('192.168.1.2:10911', 1024)
+    """
+    raw = _digits(text)
+    return host_text(raw[:-8]), int.from_bytes(raw[-8:], "big", signed=True)
+
+
+def unique_key_prefix(address: str, pid: int, process: int) -> str:
+    """Return how all keys of one producer begin; ``process`` is any number that tells two lives of one pid apart.
+
+    >>> unique_key_prefix("10.0.0.7", 4242, 0x18B4AAC2)
+    '0A000007109218B4AAC2'
+    """
+    try:
+        packed = ip_address(address).packed
+    except ValueError:
+        raise ConfigurationError(f"{address!r} is not an address", next_step="give one such as 10.0.0.7") from None
+    return f"{packed.hex().upper()}{pid & 0xFFFF:04X}{process & 0xFFFFFFFF:08X}"
+
+
+def unique_key(prefix: str, *, now_ms: int, month_start_ms: int, counter: int) -> str:
+    """Make the next unique key; the counter may run on, its low 16 bits count.
+
+    >>> unique_key("0A000007109218B4AAC2", now_ms=1_700_000_000_000, month_start_ms=1_698_796_800_000, counter=65_537)
+    '0A000007109218B4AAC247B760000001'
+    """
+    since_ms = now_ms - month_start_ms
+    if -_FORGIVEN_MS < since_ms < 0:
+        since_ms = 0
+    return f"{prefix}{since_ms & 0xFFFFFFFF:08X}{counter & 0xFFFF:04X}"
+
+
+def read_unique_key(text: str, *, now_ms: int, zone: tzinfo = UTC) -> UniqueKey:
+    """Read a unique key. Its month is not in it: the latest one is taken that does not put it after ``now_ms``.
+
+    >>> key = read_unique_key("0A000007109218B4AAC247B760000001", now_ms=1_700_000_000_001)
+    >>> key.address, key.pid, key.made_ms, key.counter
+    ('10.0.0.7', 4242, 1700000000000, 1)
+    """
+    raw = _digits(text)
+    since_ms = int.from_bytes(raw[-6:-2], "big")
+    start_ms, _ = month_of(now_ms, zone)
+    if start_ms + since_ms >= now_ms:
+        start_ms, _ = month_of(start_ms - 1, zone)
+    return UniqueKey(
+        address=str(ip_address(raw[:-12])),
+        pid=int.from_bytes(raw[-12:-10], "big"),
+        process=int.from_bytes(raw[-10:-6], "big"),
+        made_ms=start_ms + since_ms,
+        counter=int.from_bytes(raw[-2:], "big"),
+    )
+
+
+def month_of(now_ms: int, zone: tzinfo = UTC) -> tuple[int, int]:
+    """Return start and end of the calendar month around a time, in milliseconds; the end is the next month's start.
+
+    A producer keeps the pair and asks again when its clock has reached the end.
+
+    >>> month_of(1_700_000_000_000)
+    (1698796800000, 1701388800000)
+    """
+    try:
+        now = (_EPOCH + timedelta(milliseconds=now_ms)).astimezone(zone)
+        start = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+        # Day 28 plus 4 is in the next month, whichever month this is.
+        end = (start.replace(day=28) + timedelta(days=4)).replace(day=1)
+    except (OverflowError, ValueError):
+        raise ConfigurationError(
+            f"{now_ms} ms is no time of a calendar", next_step="give milliseconds since 1970"
+        ) from None
+    return _ms(start), _ms(end)
+
+
+def _ms(moment: datetime) -> int:
+    return (moment - _EPOCH) // timedelta(milliseconds=1)
+
+
+def _digits(text: str) -> bytes:
+    if len(text) not in _LENGTHS or not _DIGITS.issuperset(text):
+        raise MalformedRecord(
+            f"{text[:80]!r} is not one", where="message id", next_step="it has 32 or 56 hexadecimal digits"
+        )
+    return bytes.fromhex(text)

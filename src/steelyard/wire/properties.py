@@ -1,0 +1,169 @@
+r"""A message's properties as one text: name, ``\x01``, value, ``\x02``, again and again.
+
+The rules of reading are the ones every other reader has: an entry without a name or without a value is dropped, a
+missing last ``\x02`` is forgiven, of two entries with one name the last counts, and bytes that are not UTF-8 become
+U+FFFD. So reading never fails, and a broker and a consumer never disagree about a tag.
+
+A broker works on the bytes as they came: `find_property` looks for one name, `join_properties` adds to them. The
+checksum some brokers append (``__CRC32#``) belongs to the store and not to the message: users never see it.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from steelyard.errors import ConfigurationError, LimitExceeded
+from steelyard.model.message import KEYS, TAGS, UNIQUE_KEY, Message
+from steelyard.wire import limits
+from steelyard.wire.property_names import CRC32, WAIT
+
+__all__ = [
+    "LazyProperties",
+    "encode_properties",
+    "find_property",
+    "join_properties",
+    "parse_properties",
+    "properties_of",
+]
+
+_EQUALS = "\x01"
+_END = "\x02"
+
+
+def parse_properties(raw: bytes) -> dict[str, str]:
+    r"""Read a properties text into a dict.
+
+    >>> parse_properties(b"a\x01b\x02c\x01\x02d\x01e")
+    {'a': 'b', 'd': 'e'}
+    """
+    properties: dict[str, str] = {}
+    for entry in raw.decode("utf-8", "replace").split(_END):
+        name, _, value = entry.partition(_EQUALS)
+        if name and value:
+            properties[name] = value
+    properties.pop(CRC32, None)
+    return properties
+
+
+def encode_properties(properties: Mapping[str, str], *, closed: bool = True) -> bytes:
+    r"""Write properties as one text. Senders of version 4.9 leave the last ``\x02`` out: ``closed=False``.
+
+    What could not be read back is refused: separators inside, empty names and values, more than 32,767 bytes.
+
+    >>> encode_properties({"TAGS": "paid", "region": "eu"})
+    b'TAGS\x01paid\x02region\x01eu\x02'
+    >>> encode_properties({"TAGS": "paid", "region": "eu"}, closed=False)
+    b'TAGS\x01paid\x02region\x01eu'
+    """
+    text = "".join([f"{name}{_EQUALS}{value}{_END}" for name, value in properties.items()])
+    count = len(properties)
+    if text.count(_EQUALS) != count or text.count(_END) != count or "" in properties or "" in properties.values():
+        raise _unwritable(properties)
+    try:
+        raw = text.encode() if closed else text[:-1].encode()
+    except UnicodeEncodeError:
+        raise _unwritable(properties) from None
+    return _within_limit(raw)
+
+
+def find_property(raw: bytes, name: bytes) -> bytes | None:
+    r"""Look up one property in a properties text without reading the others; the name must hold no separator.
+
+    >>> find_property(b"KEYS\x01TAGS\x02TAGS\x01paid\x02", b"TAGS")
+    b'paid'
+    """
+    # Only an entry's start follows \x02, and \x02 cannot be inside a value: a value never passes for a name.
+    opening = b"\x02" + name + b"\x01"
+    end = len(raw)
+    while (at := raw.rfind(opening, 0, end)) >= 0:
+        start = at + len(opening)
+        stop = raw.find(b"\x02", start)
+        if value := raw[start:] if stop < 0 else raw[start:stop]:
+            return value
+        end = start - 1
+    if raw.startswith(opening[1:]):
+        return raw[len(opening) - 1 :].partition(b"\x02")[0] or None
+    return None
+
+
+def join_properties(*texts: bytes) -> bytes:
+    r"""Add properties texts up; where a name comes again, the later text wins.
+
+    >>> join_properties(b"TAGS\x01paid", b"CLUSTER\x01main\x02")
+    b'TAGS\x01paid\x02CLUSTER\x01main\x02'
+    """
+    joined = b""
+    for text in texts:
+        joined = joined + b"\x02" + text if joined and text and joined[-1] != 2 else joined + text
+    return _within_limit(joined)
+
+
+def properties_of(message: Message, *, unique_key: str | None = None, wait: bool = True) -> dict[str, str]:
+    """Return all that is sent as a message's properties: the user's own, tag, keys, its id and whether to wait.
+
+    >>> properties_of(Message("orders", b"{}", tags="paid", keys=["a", "b"], properties={"region": "eu"}))
+    {'region': 'eu', 'TAGS': 'paid', 'KEYS': 'a b', 'WAIT': 'true'}
+    """
+    properties = dict(message.properties)
+    if message.tags:
+        properties[TAGS] = message.tags
+    if message.keys:
+        properties[KEYS] = " ".join(message.keys)
+    if unique_key:
+        properties[UNIQUE_KEY] = unique_key
+    properties[WAIT] = "true" if wait else "false"
+    return properties
+
+
+class LazyProperties(Mapping[str, str]):
+    r"""The properties of a stored message, read when somebody first looks: most handlers look at the body alone.
+
+    >>> LazyProperties(b"TAGS\x01paid\x02")["TAGS"]
+    'paid'
+    """
+
+    __slots__ = ("_read", "_text")
+
+    def __init__(self, text: bytes) -> None:
+        self._text = text
+        self._read: dict[str, str] | None = None
+
+    def _properties(self) -> dict[str, str]:
+        if self._read is None:
+            self._read = parse_properties(self._text)
+        return self._read
+
+    def __getitem__(self, name: str) -> str:
+        return self._properties()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._properties())
+
+    def __len__(self) -> int:
+        return len(self._properties())
+
+    def __repr__(self) -> str:
+        return repr(self._properties())
+
+
+def _within_limit(raw: bytes) -> bytes:
+    if len(raw) > limits.PROPERTIES_BYTES:
+        raise LimitExceeded("properties text", where="properties", limit=limits.PROPERTIES_BYTES, found=len(raw))
+    return raw
+
+
+def _unwritable(properties: Mapping[str, str]) -> ConfigurationError:
+    for name, value in properties.items():
+        for text in (name, value):
+            if not text or _EQUALS in text or _END in text or not _is_unicode(text):
+                return ConfigurationError(
+                    f"the property {name!r} with the value {value!r} cannot be written",
+                    next_step="both must be text, not empty, and hold neither of the separators \\x01 and \\x02",
+                )
+    return ConfigurationError("these properties cannot be written")
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,128 @@
+"""A short cut for binary headers that repeat, which all hot ones do.
+
+Python has no C decoder for the ROCKETMQ header type, and Java's benchmarks speak nothing else. But headers of one kind
+and one length repeat almost word for word: only a few values change. So the reader learns. A `Shape` remembers the
+bytes that have been the same so far and where the changing values lie. When the remembered bytes match, the parse is
+exact: they hold every name and every length. Then only the changing values are converted. When they don't match, the
+header is read the plain way, and what differed counts as changing from then on.
+
+What is remembered is bounded, and never changes a result: a test compares both ways on any header.
+"""
+
+from collections.abc import Callable, Iterator
+from struct import Struct as Layout
+from typing import Any, Generic, NamedTuple
+
+from msgspec.structs import astuple
+
+from steelyard.wire.binary_header import Cell, cells_of, texts_from_binary
+from steelyard.wire.fields import H, Header, Plan, from_texts, plan_of
+
+__all__ = ["from_binary"]
+
+# How many (kind, length) pairs are remembered, and how many shapes for each: two headers can have one length and still
+# differ in shape, when one number is longer and another shorter.
+_PAIRS = 4096
+_SHAPES = 4
+
+
+class Shape(NamedTuple, Generic[H]):
+    """Packed fields of one kind and length: what never changed so far, and where the rest lies."""
+
+    take_apart: Callable[[bytes], tuple[Any, ...]]
+    """Into: same bytes, a changing value, same bytes, … , same bytes."""
+    same: tuple[bytes, ...]
+    places: tuple[int, ...]
+    """Which argument of the kind each changing value is."""
+    convert: tuple[Callable[[bytes], object], ...]
+    arguments: list[Any]
+    """All arguments by position, as they were when this was learnt."""
+    named: dict[str, Any]
+    """Arguments that are given by name and differ from their default."""
+    packed: bytes
+    """The fields that it was learnt from, to see what differs next time."""
+    changing: frozenset[int]
+    """The numbers of the changing cells."""
+
+
+_shapes: dict[tuple[type[Header], int], tuple[Shape[Any], ...]] = {}
+
+
+def from_binary(kind: type[H], packed: bytes) -> H:
+    """Read a typed header from the packed fields of a binary header."""
+    known = _shapes.get((kind, len(packed)), ())
+    for take_apart, same, places, convert, arguments, named, _, _ in known:
+        cells = take_apart(packed)
+        if cells[0::2] == same:
+            now = arguments.copy()
+            try:
+                for place, make, cell in zip(places, convert, cells[1::2], strict=False):
+                    now[place] = make(cell)
+            except ValueError:
+                break  # not a number, or not UTF-8: the plain way tells
+            return kind(*now, **named)
+    header = from_texts(kind, texts_from_binary(packed))
+    _learn(plan_of(kind), packed, header, known)
+    return header
+
+
+def _learn(plan: Plan[H], packed: bytes, header: H, known: tuple[Shape[H], ...]) -> None:
+    """Remember the shape of these fields: a new one, or one of the known with more that changes."""
+    cells = list(cells_of(packed))
+    relative = next((shape for shape in known if _same_cells(packed, shape.packed, cells)), None)
+    changing = frozenset(
+        number
+        for number, cell in enumerate(cells)
+        if relative is not None
+        and (number in relative.changing or packed[cell.start : cell.end] != relative.packed[cell.start : cell.end])
+    )
+    shape = _shape(plan, packed, header, cells, changing)
+    if shape is None:
+        return
+    if len(_shapes) >= _PAIRS:
+        _shapes.clear()  # rare and harmless: what is still in use is learnt again
+    rest = (other for other in known if other is not relative)
+    _shapes[plan.kind, len(packed)] = (shape, *rest)[:_SHAPES]
+
+
+def _same_cells(packed: bytes, other: bytes, cells: list[Cell]) -> bool:
+    """Say whether both have the same names and lengths at the same places."""
+    return all(packed[start:end] == other[start:end] for start, end in _gaps(cells, len(packed)))
+
+
+def _gaps(cells: list[Cell], total: int) -> Iterator[tuple[int, int]]:
+    start = 0
+    for cell in cells:
+        yield start, cell.start
+        start = cell.end
+    yield start, total
+
+
+def _shape(plan: Plan[H], packed: bytes, header: H, cells: list[Cell], changing: frozenset[int]) -> Shape[H] | None:
+    """Lay out the fields; None where the short cut could not be exact."""
+    found = [packed[cell.key_start : cell.key_end].decode() for cell in cells]
+    if len(set(found)) < len(found) or not all(found[number] in plan.names for number in changing):
+        return None
+    moving = [cells[number] for number in sorted(changing)]
+    places = [plan.names.index(found[number]) for number in sorted(changing)]
+    positional = len(plan.kind.__match_args__)
+    for cell, place in zip(moving, places, strict=True):
+        too_long = plan.types[place] is int and cell.end - cell.start > plan.digits[place]
+        if plan.types[place] is bool or too_long or place >= positional:
+            return None
+    gaps = list(_gaps(moving, len(packed)))
+    pieces = [f"{gaps[0][1]}s"]
+    for cell, (start, end) in zip(moving, gaps[1:], strict=True):
+        pieces.append(f"{cell.end - cell.start}s{end - start}s")
+    values = astuple(header)
+    rest = list(zip(plan.attributes, values, plan.defaults, strict=True))[positional:]
+    return Shape(
+        Layout("".join(pieces)).unpack,
+        same=tuple(packed[start:end] for start, end in gaps),
+        places=tuple(places),
+        convert=tuple(int if plan.types[place] is int else bytes.decode for place in places),
+        arguments=list(values[:positional]),
+        named={name: value for name, value, default in rest if value != default},
+        packed=packed,
+        changing=changing,
+    )

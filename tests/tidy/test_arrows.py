@@ -1,0 +1,177 @@
+"""Arrows point down only: a room imports the rooms below it and no others.
+
+Every import counts: at the top of a file, inside a function, under TYPE_CHECKING, relative, or by name through
+importlib. The rooms that are still to come stand in the table already, so that the first file of a new room is held to
+it. `errors` and `version` may be imported by all and import nothing of the project.
+"""
+
+import ast
+from collections.abc import Iterator
+
+from tests.tidy.tree import Source, complain, modules
+
+_PURE = frozenset({"model", "wire", "balance", "store", "nameserver", "broker"})
+_EVERYBODY_MAY = frozenset({"errors", "version"})
+
+# "balance.allocate" is a part of a room: the broker may ask for a plan, and for nothing else of balancing.
+_MAY_IMPORT: dict[str, frozenset[str]] = {
+    "": frozenset({"client", "model"}),
+    "errors": frozenset(),
+    "version": frozenset(),
+    "model": frozenset(),
+    "wire": frozenset({"model"}),
+    "balance": frozenset({"model"}),
+    "store": frozenset({"model", "wire"}),
+    "nameserver": frozenset({"model", "wire"}),
+    "broker": frozenset({"model", "wire", "store", "balance.allocate"}),
+    "sim": _PURE,
+    "net": frozenset({"wire"}),
+    "serve": frozenset({"net", "nameserver", "broker"}),
+    "client": frozenset({"model", "wire", "balance", "net"}),
+    "spark": frozenset({"model", "balance", "client"}),
+    "pipelines": frozenset({"model", "spark"}),
+    "cli": frozenset({"model", "balance", "client", "serve", "sim"}),
+    "dashboard": frozenset({"model", "balance", "client", "serve", "sim"}),
+    "testing": frozenset({"model", "balance", "client", "serve", "sim"}),
+}
+
+# What people touch must start fast and without Spark: these are imported inside the function that needs them.
+_ONLY_LAZILY: dict[str, frozenset[str]] = {
+    room: frozenset({"spark", "pipelines"}) for room in ("cli", "dashboard", "testing")
+}
+
+
+def test_arrows_point_down_only() -> None:
+    complain(line for source in modules() if source.module.startswith("steelyard") for line in arrows_up(source))
+
+
+def test_every_room_is_in_the_table() -> None:
+    rooms = {source.room: source.path for source in modules() if source.module.startswith("steelyard")}
+    complain(
+        f"{path}: the room {room!r} is not in the table: say in tests/tidy/test_arrows.py what it may import"
+        for room, path in rooms.items()
+        if room not in _MAY_IMPORT
+    )
+
+
+def test_the_table_itself_has_no_circle() -> None:
+    below: dict[str, set[str]] = {}
+    for _ in _MAY_IMPORT:
+        for room, allowed in _MAY_IMPORT.items():
+            parts = {part.partition(".")[0] for part in allowed}
+            below[room] = parts.union(*(below.get(part, set()) for part in parts))
+    assert not [room for room, rooms in below.items() if room in rooms]
+
+
+def test_an_arrow_up_is_seen_wherever_it_hides() -> None:
+    hidden = {
+        "import steelyard.wire": "wire",
+        "import steelyard.wire.frames as frames": "wire",
+        "from steelyard.wire import frames": "wire",
+        "from steelyard import wire": "wire",
+        "from steelyard import Message": "the front door",
+        "import steelyard": "the front door",
+        "from ..wire import frames": "wire",
+        "from .. import wire": "wire",
+        "def late():\n    from steelyard.net import clock": "net",
+        "if TYPE_CHECKING:\n    from steelyard.client import Producer": "client",
+        "importlib.import_module('steelyard.spark.source')": "spark",
+    }
+    for text, target in hidden.items():
+        (complaint,) = arrows_up(Source("src/steelyard/balance/member.py", text))
+        assert target in complaint, (text, complaint)
+
+
+def test_an_arrow_down_is_fine() -> None:
+    text = """
+from steelyard import errors
+from steelyard.errors import AllocationError
+from steelyard.balance.allocate import average
+from .window import Window
+from . import pace
+from ..model import Queue
+import collections, steelyard.version
+"""
+    assert not list(arrows_up(Source("src/steelyard/balance/member.py", text)))
+    assert not list(arrows_up(Source("src/steelyard/balance/__init__.py", "from .member import Member")))
+
+
+def test_a_part_of_a_room_can_be_allowed_alone() -> None:
+    fine = "from steelyard.balance.allocate import plan\nfrom steelyard.balance import allocate"
+    assert not list(arrows_up(Source("src/steelyard/broker/groups.py", fine)))
+    wrong = "from steelyard.balance.member import Member"
+    assert list(arrows_up(Source("src/steelyard/broker/groups.py", wrong)))
+
+
+def test_the_command_line_meets_spark_only_inside_a_function() -> None:
+    for text in (
+        "from steelyard.pipelines import archive",
+        "try:\n    import steelyard.spark\nexcept ImportError: ...",
+    ):
+        assert list(arrows_up(Source("src/steelyard/cli/pipeline.py", text)))
+    lazily = "def run():\n    from steelyard.pipelines import archive"
+    assert not list(arrows_up(Source("src/steelyard/cli/pipeline.py", lazily)))
+
+
+def arrows_up(source: Source) -> Iterator[str]:
+    """Say which imports of a file point up, or sideways."""
+    allowed = _MAY_IMPORT.get(source.room, frozenset()) | _EVERYBODY_MAY
+    lazily = _ONLY_LAZILY.get(source.room, frozenset())
+    late = {node for function in ast.walk(source.tree) if _is_function(function) for node in ast.walk(function)}
+    for node in ast.walk(source.tree):
+        for target in _targets(source, node):
+            room = target.partition(".")[0]
+            if room == source.room and target:
+                continue
+            if any(target == part or target.startswith(f"{part}.") for part in allowed):
+                continue
+            if room in lazily:
+                if node not in late:
+                    yield f"{source.at(node)} imports {room!r} when it loads: import it in the function that uses it"
+                continue
+            what = f"{target!r}" if target else "the front door (steelyard/__init__.py), which imports much"
+            may = ", ".join(sorted(allowed))
+            who = f"the room {source.room!r}" if source.room else "the front door"
+            yield (
+                f"{source.at(node)} imports {what}, and {who} may import only {may}: "
+                "take the value as an argument, or move the code to the room that may know both"
+            )
+
+
+def _is_function(node: ast.AST) -> bool:
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+
+
+def _targets(source: Source, node: ast.AST) -> Iterator[str]:
+    """Yield what a node imports of the project, as dotted names below ``steelyard``; the package itself is empty."""
+    if isinstance(node, ast.Import):
+        names = [alias.name for alias in node.names]
+    elif isinstance(node, ast.ImportFrom):
+        names = _imported_from(source, node)
+    elif isinstance(node, ast.Call) and _called(node) in ("import_module", "__import__") and node.args:
+        first = node.args[0]
+        names = [first.value] if isinstance(first, ast.Constant) and isinstance(first.value, str) else []
+    else:
+        return
+    for name in names:
+        if name == "steelyard" or name.startswith("steelyard."):
+            yield name.removeprefix("steelyard").removeprefix(".")
+
+
+def _imported_from(source: Source, node: ast.ImportFrom) -> list[str]:
+    start = node.module or ""
+    if node.level:
+        parts = source.module.split(".")
+        parts = parts[: len(parts) - node.level + source.is_package]
+        start = ".".join([*parts, *filter(None, [node.module])])
+    # Only the names of rooms can be told apart from other names: `from steelyard import wire` imports a room.
+    if start == "steelyard":
+        return [f"steelyard.{alias.name}" if alias.name in _MAY_IMPORT else "steelyard" for alias in node.names]
+    if start == "steelyard.balance":
+        return [f"{start}.{alias.name}" for alias in node.names]
+    return [start]
+
+
+def _called(node: ast.Call) -> str:
+    function = node.func
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")

@@ -1,0 +1,47 @@
+"""No rule of ruff, mypy or the suite is switched off anywhere: a rule that needs an exception is not a rule.
+
+The marks are spelled with a bracket in the patterns, so that this file does not meet its own rule.
+"""
+
+import re
+from collections.abc import Iterator
+
+from tests.tidy.tree import Source, complain, texts
+
+_SWITCHED_OFF = {
+    r"#\s*type:\s*[i]gnore": "say the type so that mypy can follow",
+    r"#\s*[n]oqa": "change the code, or drop the rule in pyproject.toml for everyone",
+    r"#\s*ruff:\s*[n]oqa": "change the code, or drop the rule in pyproject.toml for everyone",
+    r"#\s*mypy:\s*[a-z_]+": "set it in pyproject.toml for everyone",
+    r"#\s*pragma:\s*[n]o cover": "test it, or remove it",
+    r"#\s*fmt:\s*(?:[o]ff|[s]kip)": "let ruff format it",
+    r"per-file-[i]gnores|tool\.mypy\.[o]verrides": "one rule for all files",
+    r"pytest\.mark\.(?:[s]kip\b|[x]fail)": "mend what it tests, or remove it",
+}
+
+
+def test_no_rule_is_switched_off() -> None:
+    complain(
+        line
+        for source in texts()
+        if source.path.endswith((".py", ".pyi", ".toml", ".cfg", ".ini"))
+        for line in switched_off(source)
+    )
+
+
+def test_a_switch_is_seen() -> None:
+    for parts in (
+        ("x = 1  # type:", " ignore"),
+        ("x = 1  # no", "qa: E501"),
+        ("[tool.ruff.lint.per-file", "-ignores]"),
+    ):
+        assert list(switched_off(Source("x.py", "".join(parts))))
+    assert not list(switched_off(Source("x.py", "# why the type is what it is")))
+
+
+def switched_off(source: Source) -> Iterator[str]:
+    """Say where a file switches a rule off."""
+    for number, line in enumerate(source.text.splitlines(), start=1):
+        for pattern, advice in _SWITCHED_OFF.items():
+            if found := re.search(pattern, line):
+                yield f"{source.path}:{number} switches a rule off with {found[0]!r}: {advice}"
