@@ -151,7 +151,7 @@ def test_a_stored_message_is_read_by_name() -> None:
         properties={"TAGS": "paid", "KEYS": "order-1 customer-7", "UNIQ_KEY": "AC1100", "region": "eu"},
         born_ms=1_700_000_000_123,
         stored_ms=1_700_000_000_456,
-        offset_id="7F00",
+        store_host="127.0.0.1:10911",
     )
     assert (stored.topic, stored.queue, stored.offset, stored.body) == ("orders", _QUEUE, 41, b"{}")
     assert (stored.tags, stored.keys) == ("paid", ("order-1", "customer-7"))
@@ -162,8 +162,8 @@ def test_a_stored_message_is_read_by_name() -> None:
 
 
 def test_a_stored_message_without_properties_has_neither_tag_nor_keys() -> None:
-    stored = _stored(offset_id="7F00")
-    assert (stored.tags, stored.keys, stored.message_id) == (None, (), "7F00")
+    stored = _stored(store_host="127.0.0.1:10911", position=16)
+    assert (stored.tags, stored.keys, stored.message_id) == (None, (), "7F00000100002A9F0000000000000010")
     assert isinstance(stored.properties, Mapping)
 
 

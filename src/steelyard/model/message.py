@@ -16,7 +16,7 @@ from msgspec.structs import force_setattr
 from steelyard.errors import ConfigurationError
 from steelyard.model.queue import Queue
 
-__all__ = ["KEYS", "RESERVED_PROPERTIES", "TAGS", "UNIQUE_KEY", "Message", "StoredMessage", "offset_id"]
+__all__ = ["KEYS", "RESERVED_PROPERTIES", "TAGS", "UNIQUE_KEY", "Message", "StoredMessage", "host_digits", "offset_id"]
 
 KEYS = "KEYS"
 TAGS = "TAGS"
@@ -206,16 +206,21 @@ def offset_id(store_host: str, position: int) -> str:
     >>> offset_id("192.168.1.2:10911", 1024)
     'C0A8010200002A9F0000000000000400'
     """
-    return f"{_host_digits(store_host)}{position & 0xFFFFFFFFFFFFFFFF:016X}"
+    return f"{host_digits(store_host)}{position & 0xFFFFFFFFFFFFFFFF:016X}"
 
 
 @lru_cache(maxsize=4096)
-def _host_digits(host: str) -> str:
+def host_digits(host: str) -> str:
+    """Return the hexadecimal digits of a host: 8 or 32 of its address, then 8 of its port.
+
+    >>> host_digits("192.168.1.2:10911"), host_digits("[::1]:10911")
+    ('C0A8010200002A9F', '0000000000000000000000000000000100002A9F')
+    """
     address, _, port = host.rpartition(":")
     try:
-        ip = ip_address(address.removeprefix("[").removesuffix("]"))
-        return f"{int(ip):0{ip.max_prefixlen // 4}X}{int(port) & 0xFFFFFFFF:08X}"
-    except ValueError:
+        packed = ip_address(address.removeprefix("[").removesuffix("]")).packed
+        return (packed + int(port).to_bytes(4, "big", signed=True)).hex().upper()
+    except (ValueError, OverflowError):
         raise ConfigurationError(
             f"{host!r} is not a host", next_step="give an address and a port, such as 10.0.0.1:10911 or [::1]:10911"
         ) from None

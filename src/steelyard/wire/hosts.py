@@ -5,9 +5,10 @@ few hosts again and again.
 """
 
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address
 
-from steelyard.errors import ConfigurationError, MalformedRecord
+from steelyard.errors import MalformedRecord
+from steelyard.model.message import host_digits
 
 __all__ = ["IPV4_BYTES", "IPV6_BYTES", "host_bytes", "host_text"]
 
@@ -37,12 +38,4 @@ def host_bytes(host: str) -> bytes:
     >>> host_bytes("127.0.0.1:10911").hex()
     '7f00000100002a9f'
     """
-    address, _, port = host.rpartition(":")
-    try:
-        return ip_address(address.removeprefix("[").removesuffix("]")).packed + int(port).to_bytes(
-            4, "big", signed=True
-        )
-    except (ValueError, OverflowError):
-        raise ConfigurationError(
-            f"{host!r} is not a host", next_step="give an address and a port, such as 10.0.0.1:10911 or [::1]:10911"
-        ) from None
+    return bytes.fromhex(host_digits(host))

@@ -7,7 +7,7 @@ which says that JSON is JSON.
 from collections.abc import Mapping
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from steelyard.errors import MalformedHeader
 from steelyard.wire.codes import LANGUAGES
@@ -31,7 +31,7 @@ class _Read(Struct, frozen=True, gc=False, rename="camel"):
     version: Int32 = 0
 
 
-class _Written(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+class _Written(Struct, frozen=True, gc=False, rename="camel"):
     """A header to be written: only the remark may be left out."""
 
     code: int
@@ -39,8 +39,8 @@ class _Written(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True
     flag: int
     language: str
     opaque: int
+    remark: str | UnsetType
     version: int
-    remark: str | None = None
 
 
 _decode = msgspec.json.Decoder(_Read, strict=False).decode
@@ -76,4 +76,4 @@ def encode_json(
     >>> encode_json(105, "JAVA", 479, 7, 0, None, {"topic": "T"})
     b'{"code":105,"extFields":{"topic":"T"},"flag":0,"language":"JAVA","opaque":7,"version":479}'
     """
-    return _encode(_Written(code, fields, flag, language, opaque, version, remark))
+    return _encode(_Written(code, fields, flag, language, opaque, UNSET if remark is None else remark, version))

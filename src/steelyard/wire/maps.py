@@ -7,13 +7,14 @@ or quoted as the writer is told. `read_map` and `map_writer` are what msgspec ca
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from types import GenericAlias
 from typing import Any, TypeVar, get_args, get_origin
 
 import msgspec
 
 from steelyard.errors import ConfigurationError
 from steelyard.model import Queue
-from steelyard.wire.bodies.shape import Body, Int, Long
+from steelyard.wire.body import Body, Int, Long
 
 __all__ = ["ById", "ByQueue", "QueueRef", "map_writer", "read_map"]
 
@@ -21,7 +22,7 @@ K = TypeVar("K")
 V_co = TypeVar("V_co", covariant=True)
 
 
-class QueueRef(Body):
+class QueueRef(Body, frozen=True, kw_only=True):
     """A queue as an object (Java: MessageQueue).
 
     >>> QueueRef.of(Queue("orders", "broker-a", 3)).queue
@@ -97,10 +98,11 @@ def read_map(kind: Any, found: object) -> object:
     """
     (value,) = get_args(kind)
     if get_origin(kind) is ById:
-        return ById(_converted(found, dict[Long, value]))
+        return ById(_converted(found, GenericAlias(dict, (Long, value))))
     if isinstance(found, dict):
         found = [(_queue_ref.decode(key), each) for key, each in found.items()]
-    return ByQueue({ref.queue: each for ref, each in _converted(found, list[tuple[QueueRef, value]])})
+    pairs = _converted(found, GenericAlias(list, (GenericAlias(tuple, (QueueRef, value)),)))
+    return ByQueue({ref.queue: each for ref, each in pairs})
 
 
 def _converted(found: object, kind: Any) -> Any:

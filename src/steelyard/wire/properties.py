@@ -4,7 +4,7 @@ The rules of reading are the ones every other reader has: an entry without a nam
 missing last ``\x02`` is forgiven, of two entries with one name the last counts, and bytes that are not UTF-8 become
 U+FFFD. So reading never fails, and a broker and a consumer never disagree about a tag.
 
-A broker works on the bytes as they came: `find_property` looks for one name, `join_properties` adds to them. The
+A broker works on the bytes as they came: `find_property` looks for one name, `append_properties` adds to them. The
 checksum some brokers append (``__CRC32#``) belongs to the store and not to the message: users never see it.
 """
 
@@ -17,9 +17,9 @@ from steelyard.wire.property_names import CRC32, WAIT
 
 __all__ = [
     "LazyProperties",
+    "append_properties",
     "encode_properties",
     "find_property",
-    "join_properties",
     "parse_properties",
     "properties_of",
 ]
@@ -84,16 +84,13 @@ def find_property(raw: bytes, name: bytes) -> bytes | None:
     return None
 
 
-def join_properties(*texts: bytes) -> bytes:
-    r"""Add properties texts up; where a name comes again, the later text wins.
+def append_properties(raw: bytes, added: bytes) -> bytes:
+    r"""Add one properties text to another; a name that both have keeps the added value.
 
-    >>> join_properties(b"TAGS\x01paid", b"CLUSTER\x01main\x02")
+    >>> append_properties(b"TAGS\x01paid", b"CLUSTER\x01main\x02")
     b'TAGS\x01paid\x02CLUSTER\x01main\x02'
     """
-    joined = b""
-    for text in texts:
-        joined = joined + b"\x02" + text if joined and text and joined[-1] != 2 else joined + text
-    return _within_limit(joined)
+    return _within_limit(raw + b"\x02" + added if raw and raw[-1] != 2 else raw + added)
 
 
 def properties_of(message: Message, *, unique_key: str | None = None, wait: bool = True) -> dict[str, str]:

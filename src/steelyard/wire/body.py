@@ -25,7 +25,7 @@ Number = Annotated[float, Meta(ge=-1.7976931348623157e308, le=1.7976931348623157
 
 
 class Body(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rename="camel"):
-    """A JSON body, or an object inside one."""
+    """A JSON body, or an object inside one. What is made of it repeats ``frozen=True, kw_only=True`` for msgspec."""
 
     old_names: ClassVar[dict[str, str]] = {}
     """Other wire names that are read as well, and what they are called now."""
@@ -34,7 +34,7 @@ class Body(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rena
 def always(value: T, name: str | None = None) -> T:
     """Give a field a default that is written all the same.
 
-    >>> class Example(Body):
+    >>> class Example(Body, frozen=True, kw_only=True):
     ...     a: int = always(0)
     ...     b: int | None = None
     >>> import msgspec

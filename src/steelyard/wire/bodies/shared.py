@@ -1,0 +1,35 @@
+"""Small bodies that many requests share: a table's version, a table of texts, lists of names."""
+
+from collections.abc import Mapping
+
+from steelyard.wire.body import Body, Long, always, always_map
+
+__all__ = ["GroupNames", "TableVersion", "TextTable", "TopicNames"]
+
+
+class TableVersion(Body, frozen=True, kw_only=True):
+    """When a table changed last; two tables are the same when all three numbers are (Java: DataVersion)."""
+
+    counter: Long = always(0)
+    state_version: Long | None = None
+    """Grows with each change of master; 4.9 does not have it."""
+    timestamp: Long = always(0)
+
+
+class TextTable(Body, frozen=True, kw_only=True):
+    """Texts by name: settings, or a broker's measurements (Java: KVTable)."""
+
+    table: Mapping[str, str] = always_map()
+
+
+class TopicNames(Body, frozen=True, kw_only=True):
+    """Names of topics; from a name server also the address of one broker (Java: TopicList)."""
+
+    broker_address: str | None = always(None, "brokerAddr")
+    topics: tuple[str, ...] = always((), "topicList")
+
+
+class GroupNames(Body, frozen=True, kw_only=True):
+    """Names of consumer groups (Java: GroupList)."""
+
+    groups: tuple[str, ...] = always((), "groupList")

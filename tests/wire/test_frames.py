@@ -1,0 +1,172 @@
+import tracemalloc
+from contextlib import suppress
+from itertools import islice
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.fuzzing import mutations, rounds
+from tests.golden_frames import golden_frames
+
+from steelyard.errors import LimitExceeded, MalformedFrame, MalformedHeader, ProtocolError
+from steelyard.wire import limits
+from steelyard.wire.codes import HeaderType
+from steelyard.wire.command import ONEWAY, RESPONSE, Command, answer_to
+from steelyard.wire.frames import Splitter, encode_frame
+
+int32 = st.integers(-(1 << 31), (1 << 31) - 1)
+int16 = st.integers(-(1 << 15), (1 << 15) - 1)
+texts = st.text(st.characters(codec="utf-8"), min_size=1, max_size=40)
+commands = st.builds(
+    Command,
+    code=int16,
+    fields=st.dictionaries(texts, texts, max_size=12),
+    body=st.binary(max_size=200),
+    opaque=int32,
+    flag=st.integers(0, 3),
+    remark=st.none() | texts,
+    version=int16,
+    language=st.sampled_from(["JAVA", "PYTHON", "GO", "OTHER"]),
+    header_type=st.sampled_from(HeaderType),
+)
+
+
+def meaning(command: Command) -> tuple[object, ...]:
+    c = command
+    return c.code, c.texts(), c.body, c.opaque, c.flag, c.remark, c.version, c.language, c.header_type
+
+
+@given(st.lists(commands, max_size=4), st.data())
+def test_commands_come_out_as_they_went_in_however_the_bytes_are_cut(sent: list[Command], data: st.DataObject) -> None:
+    stream = b"".join(map(encode_frame, sent))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=8)))
+    splitter = Splitter()
+    received: list[Command] = []
+    for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
+        received += splitter.feed(stream[start:end])
+    assert list(map(meaning, received)) == list(map(meaning, sent))
+
+
+def test_real_frames_come_out_equal_whole_and_byte_by_byte() -> None:
+    stream = b"".join(golden.frame for golden in golden_frames())
+    whole = list(Splitter().feed(stream))
+    splitter = Splitter()
+    single = [command for byte in stream for command in splitter.feed(bytes([byte]))]
+    assert len(whole) == len(golden_frames()) == 519
+    assert list(map(meaning, whole)) == list(map(meaning, single))
+
+
+def test_what_arrives_in_a_reused_buffer_is_kept() -> None:
+    frame = encode_frame(Command(34, {"a": "b"}, b"body"))
+    buffer = bytearray(frame[:20])
+    splitter = Splitter()
+    assert list(splitter.feed(memoryview(buffer))) == []
+    buffer[:] = bytes(20)
+    assert [command.body for command in splitter.feed(frame[20:])] == [b"body"]
+
+
+def test_the_frame_of_the_specification_is_written_byte_for_byte() -> None:
+    ask = Command(105, {"topic": "T"}, opaque=7, version=479, language="JAVA", header_type=HeaderType.BINARY)
+    assert encode_frame(ask).hex() == (
+        "000000250100002100690001df0000000700000000000000000000000c0005746f7069630000000154"
+    )
+
+
+@pytest.mark.parametrize(
+    ("start", "says"),
+    [
+        (bytes.fromhex("00000003"), "its length is 3"),
+        (bytes.fromhex("ffffffff"), "its length is -1"),
+        (bytes.fromhex("80000000"), "its length is -2147483648"),
+        (bytes.fromhex("00000010 02000004"), "the header type is 2"),
+        (bytes.fromhex("00000010 ff000004"), "the header type is 255"),
+        (bytes.fromhex("00000010 0000000d"), "its header has 13 bytes, the whole frame 16"),
+    ],
+)
+def test_garbage_is_named_and_the_line_is_lost(start: bytes, says: str) -> None:
+    splitter = Splitter()
+    with pytest.raises(MalformedFrame, match=says):
+        list(splitter.feed(start))
+    with pytest.raises(MalformedFrame, match=says):
+        list(splitter.feed(encode_frame(Command(34))))
+
+
+@pytest.mark.parametrize(
+    ("start", "limit"),
+    [
+        (bytes.fromhex("00fffffd"), limits.FRAME_BYTES),
+        (bytes.fromhex("7fffffff"), limits.FRAME_BYTES),
+        (bytes.fromhex("00f00000 00010001"), limits.HEADER_BYTES),
+        (bytes.fromhex("00f00000 01ffffff"), limits.HEADER_BYTES),
+    ],
+)
+def test_a_frame_over_a_limit_is_refused_before_it_arrives(start: bytes, limit: int) -> None:
+    with pytest.raises(LimitExceeded) as caught:
+        list(Splitter().feed(start))
+    assert caught.value.limit == limit
+
+
+def test_commands_before_a_broken_frame_are_not_lost() -> None:
+    splitter = Splitter()
+    arriving = splitter.feed(encode_frame(Command(34)) + b"\xff" * 8)
+    assert next(arriving).code == 34
+    with pytest.raises(MalformedFrame):
+        next(arriving)
+
+
+def test_an_unreadable_header_loses_the_line() -> None:
+    splitter = Splitter()
+    with pytest.raises(MalformedHeader, match="JSON header"):
+        list(splitter.feed(bytes.fromhex("00000006 00000002") + b"{]"))
+    with pytest.raises(MalformedHeader):
+        list(splitter.feed(b""))
+
+
+def test_the_largest_frame_passes_and_one_byte_more_does_not() -> None:
+    header_bytes = len(encode_frame(Command(10))) - 8
+    largest = Command(10, body=bytes(limits.FRAME_BYTES - 8 - header_bytes))
+    frame = encode_frame(largest)
+    assert len(frame) == limits.FRAME_BYTES
+    splitter = Splitter()
+    received = [c for start in range(0, len(frame), 65_536) for c in splitter.feed(frame[start : start + 65_536])]
+    assert [len(command.body) for command in received] == [len(largest.body)]
+    with pytest.raises(LimitExceeded):
+        encode_frame(Command(10, body=largest.body + b"x"))
+
+
+def test_a_frame_in_tiny_pieces_costs_no_more_than_a_small_multiple_of_itself() -> None:
+    frame = encode_frame(Command(10, body=bytes(300_000)))
+    splitter = Splitter()
+    pieces = [frame[start : start + 3] for start in range(0, len(frame), 3)]
+    tracemalloc.start()
+    try:
+        received = [command for piece in pieces for command in splitter.feed(piece)]
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(received) == 1
+    assert peak < 5 * len(frame)
+
+
+def test_an_answer_has_the_opaque_and_the_header_type_of_its_request() -> None:
+    for kind in HeaderType:
+        answer = answer_to(Command(105, opaque=9, header_type=kind), 17, remark="no")
+        assert (answer.opaque, answer.header_type, answer.flag) == (9, kind, RESPONSE)
+        assert answer.is_answer
+        assert not answer.is_oneway
+
+
+def test_a_oneway_request_is_told_from_an_answer() -> None:
+    assert Command(15, flag=ONEWAY).is_oneway
+    assert not Command(15, flag=ONEWAY | RESPONSE).is_oneway
+    assert not Command(15).is_oneway
+
+
+@pytest.mark.fuzz
+def test_broken_frames_raise_protocol_errors_and_nothing_else() -> None:
+    corpus = [golden.frame for golden in golden_frames()]
+    corpus += [encode_frame(Command(310, {"a": "g", "i": "x" * 300}, b"hi", header_type=HeaderType.BINARY))]
+    for broken in islice(mutations(corpus, seed=1), rounds()):
+        with suppress(ProtocolError):
+            for command in Splitter().feed(broken):
+                command.texts()
