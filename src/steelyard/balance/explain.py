@@ -199,10 +199,9 @@ def tell(explanation: Explanation) -> list[str]:
     """
     e = explanation
     share = f"{e.most}" if e.most == e.fewest else f"{e.fewest} to {e.most}"
-    lines = [
-        f"{e.moved} of {len(e.changes)} queues {'moves' if e.moved == 1 else 'move'}, and {e.least} is the least "
-        f"possible; a member has {share} {'queue' if e.most == 1 else 'queues'}"
-    ]
+    moves, queues = "moves" if e.moved == 1 else "move", "queue" if e.most == 1 else "queues"
+    total = f"{e.moved} of {len(e.changes)} queues {moves}, and {e.least} is the least possible"
+    lines = [f"{total}; a member has {share} {queues}"]
     lines += (in_words(change) for change in e.changes if change.why is not Why.KEPT)
     lines += (
         f"{overlap.queue} is given to {', '.join(overlap.members[:-1])} and {overlap.members[-1]}: "

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, TypeVar
 
 from msgspec import Meta, Struct, field
 
-__all__ = ["Body", "Int", "Long", "Number", "always", "always_map", "named"]
+__all__ = ["Body", "Int", "Long", "Number", "always", "always_map"]
 
 T = TypeVar("T")
 
@@ -47,10 +47,10 @@ def always(value: T, name: str | None = None) -> T:
 
 def always_map(name: str | None = None) -> dict[str, Any]:
     """Give a field a new empty map as its default, which is written all the same."""
-    written: dict[str, Any] = field(default_factory=lambda: {}, name=name)
+    written: dict[str, Any] = field(default_factory=_new_map, name=name)
     return written
 
 
-def named(name: str) -> Any:
-    """Give a field that is required the wire name that its own name does not lead to."""
-    return field(name=name)
+def _new_map() -> dict[str, Any]:
+    # Not `dict` itself: msgspec takes an empty dict for a default, and leaves it out, when `dict` makes the default.
+    return {}

@@ -139,16 +139,19 @@ def _from_zstd(body: bytes, opened: _Opened) -> bytes:
     with _extra("zstd bodies"):
         import zstandard
     try:
-        window_bytes = zstandard.get_frame_parameters(body).window_size
-        if window_bytes > _WINDOW_BYTES:
-            raise LimitExceeded("window of a ZSTD body", where="body", limit=_WINDOW_BYTES, found=window_bytes)
+        frame = zstandard.get_frame_parameters(body)
+        if frame.window_size > _WINDOW_BYTES:
+            raise LimitExceeded("window of a ZSTD body", where="body", limit=_WINDOW_BYTES, found=frame.window_size)
         stream, at = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES).decompressobj(), 0
         while at < len(body) and not stream.eof:
             opened.add(stream.decompress(body[at : at + _ZSTD_SLICE_BYTES]))
             at += _ZSTD_SLICE_BYTES
     except zstandard.ZstdError as error:
         raise opened.damaged(error) from None
-    return opened.whole(ended=stream.eof, behind=at < len(body) or bool(stream.unused_data))
+    opened_body = opened.whole(ended=stream.eof, behind=at < len(body) or bool(stream.unused_data))
+    if frame.content_size not in (zstandard.CONTENTSIZE_UNKNOWN, len(opened_body)):
+        raise opened.damaged(f"{len(opened_body)} bytes came out, it promised {frame.content_size}")
+    return opened_body
 
 
 @contextmanager

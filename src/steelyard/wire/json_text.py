@@ -22,12 +22,16 @@ __all__ = ["check_shape", "standard_json"]
 # A string that is not closed runs to the end of the text, so that the search does not start again inside of it.
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?+'
 _STRINGS_BETWEEN_BRACKETS = re.compile(rb"(?:" + _STRING + rb"[^\"{}\[\]]*+)++", re.DOTALL)
+
+_NUMBER_AS_KEY = re.compile(rb"[{,]\s*+-?\d++\s*+:")
+_OBJECT_AS_KEY = re.compile(rb"\{\s*+\{")
 _TOKEN = re.compile(
     rb"(?:" + _STRING + rb"[^\"{}\[\],]*+)++"
     rb"|(\{)(?=\s*+\{)"  # 1: a map whose keys are objects
     rb"|(\}\s*+:)"  # 2: the end of an object that is a key
     rb"|[{,]\s*+(-?\d++)(?=\s*+:)"  # 3: a number that is a key
-    rb"|[{}\[\],]",
+    rb"|,(?=\s*+\{)"
+    rb"|[{}\[\]]",
     re.DOTALL,
 )
 _PAIRS, _KEY_END, _NUMBER = 1, 2, 3
@@ -68,6 +72,8 @@ def standard_json(data: bytes, where: str) -> bytes:
     >>> standard_json(b'{"table":{{"q":0}:5,{"q":1}:7},"empty":{}}', "body")
     b'{"table":[[{"q":0},5],[{"q":1},7]],"empty":{}}'
     """
+    if not _NUMBER_AS_KEY.search(data) and not _OBJECT_AS_KEY.search(data):
+        return data
     out, done = bytearray(), 0
     closers = bytearray()  # what closes each open bracket; ":" stands for a map whose keys are objects
     for token in _TOKEN.finditer(data):

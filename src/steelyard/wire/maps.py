@@ -1,4 +1,4 @@
-"""Maps whose keys are not text: by a number, and by a queue. Frozen; JSON has neither, so their reading is written here.
+"""Maps whose keys are not text: by a number, and by a queue. JSON has neither, so how they are read is written here.
 
 `ById` is read from an object whose keys are numbers in text. `ByQueue` is read from an array of pairs of a queue and a
 value (gson's form, and what `json_text.standard_json` makes of fastjson's), or from an object whose keys are texts that

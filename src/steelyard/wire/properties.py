@@ -78,7 +78,7 @@ def find_property(raw: bytes, name: bytes) -> bytes | None:
         stop = raw.find(b"\x02", start)
         if value := raw[start:] if stop < 0 else raw[start:stop]:
             return value
-        end = start - 1
+        end = at
     if raw.startswith(opening[1:]):
         return raw[len(opening) - 1 :].partition(b"\x02")[0] or None
     return None

@@ -7,8 +7,8 @@ that were never on offer, become an `AllocationError` that names the strategy.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from steelyard.balance.allocate.by_place import place_of
-from steelyard.balance.allocate.strategy import Rule
+from steelyard.balance.allocate.by_place import place_of, places
+from steelyard.balance.allocate.strategy import Plan, Rule
 from steelyard.errors import AllocationError, SteelyardError
 from steelyard.model import Queue
 
@@ -49,3 +49,7 @@ class Custom:
                 next_step="return some of the queues that the callable was given",
             )
         return mine
+
+    def share(self, group: str, queues: Sequence[Queue], members: Sequence[str], /) -> Plan:
+        """Return the plan of the whole group; the rule is asked for each member."""
+        return {member: self(group, member, queues, members) for member in places(group, queues, members)}

@@ -27,7 +27,7 @@ from steelyard.balance.allocate.exchange import cheapen
 __all__ = ["EXACT_CELLS", "LEVEL_PASSES", "even_shares"]
 
 EXACT_CELLS = 20_000
-"""Members times topics with extras up to which cheaper exchanges are sought: beyond, seeking them takes seconds."""
+"""Members times topics with extras up to which cheaper exchanges are sought: beyond, a move saved costs too long."""
 
 LEVEL_PASSES = 16
 """How often unequal subscriptions are gone through; two or three passes find nearly everything there is."""

@@ -37,8 +37,13 @@ class Known:
     """A strategy that has a name: ours, Java's if it has one, and how to make it from settings."""
 
     name: str
-    java: str
+    java: str | None
     make: Callable[[Settings], Strategy]
+
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        """Every name it has."""
+        return (self.name,) if self.java is None else (self.java, self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +70,12 @@ class Registry:
         if self.get(name) is not None:
             raise ConfigurationError(f"a strategy is called {name!r} already", next_step="give it another name")
         custom = Custom(name, rule)
-        return replace(self, known=(*self.known, Known(name, "", lambda _: custom)))
+        return replace(self, known=(*self.known, Known(name, None, lambda _: custom)))
 
     def get(self, name: str) -> Known | None:
         """Return the strategy of that name, ours or Java's, or None."""
         wanted = _plain(name)
-        return next((each for each in self.known if wanted in (_plain(each.name), _plain(each.java))), None)
+        return next((each for each in self.known if wanted in map(_plain, each.spellings)), None)
 
     def make(self, name: str, settings: Settings) -> Strategy:
         """Make the strategy of that name; an unknown name is an error that says which one is nearest."""
@@ -83,8 +88,8 @@ class Registry:
         raise UnknownStrategy(name, known=self.names, nearest=self._nearest(name))
 
     def _nearest(self, name: str) -> str | None:
-        spellings = {_plain(spelling): spelling for each in self.known for spelling in (each.java, each.name)}
-        close = get_close_matches(_plain(name), filter(None, spellings), n=1)
+        spellings = {_plain(spelling): spelling for each in self.known for spelling in each.spellings}
+        close = get_close_matches(_plain(name), spellings, n=1)
         return spellings[close[0]] if close else None
 
 
@@ -150,6 +155,11 @@ def find_strategy(
     steelyard.errors.UnknownStrategy: no allocation strategy is called 'stiky'; did you mean sticky? known: average, \
 circle, config, machine-room, machine-room-nearby, ring, sticky
     """
+    if isinstance(choice, type) or not (isinstance(choice, str) or callable(choice)):
+        raise ConfigurationError(
+            f"{choice!r} is no allocation strategy",
+            next_step=f"give a callable (group, member, queues, members) -> queues, or {' or '.join(registry.names)}",
+        )
     if isinstance(choice, Strategy):
         return choice
     if not isinstance(choice, str):

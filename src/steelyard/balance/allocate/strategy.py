@@ -7,7 +7,7 @@ method `share`; one that wants to know who owned what before says so with a meth
 Left out: when to ask, and what to do with the answer (balance/member.py).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from steelyard.model import Queue, in_order, names_in_order
@@ -17,7 +17,7 @@ __all__ = ["Owned", "Plan", "Remembering", "Rule", "Strategy", "WholeGroup", "pl
 Plan: TypeAlias = dict[str, list[Queue]]
 """Each member of a group and its queues; a member without queues has an empty list."""
 
-Owned: TypeAlias = Mapping[str, Iterable[Queue]]
+Owned: TypeAlias = Mapping[str, Collection[Queue]]
 """Each member and the queues it has had so far; members that are gone may be listed too."""
 
 Rule: TypeAlias = Callable[[str, str, Sequence[Queue], Sequence[str]], Iterable[Queue]]

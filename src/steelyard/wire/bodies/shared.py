@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from msgspec import field
+
 from steelyard.wire.body import Body, Long, always, always_map
 
 __all__ = ["GroupNames", "TableVersion", "TextTable", "TopicNames"]
@@ -25,7 +27,7 @@ class TextTable(Body, frozen=True, kw_only=True):
 class TopicNames(Body, frozen=True, kw_only=True):
     """Names of topics; from a name server also the address of one broker (Java: TopicList)."""
 
-    broker_address: str | None = always(None, "brokerAddr")
+    broker_address: str | None = field(default=None, name="brokerAddr")
     topics: tuple[str, ...] = always((), "topicList")
 
 

@@ -1,0 +1,16 @@
+"""One line of a benchmark: what was measured, ours, what it is held against in the same run, and the goal."""
+
+from typing import NamedTuple
+
+__all__ = ["Row"]
+
+
+class Row(NamedTuple):
+    """A measurement beside its yardstick, as text ready to print."""
+
+    what: str
+    ours: str
+    beside: str
+    ratio: str
+    goal: str
+    met: bool

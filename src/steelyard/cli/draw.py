@@ -1,0 +1,83 @@
+"""Plans as pictures: one row a strategy, one character a queue, the same colour for the same member."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from string import ascii_lowercase, ascii_uppercase, digits
+
+from rich.text import Text
+
+from steelyard.model import Queue
+
+__all__ = ["MARKS", "counts", "grid", "legend", "ruler"]
+
+MARKS = digits[1:] + ascii_uppercase + ascii_lowercase + digits[0]
+"""The first member is 1, the tenth A."""
+
+_COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red", "bright_cyan", "bright_magenta", "bright_yellow")
+NOBODY = "·"
+SEVERAL = "!"
+
+
+def grid(
+    queues: Sequence[Queue],
+    plan: Mapping[str, Sequence[Queue]],
+    before: Mapping[Queue, str] | None = None,
+    marks: Mapping[str, int] | None = None,
+) -> Text:
+    """Draw the owner of each queue; a queue that had another owner before is shown reversed.
+
+    ``marks`` gives each member its place among the marks, so that it keeps it while others come and go.
+
+    >>> from steelyard.model import Queue
+    >>> queues = [Queue("orders", "broker-a", number) for number in range(5)]
+    >>> grid(queues, {"c1": queues[:2], "c2": queues[2:4]}).plain
+    '1122·'
+    """
+    places = marks or {member: place for place, member in enumerate(plan)}
+    owners: dict[Queue, list[str]] = {}
+    for member, mine in plan.items():
+        for queue in mine:
+            owners.setdefault(queue, []).append(member)
+    text = Text()
+    for queue in queues:
+        has = owners.get(queue, [])
+        if not has:
+            text.append(NOBODY, "dim")
+        elif len(has) > 1:
+            text.append(SEVERAL, "bold red")
+        else:
+            place = places[has[0]]
+            moved = before is not None and before.get(queue, has[0]) != has[0]
+            text.append(MARKS[place], _COLOURS[place % len(_COLOURS)] + (" reverse" if moved else ""))
+    return text
+
+
+def counts(plan: Mapping[str, Sequence[Queue]]) -> str:
+    """Say how many queues each member has.
+
+    >>> counts({"c1": [1, 2], "c2": [3]})
+    '2/1'
+    """
+    return "/".join(str(len(mine)) for mine in plan.values())
+
+
+def ruler(count: int) -> str:
+    """Give each queue its number: the last digit of it.
+
+    >>> ruler(12)
+    '012345678901'
+    """
+    return "".join(str(number % 10) for number in range(count))
+
+
+def legend(members: Sequence[str], plans: Iterable[Mapping[str, Sequence[Queue]]]) -> str:
+    """Say what the marks mean, as far as they occur.
+
+    >>> legend(["c1", "c2"], [])
+    '1 is c1, 2 is c2'
+    """
+    parts = [f"{mark} is {member}" for mark, member in zip(MARKS, members, strict=False)][:9]
+    every = [Counter(queue for mine in plan.values() for queue in mine) for plan in plans]
+    if any(queues and max(queues.values()) > 1 for queues in every):
+        parts += [f"{SEVERAL} has several owners", f"{NOBODY} has none"]
+    return ", ".join(parts)

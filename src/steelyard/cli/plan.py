@@ -1,0 +1,107 @@
+"""`steelyard plan`: who would get which queue, without touching anything.
+
+Two ways in. With numbers (`--queues 16 --members 1..3`) it draws a worked example for every strategy. With a file
+(`--input group.json`) it plans that group, and with `--json` prints the plan for a program to read.
+"""
+
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from steelyard.balance.allocate import BUILT_IN, Plan, Strategy, find_strategy
+from steelyard.balance.allocate import plan as make_plan
+from steelyard.balance.explain import Explanation, explain, tell
+from steelyard.cli.draw import counts, grid, legend, ruler
+from steelyard.cli.plan_input import PlanInput, load_rule, member_counts, read_input, worked_input
+from steelyard.errors import ConfigurationError
+from steelyard.model import in_order
+
+__all__ = ["draw_worked", "plan"]
+
+
+def plan(
+    queues: Annotated[
+        int | None, typer.Option(help="How many queues, for a worked example.", show_default=False)
+    ] = None,
+    members: Annotated[str | None, typer.Option(help="How many members: 3, 1..3 or 2,4,8.", show_default=False)] = None,
+    source: Annotated[
+        str | None, typer.Option("--input", help="A group as a JSON file, - for stdin.", show_default=False)
+    ] = None,
+    strategy: Annotated[
+        str | None,
+        typer.Option(help=f"One of {', '.join(BUILT_IN.names)}, Java's name, or module:callable.", show_default=False),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one plan a line.")] = False,
+) -> None:
+    """Show who would get which queue, and what would move; nothing is touched."""
+    if source is not None:
+        if queues is not None or members is not None:
+            raise ConfigurationError("--input already says which queues and members", next_step="leave the others out")
+        given = read_input(source)
+        _show_one(given, find_strategy(strategy or "average", given.settings, load=load_rule), as_json)
+        return
+    if queues is None or members is None:
+        raise ConfigurationError(
+            "there is nothing to plan", next_step="give --queues and --members, or --input with a file"
+        )
+    names = [strategy] if strategy else list(BUILT_IN.names)
+    for count in member_counts(members):
+        given = worked_input(queues, count)
+        strategies = [find_strategy(name, given.settings, load=load_rule) for name in names]
+        if as_json:
+            for each in strategies:
+                _show_one(given, each, as_json)
+        else:
+            draw_worked(Console(), given, strategies)
+
+
+def _planned(given: PlanInput, strategy: Strategy) -> tuple[Plan, Explanation]:
+    made = make_plan(strategy, given.group, given.queues, given.members, previous=given.previous)
+    return made, explain(given.previous or {}, made, given.queues)
+
+
+def _show_one(given: PlanInput, strategy: Strategy, as_json: bool) -> None:
+    made, told = _planned(given, strategy)
+    if as_json:
+        answer = {
+            "strategy": strategy.name,
+            "assignment": made,
+            "moved": told.moved,
+            "least": told.least,
+            "max": told.most,
+            "min": told.fewest,
+        }
+        typer.echo(msgspec.json.encode(answer).decode())
+        return
+    console = Console()
+    table = Table(title=f"{strategy.name} for group {given.group}", title_justify="left")
+    table.add_column("member")
+    table.add_column("queues", justify="right")
+    table.add_column("which", overflow="fold")
+    for member, mine in made.items():
+        table.add_row(member, str(len(mine)), " ".join(map(str, mine)) or "-")
+    console.print(table)
+    for line in tell(told) if given.previous is not None else tell(told)[:1]:
+        console.print(line, highlight=False, soft_wrap=True)
+
+
+def draw_worked(console: Console, given: PlanInput, strategies: list[Strategy]) -> None:
+    """Draw what every strategy does with one group."""
+    queues = in_order(given.queues)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("strategy", no_wrap=True)
+    table.add_column(ruler(len(queues)), overflow="fold")
+    table.add_column("each", overflow="fold")
+    plans = [_planned(given, strategy)[0] for strategy in strategies]
+    for strategy, made in zip(strategies, plans, strict=True):
+        table.add_row(strategy.name, grid(queues, made), counts(made))
+    count = len(given.members)
+    console.print(
+        f"{len(queues)} queues, {count} {'member' if count == 1 else 'members'}", style="bold", highlight=False
+    )
+    console.print(table)
+    console.print(legend(given.members, plans), style="dim", highlight=False)
+    console.print()

@@ -1,0 +1,91 @@
+"""Reading and writing a body of a known type.
+
+Reading tries the text as it is first, which is right for nearly every body. Only when that fails is the text made
+standard (json_text.py) and tried again, and only when its values then do not fit are they mended (mending.py), which
+takes many times the body's memory and is therefore for bodies of a sane size. Whatever happens, only `MalformedBody`
+and `LimitExceeded` leave.
+"""
+
+import re
+from typing import Any, TypeVar
+
+import msgspec
+
+from steelyard.errors import MalformedBody
+from steelyard.wire.bodies.mending import mended
+from steelyard.wire.json_text import check_shape, standard_json
+from steelyard.wire.maps import map_writer, read_map
+
+__all__ = ["decode_body", "encode_body"]
+
+T = TypeVar("T")
+
+# Peers that need mending are small scripts; plain values take up to 20 times the memory of their text.
+_MENDED_BYTES = 1024 * 1024
+
+# What msgspec raises for any text: its own errors are ValueErrors, as are those of UTF-8 and of numbers too long.
+_UNREADABLE = (ValueError, RecursionError)
+_BYTE = re.compile(r" \(byte (\d+)\)")
+
+_with_raw_ids = map_writer(quoted_ids=False)
+_with_quoted_ids = map_writer(quoted_ids=True)
+
+
+def decode_body(kind: type[T], data: bytes) -> T:
+    """Read a body of the given type, however the peer wrote it.
+
+    >>> from steelyard.wire.bodies import BrokerGroup
+    >>> decode_body(BrokerGroup, b'{"brokerName":"broker-a","brokerAddrs":{0:"127.0.0.1:10911"}}').addresses
+    ById({0: '127.0.0.1:10911'})
+    >>> decode_body(BrokerGroup, b'{"brokerName":')
+    Traceback (most recent call last):
+    steelyard.errors.MalformedBody: body of BrokerGroup: Input data was truncated
+    """
+    where = f"body of {getattr(kind, '__name__', kind)}"
+    check_shape(data, where)
+    decoder = _decoder(kind)
+    try:
+        return decoder.decode(data)
+    except _UNREADABLE as error:
+        failure: Exception = error
+    standard = standard_json(data, where)
+    if standard is not data:
+        try:
+            return decoder.decode(standard)
+        except _UNREADABLE as error:
+            failure = error
+    if isinstance(failure, msgspec.ValidationError) and len(standard) <= _MENDED_BYTES:
+        try:
+            plain = mended(msgspec.json.decode(standard), kind)
+            return msgspec.convert(plain, kind, strict=False, str_keys=True, dec_hook=read_map)
+        except _UNREADABLE as error:
+            failure = error
+    # Where in the text that was read is only worth saying if that is the text that came.
+    place = _BYTE.search(str(failure)) if standard is data else None
+    raise MalformedBody(_BYTE.sub("", str(failure)), where=where, at=int(place[1]) if place else None)
+
+
+def encode_body(body: object, *, quoted_ids: bool = False) -> bytes:
+    """Write a body as Java does: compact, alphabetical, numbers as keys without quotes.
+
+    ``quoted_ids`` is for routes to callers of version 401 and above, and to those that ask for standard JSON.
+
+    >>> from steelyard.wire.bodies import BrokerGroup, ById
+    >>> group = BrokerGroup(broker_name="broker-a", addresses=ById({0: "127.0.0.1:10911"}))
+    >>> encode_body(group)
+    b'{"brokerAddrs":{0:"127.0.0.1:10911"},"brokerName":"broker-a"}'
+    >>> encode_body(group, quoted_ids=True)
+    b'{"brokerAddrs":{"0":"127.0.0.1:10911"},"brokerName":"broker-a"}'
+    """
+    try:
+        return (_with_quoted_ids if quoted_ids else _with_raw_ids).encode(body)
+    except (TypeError, *_UNREADABLE) as error:
+        raise MalformedBody(f"it cannot be written: {error}", where=f"body of {type(body).__name__}") from None
+
+
+_decoders: dict[object, msgspec.json.Decoder[Any]] = {}
+
+
+def _decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
+    known = _decoders.get(kind)
+    return known or _decoders.setdefault(kind, msgspec.json.Decoder(kind, strict=False, dec_hook=read_map))

@@ -1,0 +1,156 @@
+"""Heartbeats: who a client is, which groups it belongs to, and what each of them wants.
+
+The words of Java's enums are kept as values. ``steelyard`` holds what our own members and brokers tell each other
+beyond Java; Java's readers skip it, and every field of it may be absent.
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import NamedTuple
+
+from msgspec import field
+
+from steelyard.errors import ConfigurationError, MalformedBody
+from steelyard.model import FilterKind, Subscription
+from steelyard.wire.body import Body, Int, Long, always
+
+__all__ = [
+    "ClientCheck",
+    "ConsumeKind",
+    "ConsumerBeat",
+    "GroupWord",
+    "Heartbeat",
+    "HeartbeatWord",
+    "Held",
+    "MessageModel",
+    "ProducerBeat",
+    "StartFrom",
+    "SubscriptionBody",
+]
+
+
+class ConsumeKind(Enum):
+    """How a group's members get their messages (Java: ConsumeType)."""
+
+    PULL = "CONSUME_ACTIVELY"
+    PUSH = "CONSUME_PASSIVELY"
+    POP = "CONSUME_POP"
+
+
+class MessageModel(Enum):
+    """Whether members share the messages or each gets all of them."""
+
+    CLUSTERING = "CLUSTERING"
+    BROADCASTING = "BROADCASTING"
+
+
+class StartFrom(Enum):
+    """Where a group without an offset starts (Java: ConsumeFromWhere). The last three are old words for the first."""
+
+    LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
+    FIRST_OFFSET = "CONSUME_FROM_FIRST_OFFSET"
+    TIMESTAMP = "CONSUME_FROM_TIMESTAMP"
+    LAST_OR_MIN_AT_BOOT = "CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST"
+    MIN_OFFSET = "CONSUME_FROM_MIN_OFFSET"
+    MAX_OFFSET = "CONSUME_FROM_MAX_OFFSET"
+
+
+class SubscriptionBody(Body, frozen=True, kw_only=True):
+    """What a group wants of a topic (Java: SubscriptionData).
+
+    >>> body = SubscriptionBody.of(Subscription("orders", "paid || refunded", version=7))
+    >>> body.tags, body.hashes
+    (('paid', 'refunded'), (3433164, -707924457))
+    >>> body.subscription() == Subscription("orders", "paid || refunded", version=7)
+    True
+    """
+
+    class_filter_mode: bool = always(False)
+    hashes: tuple[Int, ...] = always((), "codeSet")
+    kind: str = always(FilterKind.TAG.value, "expressionType")
+    expression: str = always("*", "subString")
+    version: Long = always(0, "subVersion")
+    tags: tuple[str, ...] = always((), "tagsSet")
+    topic: str
+
+    @classmethod
+    def of(cls, wanted: Subscription) -> "SubscriptionBody":
+        """Make the body for a subscription."""
+        return cls(
+            hashes=wanted.hashes,
+            kind=wanted.kind.value,
+            expression=wanted.expression,
+            version=wanted.version,
+            tags=wanted.tags,
+            topic=wanted.topic,
+        )
+
+    def subscription(self) -> Subscription:
+        """Return the subscription as the rest of the house knows it; its tags are read from the expression again."""
+        try:
+            kind = FilterKind(self.kind or FilterKind.TAG.value)
+            return Subscription(self.topic, self.expression, kind, self.version)
+        except (ConfigurationError, ValueError) as error:
+            raise MalformedBody(str(error), where="body of SubscriptionBody") from None
+
+
+class ProducerBeat(Body, frozen=True, kw_only=True):
+    """A producer group that a client belongs to (Java: ProducerData)."""
+
+    group: str = field(name="groupName")
+
+
+class ConsumerBeat(Body, frozen=True, kw_only=True):
+    """A consumer group that a client belongs to (Java: ConsumerData)."""
+
+    start_from: StartFrom | None = field(default=None, name="consumeFromWhere")
+    kind: ConsumeKind | None = field(default=None, name="consumeType")
+    group: str = field(name="groupName")
+    model: MessageModel | None = field(default=None, name="messageModel")
+    subscriptions: tuple[SubscriptionBody, ...] = always((), "subscriptionDataSet")
+    unit_mode: bool = always(False)
+
+
+class Held(NamedTuple):
+    """A queue of the broker that hears it, and the epoch of the lock that holds it."""
+
+    queue_id: Int
+    epoch: Long
+
+
+class GroupWord(Body, frozen=True, kw_only=True):
+    """What our member says of one of its groups."""
+
+    held: Mapping[str, tuple[Held, ...]] | None = None
+    """By topic; only in the first heartbeat of a line."""
+    strategy: str | None = None
+
+
+class HeartbeatWord(Body, frozen=True, kw_only=True):
+    """What our member tells our broker with a heartbeat."""
+
+    groups: Mapping[str, GroupWord] | None = None
+    heartbeat_ms: Long | None = None
+    instance: str | None = None
+    leaving: bool | None = None
+    v: Int = always(1)
+
+
+class Heartbeat(Body, frozen=True, kw_only=True):
+    """A client and all its groups (Java: HeartbeatData)."""
+
+    client_id: str = field(name="clientID")
+    consumers: tuple[ConsumerBeat, ...] = always((), "consumerDataSet")
+    fingerprint: Int | None = field(default=None, name="heartbeatFingerprint")
+    producers: tuple[ProducerBeat, ...] = always((), "producerDataSet")
+    steelyard: HeartbeatWord | None = None
+    without_subscriptions: bool | None = field(default=None, name="withoutSub")
+
+
+class ClientCheck(Body, frozen=True, kw_only=True):
+    """A subscription to be checked before it is used (Java: CheckClientRequestBody)."""
+
+    client_id: str | None = None
+    group: str | None = None
+    namespace: str | None = None
+    subscription: SubscriptionBody | None = field(default=None, name="subscriptionData")

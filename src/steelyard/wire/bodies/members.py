@@ -1,0 +1,100 @@
+"""Who is there: the members of a group, the connections behind them, and what a group is subscribed to."""
+
+from collections.abc import Mapping
+
+from msgspec import field
+
+from steelyard.wire.bodies.heartbeat import ConsumeKind, MessageModel, StartFrom, SubscriptionBody
+from steelyard.wire.body import Body, Int, Long, always, always_map
+
+__all__ = [
+    "Connection",
+    "ConsumerConnections",
+    "ConsumerIds",
+    "GroupSubscription",
+    "GroupView",
+    "MemberView",
+    "ProducerConnections",
+    "ProducerLine",
+    "ProducerTable",
+]
+
+
+class MemberView(Body, frozen=True, kw_only=True):
+    """One member as our broker sees it."""
+
+    id: str
+    leaving: bool | None = None
+    ours: bool | None = None
+    strategy: str | None = None
+    topics: tuple[str, ...] | None = None
+
+
+class GroupView(Body, frozen=True, kw_only=True):
+    """What our broker tells our members of their group.
+
+    ``owners`` has for each of this broker's queues the place of its owner in the list of ids, -1 for nobody.
+    """
+
+    epoch: Long | None = None
+    members: tuple[MemberView, ...] | None = None
+    owners: Mapping[str, tuple[Int, ...]] | None = None
+    queues: Mapping[str, Int] | None = None
+    settled: bool | None = None
+    v: Int = always(1)
+
+
+class ConsumerIds(Body, frozen=True, kw_only=True):
+    """The ids of a group's members (Java: GetConsumerListByGroupResponseBody)."""
+
+    ids: tuple[str, ...] = always((), "consumerIdList")
+    steelyard: GroupView | None = None
+
+
+class Connection(Body, frozen=True, kw_only=True):
+    """A client's line to a broker."""
+
+    client_address: str | None = field(default=None, name="clientAddr")
+    client_id: str | None = None
+    language: str | None = None
+    version: Int = always(0)
+
+
+class ConsumerConnections(Body, frozen=True, kw_only=True):
+    """A group's lines, its ways and its subscriptions (Java: ConsumerConnection)."""
+
+    connections: tuple[Connection, ...] = always((), "connectionSet")
+    start_from: StartFrom | None = field(default=None, name="consumeFromWhere")
+    kind: ConsumeKind | None = field(default=None, name="consumeType")
+    model: MessageModel | None = field(default=None, name="messageModel")
+    subscriptions: Mapping[str, SubscriptionBody] = always_map("subscriptionTable")
+
+
+class ProducerConnections(Body, frozen=True, kw_only=True):
+    """The lines of a producer group (Java: ProducerConnection)."""
+
+    connections: tuple[Connection, ...] = always((), "connectionSet")
+
+
+class ProducerLine(Body, frozen=True, kw_only=True):
+    """A producer that a broker knows (Java: ProducerInfo)."""
+
+    client_id: str | None = None
+    language: str | None = None
+    seen_ms: Long = always(0, "lastUpdateTimestamp")
+    remote_ip: str | None = field(default=None, name="remoteIP")
+    version: Int = always(0)
+
+
+class ProducerTable(Body, frozen=True, kw_only=True):
+    """Every producer that a broker knows, by group (Java: ProducerTableInfo)."""
+
+    groups: Mapping[str, tuple[ProducerLine, ...]] = always_map("data")
+
+
+class GroupSubscription(Body, frozen=True, kw_only=True):
+    """What a group wants of one topic (Java: QuerySubscriptionResponseBody)."""
+
+    group: str | None = None
+    subscription: SubscriptionBody | None = field(default=None, name="subscriptionData")
+    topic: str | None = None

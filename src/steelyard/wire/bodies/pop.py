@@ -1,0 +1,78 @@
+"""Acknowledging many popped messages at once."""
+
+from collections.abc import Iterable, Iterator
+from typing import ClassVar
+
+from msgspec import field
+
+from steelyard.errors import ConfigurationError
+from steelyard.wire.body import Body, Int, Long, always
+
+__all__ = ["Acks", "BatchAck", "offset_bits"]
+
+# The messages of one pop lie close together; 128 KiB of bits are more than any pop can mean.
+_MOST_BITS = 1 << 20
+
+
+def offset_bits(start: int, offsets: Iterable[int]) -> bytes:
+    """Pack offsets into a bit set: bit n, lowest first, stands for the offset ``start + n``.
+
+    >>> offset_bits(100, [100, 103, 109]).hex()
+    '0902'
+    """
+    bits = 0
+    for offset in offsets:
+        if not 0 <= offset - start < _MOST_BITS:
+            raise ConfigurationError(
+                f"the offset {offset} cannot be acknowledged together with {start}",
+                next_step="start with the lowest offset, and acknowledge those far away on their own",
+            )
+        bits |= 1 << (offset - start)
+    return bits.to_bytes((bits.bit_length() + 7) // 8, "little")
+
+
+class Acks(Body, frozen=True, kw_only=True):
+    """Messages of one queue and one pop that were handled (Java: BatchAck); long names are read as well.
+
+    >>> acks = Acks(group="g", topic="t", retry="0", start_offset=100, queue_id=0, revive_queue_id=0, pop_ms=0,
+    ...     invisible_ms=0, bits=offset_bits(100, [100, 103, 109]))
+    >>> list(acks.offsets())
+    [100, 103, 109]
+    """
+
+    old_names: ClassVar[dict[str, str]] = {
+        "bitSet": "b",
+        "consumerGroup": "c",
+        "invisibleTime": "it",
+        "popTime": "pt",
+        "queueId": "q",
+        "retry": "r",
+        "reviveQueueId": "rq",
+        "startOffset": "so",
+        "topic": "t",
+    }
+
+    bits: bytes = field(name="b")
+    group: str = field(name="c")
+    invisible_ms: Long = field(name="it")
+    pop_ms: Long = field(name="pt")
+    queue_id: Int = field(name="q")
+    retry: str = field(name="r")
+    """Which topic it was popped from: 0 its own, 1 and 2 the retry topics of the two versions."""
+    revive_queue_id: Int = field(name="rq")
+    start_offset: Long = field(name="so")
+    topic: str = field(name="t")
+
+    def offsets(self) -> Iterator[int]:
+        """Yield the offsets, rising."""
+        for place, byte in enumerate(self.bits):
+            for bit in range(8):
+                if byte >> bit & 1:
+                    yield self.start_offset + place * 8 + bit
+
+
+class BatchAck(Body, frozen=True, kw_only=True):
+    """Handled messages of one broker (Java: BatchAckMessageRequestBody)."""
+
+    acks: tuple[Acks, ...] = always(())
+    broker_name: str | None = None

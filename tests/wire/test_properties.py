@@ -1,0 +1,174 @@
+from collections.abc import Mapping
+from itertools import islice
+from multiprocessing.reduction import ForkingPickler
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.fuzzing import mutations, rounds
+from tests.wire.stored_golden import record_bodies
+from tests.wire.stored_values import properties, property_texts
+
+from steelyard.errors import ConfigurationError, LimitExceeded
+from steelyard.model.message import RESERVED_PROPERTIES, Message
+from steelyard.wire import property_names
+from steelyard.wire.properties import (
+    LazyProperties,
+    append_properties,
+    encode_properties,
+    find_property,
+    parse_properties,
+    properties_of,
+)
+from steelyard.wire.record import read_records
+
+
+def _as_java_reads(text: str) -> dict[str, str]:
+    """Read as Apache's parser does: by indexes, entry by entry."""
+    found: dict[str, str] = {}
+    index = 0
+    while index < len(text):
+        end = text.find("\x02", index)
+        end = len(text) if end < 0 else end
+        mark = text.find("\x01", index)
+        if end - index >= 3 and index < mark < end - 1:
+            found[text[index:mark]] = text[mark + 1 : end]
+        index = end + 1
+    return found
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        (b"", {}),
+        (b"a\x01b\x02c\x01\x02d\x01e", {"a": "b", "d": "e"}),
+        (b"a\x01b", {"a": "b"}),
+        (b"a\x01b\x02", {"a": "b"}),
+        (b"\x01b\x02a\x01\x02\x01\x02\x02ab\x02", {}),
+        (b"a\x01b\x01c\x02", {"a": "b\x01c"}),
+        (b"a\x01first\x02b\x01x\x02a\x01last\x02", {"a": "last", "b": "x"}),
+        (b"a\x01first\x02a\x01\x02", {"a": "first"}),
+        (b"a\x01\xff\x02", {"a": "\N{REPLACEMENT CHARACTER}"}),
+        (b"a\x01b\x02__CRC32#\x010123456789\x02", {"a": "b"}),
+        ("größe\x01ü😀\x02".encode(), {"größe": "ü😀"}),
+    ],
+)
+def test_a_text_is_read_by_the_rules_all_readers_share(raw: bytes, expected: dict[str, str]) -> None:
+    assert parse_properties(raw) == expected
+
+
+@given(property_texts)
+def test_reading_agrees_with_apache_on_any_text(raw: bytes) -> None:
+    expected = _as_java_reads(raw.decode("utf-8", "replace"))
+    expected.pop("__CRC32#", None)
+    assert parse_properties(raw) == expected
+
+
+@given(property_texts, st.sampled_from([b"TAGS", b"KEYS", b"TAG", b"S", b"x", "ü".encode(), b"TAGSx"]))
+def test_one_name_is_found_exactly_as_reading_everything_would(raw: bytes, name: bytes) -> None:
+    found = find_property(raw, name)
+    assert (found and found.decode("utf-8", "replace")) == parse_properties(raw).get(name.decode())
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"KEYS\x01TAGS\x02",
+        b"MYTAGS\x01x\x02",
+        b"TAGSx\x01y\x02",
+        b"KEYS\x01a TAGS\x01x\x02",
+        b"TAGS\x02x\x01y\x02",
+        b"TAGS\x01\x02",
+        b"TAGS",
+        b"",
+    ],
+)
+def test_a_value_or_a_longer_name_never_passes_for_a_name(raw: bytes) -> None:
+    assert find_property(raw, b"TAGS") is None
+
+
+@given(properties, st.booleans())
+def test_what_is_written_is_read_back(written: dict[str, str], closed: bool) -> None:
+    written.pop("__CRC32#", None)
+    raw = encode_properties(written, closed=closed)
+    assert parse_properties(raw) == written
+    assert raw.endswith(b"\x02") == (closed and bool(written))
+    for name, value in written.items():
+        assert find_property(raw, name.encode()) == value.encode()
+
+
+def test_the_last_separator_is_written_unless_asked_not_to() -> None:
+    assert encode_properties({"WAIT": "true", "TAGS": "x"}) == bytes.fromhex("5741495401747275650254414753017802")
+    assert encode_properties({"a": "b", "c": "d"}, closed=False) == b"a\x01b\x02c\x01d"
+    assert encode_properties({}) == encode_properties({}, closed=False) == b""
+
+
+@pytest.mark.parametrize("bad", ["", "a\x01b", "\x02", "\ud800"])
+def test_what_could_not_be_read_back_is_refused(bad: str) -> None:
+    for broken in ({"good": "x", bad: "x"}, {"good": "x", "name": bad}):
+        for closed in (True, False):
+            with pytest.raises(ConfigurationError, match="cannot be written"):
+                encode_properties(broken, closed=closed)
+
+
+def test_a_text_of_more_than_fifteen_bits_is_refused() -> None:
+    longest = encode_properties({"a": "x" * 32_764})
+    assert len(longest) == 32_767
+    for broken in ({"a": "x" * 32_765}, {"a": "ü" * 16_383}):
+        with pytest.raises(LimitExceeded, match="the limit is 32767"):
+            encode_properties(broken)
+    with pytest.raises(LimitExceeded, match="properties: properties text is 32768"):
+        append_properties(longest, b"x")
+
+
+@given(properties, properties, st.booleans())
+def test_added_properties_win(first: dict[str, str], second: dict[str, str], closed: bool) -> None:
+    joined = append_properties(encode_properties(first, closed=closed), encode_properties(second))
+    expected = first | second
+    expected.pop("__CRC32#", None)
+    assert parse_properties(joined) == expected
+
+
+def test_a_message_says_its_tag_keys_id_and_whether_to_wait() -> None:
+    message = Message("orders", b"", tags="paid", keys=["a", "b"], properties={"region": "eu"})
+    assert properties_of(message, unique_key="A1", wait=False) == {
+        "region": "eu",
+        "TAGS": "paid",
+        "KEYS": "a b",
+        "UNIQ_KEY": "A1",
+        "WAIT": "false",
+    }
+    assert properties_of(Message("orders", b"")) == {"WAIT": "true"}
+    assert message.properties == {"region": "eu"}
+
+
+@given(properties)
+def test_lazy_properties_are_a_mapping_like_any_other(written: dict[str, str]) -> None:
+    written.pop("__CRC32#", None)
+    lazy = LazyProperties(encode_properties(written))
+    assert isinstance(lazy, Mapping)
+    assert lazy == written
+    assert (dict(lazy), len(lazy), list(lazy), repr(lazy)) == (written, len(written), list(written), repr(written))
+    assert lazy.get("\x01") is None
+    assert ForkingPickler.loads(ForkingPickler.dumps(lazy)) == written
+    with pytest.raises(KeyError):
+        lazy["\x01"]
+
+
+def test_every_reserved_name_has_a_constant() -> None:
+    named = {getattr(property_names, name) for name in property_names.__all__}
+    assert named >= RESERVED_PROPERTIES
+    assert len(named) == len(property_names.__all__)
+
+
+@pytest.mark.fuzz
+def test_any_bytes_are_properties() -> None:
+    corpus = [record.properties for recorded in record_bodies() for record in read_records(recorded.body)]
+    for broken in islice(mutations(corpus, seed=3), rounds()):
+        found = parse_properties(broken)
+        for name in ("UNIQ_KEY", "TAGS", "CLUSTER"):
+            raw = find_property(broken, name.encode())
+            assert (raw and raw.decode("utf-8", "replace")) == found.get(name)
+        for text in (*found, *found.values()):
+            assert text
+            assert "\x02" not in text
