@@ -134,6 +134,13 @@ def test_a_group_too_large_to_be_exact_is_even_and_a_fixpoint(topics: int, membe
         assert least_moves(cut, members, owner) == 0
 
 
+def test_an_extra_is_exchanged_where_the_first_choice_was_one_move_too_dear() -> None:
+    cut, owner = [0, 4, 5], [0, 0, 2, 2, 0]
+    planned = sticky(cut, 3, owner)
+    assert even(cut, 3, planned)
+    assert moves(owner, planned) == least_by_trying_everything(cut, 3, owner) == 1
+
+
 def test_the_least_is_known_for_one_topic_by_formula() -> None:
     assert least_moves([0, 16], 2, [0] * 16) == 8
     assert least_moves([0, 16], 3, [0] * 8 + [1] * 8) == 5

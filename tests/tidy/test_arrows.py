@@ -16,6 +16,7 @@ _EVERYBODY_MAY = frozenset({"errors", "version"})
 # "balance.allocate" is a part of a room: the broker may ask for a plan, and for nothing else of balancing.
 _MAY_IMPORT: dict[str, frozenset[str]] = {
     "": frozenset({"client", "model"}),
+    "__main__": frozenset({"cli"}),
     "errors": frozenset(),
     "version": frozenset(),
     "model": frozenset(),
@@ -96,6 +97,11 @@ import collections, steelyard.version
     assert not list(arrows_up(Source("src/steelyard/balance/__init__.py", "from .member import Member")))
 
 
+def test_what_everybody_may_import_imports_nothing() -> None:
+    (complaint,) = arrows_up(Source("src/steelyard/errors.py", "from steelyard.version import __version__"))
+    assert "may import nothing" in complaint
+
+
 def test_a_part_of_a_room_can_be_allowed_alone() -> None:
     fine = "from steelyard.balance.allocate import plan\nfrom steelyard.balance import allocate"
     assert not list(arrows_up(Source("src/steelyard/broker/groups.py", fine)))
@@ -115,7 +121,9 @@ def test_the_command_line_meets_spark_only_inside_a_function() -> None:
 
 def arrows_up(source: Source) -> Iterator[str]:
     """Say which imports of a file point up, or sideways."""
-    allowed = _MAY_IMPORT.get(source.room, frozenset()) | _EVERYBODY_MAY
+    allowed = _MAY_IMPORT.get(source.room, frozenset())
+    if source.room not in _EVERYBODY_MAY:
+        allowed |= _EVERYBODY_MAY
     lazily = _ONLY_LAZILY.get(source.room, frozenset())
     late = {node for function in ast.walk(source.tree) if _is_function(function) for node in ast.walk(function)}
     for node in ast.walk(source.tree):
@@ -130,10 +138,10 @@ def arrows_up(source: Source) -> Iterator[str]:
                     yield f"{source.at(node)} imports {room!r} when it loads: import it in the function that uses it"
                 continue
             what = f"{target!r}" if target else "the front door (steelyard/__init__.py), which imports much"
-            may = ", ".join(sorted(allowed))
+            may = f"{', '.join(sorted(allowed))} alone" if allowed else "nothing of the project"
             who = f"the room {source.room!r}" if source.room else "the front door"
             yield (
-                f"{source.at(node)} imports {what}, and {who} may import only {may}: "
+                f"{source.at(node)} imports {what}, and {who} may import {may}: "
                 "take the value as an argument, or move the code to the room that may know both"
             )
 

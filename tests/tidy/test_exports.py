@@ -1,9 +1,9 @@
-"""A name without a leading underscore is public, and what is public is listed in ``__all__``.
+"""What is public is listed in ``__all__``, and what is listed is there.
 
-One rule for classes, functions and constants alike: whoever wants to keep a name to the module puts an underscore
-before it. A type variable is no such name. A package lists exactly what its ``__init__`` re-exports and defines nothing
-there; another module may list what it imports, if it means to pass it on. The order is ruff's (RUF022): constants,
-then classes, then the rest.
+A name without a leading underscore is public. Two kinds need more: a constant in capitals is public once another module
+imports it (before that, it is read where it is used), and a type variable never is. Nobody imports a name with an
+underscore from another module. A package lists exactly what its ``__init__`` re-exports and defines nothing there;
+another module may list what it imports, if it means to pass it on. The order is ruff's (RUF022).
 """
 
 import ast
@@ -13,17 +13,25 @@ from tests.tidy.tree import Source, complain, modules
 
 
 def test_what_is_public_is_listed_and_what_is_listed_is_there() -> None:
-    complain(line for source in modules() for line in export_complaints(source))
+    sources = modules()
+    taken = _taken(sources)
+    complain(line for source in sources for line in export_complaints(source, taken.get(source.module, set())))
+
+
+def test_nobody_imports_what_is_private_to_another_module() -> None:
+    complain(line for source in modules() for line in private_imports(source))
 
 
 def test_a_missing_a_gone_and_an_unlisted_name_are_seen() -> None:
-    def said(text: str, path: str = "src/steelyard/model/x.py") -> list[str]:
-        return list(export_complaints(Source(path, text)))
+    def said(text: str, path: str = "src/steelyard/model/x.py", taken: tuple[str, ...] = ()) -> list[str]:
+        return list(export_complaints(Source(path, text), set(taken)))
 
     assert not said('__all__ = ["LIMIT", "Kind", "make"]\nLIMIT = 1\nclass Kind: ...\ndef make(): ...\n_own = 2')
     assert not said("_own = 2")
-    assert "has public names and no __all__" in said("LIMIT = 1")[0]
-    assert "'LIMIT'" in said("__all__ = []\nLIMIT: int = 1")[0]
+    assert not said("LIMIT = 1")
+    assert "has public names and no __all__" in said("LIMIT = 1", taken=("LIMIT",))[0]
+    assert "'LIMIT'" in said("__all__ = []\nLIMIT: int = 1", taken=("LIMIT",))[0]
+    assert "'Alias'" in said("__all__ = []\nAlias: TypeAlias = int")[0]
     assert "'make'" in said("__all__ = []\nasync def make(): ...")[0]
     assert "'gone'" in said('__all__ = ["gone"]')[0]
     assert "twice" in said('__all__ = ["A", "A"]\nA = 1')[0]
@@ -34,26 +42,54 @@ def test_a_missing_a_gone_and_an_unlisted_name_are_seen() -> None:
     assert "defines 'make'" in said('__all__ = ["make"]\ndef make(): ...', package)[0]
 
 
-def export_complaints(source: Source) -> Iterator[str]:
-    """Compare ``__all__`` with the names a module defines, or a package re-exports."""
+def test_a_private_import_and_a_taken_constant_are_seen() -> None:
+    taking = Source("src/steelyard/model/y.py", "from steelyard.model.x import LIMIT, _own")
+    assert _taken([taking]) == {"steelyard.model.x": {"LIMIT", "_own"}}
+    assert "'_own'" in next(private_imports(taking))
+    assert not list(private_imports(Source("src/steelyard/model/y.py", "from steelyard.version import __version__")))
+
+
+def export_complaints(source: Source, taken: set[str]) -> Iterator[str]:
+    """Compare ``__all__`` with the names a module defines, or a package re-exports; ``taken`` is what others import."""
     listed = _listed(source)
     defined = {name: node for node in source.tree.body for name in _defines(node) if not name.startswith("_")}
     imported = {name: node for node in source.tree.body for name in _imports(node) if not name.startswith("_")}
-    public, other = (imported, defined) if source.is_package else (defined, imported)
+    public, there = (imported, imported) if source.is_package else (defined, defined | imported)
+    required = {name: node for name, node in public.items() if source.is_package or name in taken or not name.isupper()}
+    if source.is_package:
+        for name, node in defined.items():
+            yield f"{source.at(node)} defines {name!r}: a package only re-exports, so give it a file of its own"
     if listed is None:
-        if public:
-            yield f"{source.path} has public names and no __all__: list {', '.join(sorted(public))}"
+        if required:
+            yield f"{source.path} has public names and no __all__: list {', '.join(sorted(required))}"
         return
     for name in sorted({name for name in listed if listed.count(name) > 1}):
         yield f"{source.path}: __all__ lists {name!r} twice"
-    for name, node in public.items():
+    for name, node in required.items():
         if name not in listed:
             yield f"{source.at(node)}: {name!r} is public and not in __all__: list it, or put an underscore before it"
     for name in listed:
-        if name in other and source.is_package:
-            yield f"{source.at(other[name])} defines {name!r}: a package only re-exports, so give it a file of its own"
-        elif name not in public and name not in other:
+        if name not in there:
             yield f"{source.path}: __all__ lists {name!r}, which is not there: remove it, or define it"
+
+
+def private_imports(source: Source) -> Iterator[str]:
+    """Say where a file imports a name that another module keeps to itself."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.ImportFrom) and (node.level or (node.module or "").startswith("steelyard")):
+            for alias in node.names:
+                if alias.name.startswith("_") and not alias.name.startswith("__"):
+                    yield f"{source.at(node)} imports {alias.name!r}, which is private: make it public or move it"
+
+
+def _taken(sources: list[Source]) -> dict[str, set[str]]:
+    """Collect what is imported by name from each module."""
+    taken: dict[str, set[str]] = {}
+    for source in sources:
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                taken.setdefault(node.module, set()).update(alias.name for alias in node.names)
+    return taken
 
 
 def _listed(source: Source) -> list[str] | None:

@@ -68,7 +68,7 @@ class Header(Struct, frozen=True, gc=False, rename="camel"):
     def packed(self) -> bytes | None:
         """Return the fields packed for a binary header, or None to have it done the general way.
 
-        The two hottest answers write this out by hand as well: a broker makes one for every message.
+        The hot headers write this out by hand as well: a broker makes one for every message.
         """
         return None
 
@@ -112,8 +112,7 @@ def plan_of(kind: type[H]) -> Plan[H]:
 
 def _make_plan(kind: type[H]) -> Plan[H]:
     described = msgspec.inspect.type_info(kind)
-    if not isinstance(described, msgspec.inspect.StructType):
-        raise TypeError(f"{kind!r} is not a header")
+    assert isinstance(described, msgspec.inspect.StructType)
     fields = described.fields
     shapes = [getattr(f.type, "types", (f.type,))[0] for f in fields]  # an optional field is a union with None last
     twin = msgspec.defstruct(

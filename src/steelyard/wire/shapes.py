@@ -1,7 +1,7 @@
 """A short cut for binary headers that repeat, which all hot ones do.
 
 Python has no C decoder for the ROCKETMQ header type, and Java's benchmarks speak nothing else. But headers of one kind
-and one length repeat almost word for word: only a few values change. So the reader learns. A `Shape` remembers the
+and one length repeat almost word for word: only a few values change. So the reader learns. A shape remembers the
 bytes that have been the same so far and where the changing values lie. When the remembered bytes match, the parse is
 exact: they hold every name and every length. Then only the changing values are converted. When they don't match, the
 header is read the plain way, and what differed counts as changing from then on.
@@ -11,7 +11,7 @@ What is remembered is bounded, and never changes a result: a test compares both 
 
 from collections.abc import Callable, Iterator
 from struct import Struct as Layout
-from typing import Any, Generic, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeAlias
 
 from msgspec.structs import astuple
 
@@ -26,15 +26,18 @@ _PAIRS = 4096
 _SHAPES = 4
 
 
-class Shape(NamedTuple, Generic[H]):
+_Fill: TypeAlias = Callable[[list[Any], tuple[bytes, ...]], None]
+"""Converts the changing cells, every second one, and puts them among the arguments."""
+
+
+class _Shape(NamedTuple, Generic[H]):
     """Packed fields of one kind and length: what never changed so far, and where the rest lies."""
 
     take_apart: Callable[[bytes], tuple[Any, ...]]
     """Into: same bytes, a changing value, same bytes, … , same bytes."""
     same: tuple[bytes, ...]
-    places: tuple[int, ...]
-    """Which argument of the kind each changing value is."""
-    convert: tuple[Callable[[bytes], object], ...]
+    fill: _Fill
+    """Puts the changing values among the arguments."""
     arguments: list[Any]
     """All arguments by position, as they were when this was learnt."""
     named: dict[str, Any]
@@ -45,19 +48,18 @@ class Shape(NamedTuple, Generic[H]):
     """The numbers of the changing cells."""
 
 
-_shapes: dict[tuple[type[Header], int], tuple[Shape[Any], ...]] = {}
+_shapes: dict[tuple[type[Header], int], tuple[_Shape[Any], ...]] = {}
 
 
 def from_binary(kind: type[H], packed: bytes) -> H:
     """Read a typed header from the packed fields of a binary header."""
     known = _shapes.get((kind, len(packed)), ())
-    for take_apart, same, places, convert, arguments, named, _, _ in known:
+    for take_apart, same, fill, arguments, named, _, _ in known:
         cells = take_apart(packed)
         if cells[0::2] == same:
             now = arguments.copy()
             try:
-                for place, make, cell in zip(places, convert, cells[1::2], strict=False):
-                    now[place] = make(cell)
+                fill(now, cells)
             except ValueError:
                 break  # not a number, or not UTF-8: the plain way tells
             return kind(*now, **named)
@@ -66,7 +68,7 @@ def from_binary(kind: type[H], packed: bytes) -> H:
     return header
 
 
-def _learn(plan: Plan[H], packed: bytes, header: H, known: tuple[Shape[H], ...]) -> None:
+def _learn(plan: Plan[H], packed: bytes, header: H, known: tuple[_Shape[H], ...]) -> None:
     """Remember the shape of these fields: a new one, or one of the known with more that changes."""
     cells = list(cells_of(packed))
     relative = next((shape for shape in known if _same_cells(packed, shape.packed, cells)), None)
@@ -98,7 +100,7 @@ def _gaps(cells: list[Cell], total: int) -> Iterator[tuple[int, int]]:
     yield start, total
 
 
-def _shape(plan: Plan[H], packed: bytes, header: H, cells: list[Cell], changing: frozenset[int]) -> Shape[H] | None:
+def _shape(plan: Plan[H], packed: bytes, header: H, cells: list[Cell], changing: frozenset[int]) -> _Shape[H] | None:
     """Lay out the fields; None where the short cut could not be exact."""
     found = [packed[cell.key_start : cell.key_end].decode() for cell in cells]
     if len(set(found)) < len(found) or not all(found[number] in plan.names for number in changing):
@@ -116,13 +118,45 @@ def _shape(plan: Plan[H], packed: bytes, header: H, cells: list[Cell], changing:
         pieces.append(f"{cell.end - cell.start}s{end - start}s")
     values = astuple(header)
     rest = list(zip(plan.attributes, values, plan.defaults, strict=True))[positional:]
-    return Shape(
+    return _Shape(
         Layout("".join(pieces)).unpack,
         same=tuple(packed[start:end] for start, end in gaps),
-        places=tuple(places),
-        convert=tuple(int if plan.types[place] is int else bytes.decode for place in places),
+        fill=_filler(places, [int if plan.types[place] is int else bytes.decode for place in places]),
         arguments=list(values[:positional]),
         named={name: value for name, value, default in rest if value != default},
         packed=packed,
         changing=changing,
     )
+
+
+def _filler(places: list[int], convert: list[Callable[[bytes], object]]) -> _Fill:
+    """Return what fills in so many values. Up to four are written out: a loop would cost more than the work in it."""
+    a, b, c, d = (*places, 0, 0, 0, 0)[:4]
+    padded: list[Callable[[bytes], object]] = [*convert, int, int, int, int]
+    f, g, h, i = padded[:4]
+
+    def none(now: list[Any], cells: tuple[bytes, ...]) -> None: ...
+
+    def one(now: list[Any], cells: tuple[bytes, ...]) -> None:
+        now[a] = f(cells[1])
+
+    def two(now: list[Any], cells: tuple[bytes, ...]) -> None:
+        now[a] = f(cells[1])
+        now[b] = g(cells[3])
+
+    def three(now: list[Any], cells: tuple[bytes, ...]) -> None:
+        now[a] = f(cells[1])
+        now[b] = g(cells[3])
+        now[c] = h(cells[5])
+
+    def four(now: list[Any], cells: tuple[bytes, ...]) -> None:
+        now[a] = f(cells[1])
+        now[b] = g(cells[3])
+        now[c] = h(cells[5])
+        now[d] = i(cells[7])
+
+    def more(now: list[Any], cells: tuple[bytes, ...]) -> None:
+        for place, make, cell in zip(places, convert, cells[1::2], strict=True):
+            now[place] = make(cell)
+
+    return (none, one, two, three, four)[len(places)] if len(places) <= 4 else more

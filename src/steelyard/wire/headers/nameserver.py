@@ -10,8 +10,8 @@ __all__ = [
     "BrokerIdentity",
     "BrokerMembers",
     "BrokerName",
+    "ChangedAnswer",
     "Cluster",
-    "DataVersionAnswer",
     "DeleteTopic",
     "GetRoute",
     "KeyValue",
@@ -74,7 +74,7 @@ class BrokerBeat(Header, frozen=True):
     election_priority: Int32 | None = None
 
 
-class DataVersionAnswer(Header, frozen=True):
+class ChangedAnswer(Header, frozen=True):
     """The answer to 322: whether anything changed."""
 
     changed: bool

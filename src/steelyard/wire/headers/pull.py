@@ -1,7 +1,10 @@
 """Headers of pulling and looking up messages, and of POP, which 5.x offers beside it."""
 
+from functools import lru_cache
+
 from msgspec import field
 
+from steelyard.wire.binary_header import pack_fields
 from steelyard.wire.fields import Header, Int32, Int64
 from steelyard.wire.headers.common import TRUTH, TopicRequest
 
@@ -71,6 +74,54 @@ class Pull(TopicRequest, frozen=True):
             self.source or "",
             TRUTH[self.logical],
         )
+
+    def packed(self) -> bytes | None:
+        """Return the fields packed: what a consumer repeats from pull to pull is packed once; None for rare ones."""
+        if self.request_source is not None or self.proxy_client_id or self.namespace or self.source:
+            return None
+        if self.is_namespaced is not None or self.is_oneway is not None or self.logical is not None:
+            return None
+        queue, offset, commit = b"%d" % self.queue_id, b"%d" % self.queue_offset, b"%d" % self.commit_offset
+        return b"%b\0\7queueId\0\0\0%c%b\0\x0bqueueOffset\0\0\0%c%b\0\x0ccommitOffset\0\0\0%c%b%b" % (
+            _front(self.consumer_group, self.topic, self.broker),
+            len(queue),
+            queue,
+            len(offset),
+            offset,
+            len(commit),
+            commit,
+            _back(
+                self.max_msg_nums,
+                self.sys_flag,
+                self.suspend_timeout_millis,
+                self.sub_version,
+                self.subscription,
+                self.expression_type,
+                self.max_msg_bytes,
+            ),
+        )
+
+
+@lru_cache(maxsize=4096)
+def _front(group: str, topic: str, broker: str | None) -> bytes:
+    return pack_fields((("consumerGroup", group), ("topic", topic), ("bname", broker or "")))
+
+
+@lru_cache(maxsize=4096)
+def _back(
+    most: int, flags: int, hold_ms: int, version: int, expression: str | None, language: str | None, size: int | None
+) -> bytes:
+    return pack_fields(
+        (
+            ("maxMsgNums", str(most)),
+            ("sysFlag", str(flags)),
+            ("suspendTimeoutMillis", str(hold_ms)),
+            ("subVersion", str(version)),
+            ("subscription", expression or ""),
+            ("expressionType", language or ""),
+            ("maxMsgBytes", "" if size is None else str(size)),
+        )
+    )
 
 
 class PullAnswer(Header, frozen=True):

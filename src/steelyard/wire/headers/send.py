@@ -4,8 +4,11 @@ Java's clients send with `SendShort` (310): one letter a field, since it is the 
 the same with full names, and `SendShort.full` turns one into the other.
 """
 
+from functools import lru_cache
+
 from msgspec import field
 
+from steelyard.wire.binary_header import pack_fields
 from steelyard.wire.fields import Header, Int32, Int64
 from steelyard.wire.headers.common import TRUTH, BrokerRequest, TopicRequest, length
 
@@ -50,7 +53,6 @@ class SendShort(Header, frozen=True):
 
     def texts(self) -> tuple[str, ...]:
         """Return the fields as texts; written out because every message sent passes here."""
-        retries, most = self.reconsume_times, self.max_reconsume_times
         return (
             self.producer_group,
             self.topic,
@@ -61,11 +63,31 @@ class SendShort(Header, frozen=True):
             str(self.born_timestamp),
             str(self.flag),
             self.properties or "",
-            "" if retries is None else str(retries),
+            _number(self.reconsume_times),
             TRUTH[self.unit_mode],
-            "" if most is None else str(most),
+            _number(self.max_reconsume_times),
             TRUTH[self.batch],
             self.broker or "",
+        )
+
+    def packed(self) -> bytes | None:
+        """Return the fields packed: what a producer repeats from message to message is packed once."""
+        queue, flags = b"%d" % self.queue_id, b"%d" % self.sys_flag
+        born, flag = b"%d" % self.born_timestamp, b"%d" % self.flag
+        properties = self.properties.encode() if self.properties else b""
+        return b"%b\0\1e\0\0\0%c%b\0\1f\0\0\0%c%b\0\1g\0\0\0%c%b\0\1h\0\0\0%c%b%b%b%b" % (
+            _front(self.producer_group, self.topic, self.default_topic, self.default_topic_queue_nums),
+            len(queue),
+            queue,
+            len(flags),
+            flags,
+            len(born),
+            born,
+            len(flag),
+            flag,
+            b"\0\1i" + length(properties) if properties else b"",
+            properties,
+            _back(self.reconsume_times, self.unit_mode, self.max_reconsume_times, self.batch, self.broker),
         )
 
     def full(self) -> Send:
@@ -86,6 +108,21 @@ class SendShort(Header, frozen=True):
             self.max_reconsume_times,
             broker=self.broker,
         )
+
+
+@lru_cache(maxsize=4096)
+def _front(group: str, topic: str, default: str, queues: int) -> bytes:
+    return pack_fields((("a", group), ("b", topic), ("c", default), ("d", str(queues))))
+
+
+@lru_cache(maxsize=4096)
+def _back(retries: int | None, unit: bool | None, most: int | None, batch: bool | None, broker: str | None) -> bytes:
+    texts = (_number(retries), TRUTH[unit], _number(most), TRUTH[batch], broker or "")
+    return pack_fields(zip("jklmn", texts, strict=True))
+
+
+def _number(value: int | None) -> str:
+    return "" if value is None else str(value)
 
 
 class SendAnswer(Header, frozen=True):

@@ -129,7 +129,7 @@ HEADER_OF_ANSWER: Mapping[int, type[Header]] = MappingProxyType(
         Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: admin.GroupListAnswer,
         Code.GET_BROKER_CONFIG: admin.BrokerConfigAnswer,
         Code.REGISTER_BROKER: nameserver.RegisterAnswer,
-        Code.QUERY_DATA_VERSION: nameserver.DataVersionAnswer,
+        Code.QUERY_DATA_VERSION: nameserver.ChangedAnswer,
         Code.WIPE_WRITE_PERM_OF_BROKER: nameserver.WipeAnswer,
         Code.ADD_WRITE_PERM_OF_BROKER: nameserver.WipeAnswer,
         Code.GET_KV_CONFIG: nameserver.KeyValueAnswer,

@@ -1,0 +1,82 @@
+import json
+from typing import Any
+
+import pytest
+from tests.golden_frames import GoldenFrame, golden_frames
+
+from steelyard.wire.bodies import (
+    BODY_OF_REQUEST,
+    BODY_OF_RESPONSE,
+    SETTINGS_ANSWERS,
+    SETTINGS_REQUESTS,
+    RouteBody,
+    decode_body,
+    encode_body,
+)
+from steelyard.wire.codes import RequestCode
+from steelyard.wire.json_text import standard_json
+
+# Bodies of these are messages, whatever they look like.
+_MESSAGE_REQUESTS = {
+    RequestCode.SEND_MESSAGE_V2,
+    RequestCode.SEND_BATCH_MESSAGE,
+    RequestCode.SEND_REPLY_MESSAGE_V2,
+    RequestCode.CHECK_TRANSACTION_STATE,
+    RequestCode.CONSUME_MESSAGE_DIRECTLY,
+    RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT,
+}
+_MESSAGE_ANSWERS = {
+    RequestCode.PULL_MESSAGE,
+    RequestCode.LITE_PULL_MESSAGE,
+    RequestCode.POP_MESSAGE,
+    RequestCode.QUERY_MESSAGE,
+    RequestCode.VIEW_MESSAGE_BY_ID,
+}
+# Requests written by hand, whose properties are not in Java's order.
+_NOT_JAVA_S_ORDER = {("5.5.0", "raw-client:200151")}
+
+
+def body_of(golden: GoldenFrame) -> bytes:
+    return golden.frame[8 + int.from_bytes(golden.frame[5:8], "big") :]
+
+
+def kind_of(golden: GoldenFrame) -> type[Any] | None:
+    return (BODY_OF_RESPONSE if golden.is_answer else BODY_OF_REQUEST).get(golden.request_code)
+
+
+_TYPED = pytest.mark.parametrize(
+    "golden", [golden for golden in golden_frames() if kind_of(golden) and body_of(golden)], ids=str
+)
+
+
+def test_every_recorded_body_is_a_message_or_has_a_type() -> None:
+    for golden in golden_frames():
+        messages = _MESSAGE_ANSWERS if golden.is_answer else _MESSAGE_REQUESTS
+        if body_of(golden):
+            assert (kind_of(golden) is None) is (golden.request_code in messages), str(golden)
+
+
+@_TYPED
+def test_a_recorded_body_means_the_same_after_reading_and_writing(golden: GoldenFrame) -> None:
+    kind, data = kind_of(golden), body_of(golden)
+    assert kind is not None
+    body = decode_body(kind, data)
+    for quoted_ids in (False, True):
+        text = encode_body(body, quoted_ids=quoted_ids)
+        assert decode_body(kind, text) == body
+        assert json.loads(standard_json(text, "ours")) == json.loads(standard_json(data, "theirs"))
+
+
+@_TYPED
+def test_a_recorded_body_is_written_with_the_very_bytes_of_java(golden: GoldenFrame) -> None:
+    kind, data = kind_of(golden), body_of(golden)
+    assert kind is not None
+    text = encode_body(decode_body(kind, data), quoted_ids=kind is RouteBody)
+    assert (text == data) is ((golden.release, golden.case) not in _NOT_JAVA_S_ORDER)
+
+
+def test_every_code_of_the_tables_is_one_and_no_body_is_both_json_and_settings() -> None:
+    for code in (*BODY_OF_REQUEST, *BODY_OF_RESPONSE, *SETTINGS_REQUESTS, *SETTINGS_ANSWERS):
+        assert code in set(RequestCode)
+    assert not SETTINGS_REQUESTS & BODY_OF_REQUEST.keys()
+    assert not SETTINGS_ANSWERS & BODY_OF_RESPONSE.keys()

@@ -1,0 +1,111 @@
+import zlib
+from struct import pack
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from steelyard.errors import LimitExceeded, MalformedBody, ProtocolError
+from steelyard.wire import limits
+from steelyard.wire.bodies import (
+    ById,
+    QueueMapping,
+    Registration,
+    TableVersion,
+    TopicSettings,
+    TopicTable,
+    compress_registration,
+    decompress_registration,
+    encode_body,
+)
+
+_NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters=" "), min_size=1, max_size=12)
+_COUNTS = st.integers(0, 2**31 - 1)
+_TOPICS = st.builds(
+    TopicSettings,
+    name=_NAMES,
+    read_queues=_COUNTS,
+    write_queues=_COUNTS,
+    permission=st.integers(0, 7),
+    attributes=st.none() | st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=3),
+)
+
+
+def parts(*texts: bytes | int) -> bytes:
+    return b"".join(pack(">i", text) if isinstance(text, int) else pack(">i", len(text)) + text for text in texts)
+
+
+@given(st.lists(_TOPICS, max_size=4), st.lists(st.text(max_size=8), max_size=3), st.sampled_from([37, 407, 413, 513]))
+def test_a_compressed_registration_is_read_back(topics: list[TopicSettings], servers: list[str], version: int) -> None:
+    mapping = QueueMapping(topic="static", broker="a", current=ById({0: 7}))
+    table = TopicTable(
+        version=TableVersion(counter=3, timestamp=4),
+        topics={topic.name: topic for topic in topics},
+        mappings={"static": mapping} if version >= 413 else None,
+    )
+    body = Registration(filter_servers=tuple(servers), table=table)
+    assert decompress_registration(compress_registration(body, version=version), version=version) == body
+
+
+def test_an_old_broker_s_registration_is_read() -> None:
+    data = zlib.compress(
+        parts(b'{"counter":1,"timestamp":2}', 2, b"TBW102 8 8 7 SINGLE_TAG", b"orders 4 2 6 MULTI_TAG", b'["f:1"]')
+    )
+    body = decompress_registration(data, version=407)
+    assert body.filter_servers == ("f:1",)
+    assert body.table.version == TableVersion(counter=1, timestamp=2)
+    assert body.table.topics["orders"] == TopicSettings(
+        name="orders", read_queues=4, write_queues=2, permission=6, filter_type="MULTI_TAG"
+    )
+
+
+def test_attributes_that_cannot_be_read_are_left_out_as_java_does() -> None:
+    data = zlib.compress(parts(b"{}", 1, b'orders 4 2 6 SINGLE_TAG {"a', b"[]", 0))
+    assert decompress_registration(data, version=513).table.topics["orders"].attributes is None
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        parts(b"{}"),
+        parts(b"{}", -1),
+        parts(b"{}", 1),
+        parts(b"{}", 2**31 - 1),
+        parts(b"{}", 1, b"orders 4 2 6"),
+        parts(b"{}", 1, b"orders x 2 6 SINGLE_TAG", b"[]"),
+        parts(b"{}", 1, b"orders \xff 2 6 SINGLE_TAG", b"[]"),
+        parts(b"{}", 0, b"{"),
+        parts(b"{}", 0, b"[]"),
+        parts(b"{}", 0, b"[]", 1, b"{"),
+        parts(b"{}", 0)[:-1],
+        pack(">i", -5),
+    ],
+)
+def test_a_registration_that_is_cut_or_wrong_is_malformed(content: bytes) -> None:
+    with pytest.raises(MalformedBody):
+        decompress_registration(zlib.compress(content), version=513)
+
+
+def test_a_stream_that_cannot_be_opened_is_malformed() -> None:
+    with pytest.raises(MalformedBody, match="body of Registration"):
+        decompress_registration(b"not zlib", version=513)
+    with pytest.raises(MalformedBody, match="body of Registration"):
+        decompress_registration(zlib.compress(parts(b"{}", 0, b"[]", 0))[:-3], version=513)
+
+
+def test_a_bomb_stops_at_the_limit() -> None:
+    with pytest.raises(LimitExceeded):
+        decompress_registration(zlib.compress(b"\0" * (limits.DECOMPRESSED_BYTES + 1)), version=513)
+
+
+@given(st.binary(max_size=80), st.sampled_from([407, 513]))
+def test_nothing_but_protocol_errors_comes_of_garbage(content: bytes, version: int) -> None:
+    with pytest.raises(ProtocolError):
+        decompress_registration(zlib.compress(content[:-1] + b"\x7f"), version=version)
+
+
+def test_the_plain_form_has_java_s_names() -> None:
+    assert encode_body(Registration()) == (
+        b'{"filterServerList":[],"topicConfigSerializeWrapper":{"topicConfigTable":{}}}'
+    )
