@@ -38,6 +38,7 @@ def test_a_missing_a_gone_and_an_unlisted_name_are_seen() -> None:
     assert not said('__all__ = ["Queue"]\nfrom steelyard.model import Queue\nT = TypeVar("T")')
     package = "src/steelyard/model/__init__.py"
     assert not said('from steelyard.model.queue import Queue\n__all__ = ["Queue"]', package)
+    assert not said('from steelyard.version import __version__\n__all__ = ["__version__"]', package)
     assert "'Queue'" in said("from steelyard.model.queue import Queue\n__all__ = []", package)[0]
     assert "defines 'make'" in said('__all__ = ["make"]\ndef make(): ...', package)[0]
 
@@ -53,7 +54,7 @@ def export_complaints(source: Source, taken: set[str]) -> Iterator[str]:
     """Compare ``__all__`` with the names a module defines, or a package re-exports; ``taken`` is what others import."""
     listed = _listed(source)
     defined = {name: node for node in source.tree.body for name in _defines(node) if not name.startswith("_")}
-    imported = {name: node for node in source.tree.body for name in _imports(node) if not name.startswith("_")}
+    imported = {name: node for node in source.tree.body for name in _imports(node) if not _is_private(name)}
     public, there = (imported, imported) if source.is_package else (defined, defined | imported)
     required = {name: node for name, node in public.items() if source.is_package or name in taken or not name.isupper()}
     if source.is_package:
@@ -78,8 +79,12 @@ def private_imports(source: Source) -> Iterator[str]:
     for node in ast.walk(source.tree):
         if isinstance(node, ast.ImportFrom) and (node.level or (node.module or "").startswith("steelyard")):
             for alias in node.names:
-                if alias.name.startswith("_") and not alias.name.startswith("__"):
+                if _is_private(alias.name):
                     yield f"{source.at(node)} imports {alias.name!r}, which is private: make it public or move it"
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
 
 
 def _taken(sources: list[Source]) -> dict[str, set[str]]:

@@ -15,10 +15,8 @@ def test_settings_are_read_back_as_they_were_written(settings: dict[str, str]) -
 
 
 def test_comments_blanks_and_lines_without_a_value_are_read_as_java_does() -> None:
-    text = (
-        b"# comment\r\n! another\r\n\r\n  brokerName =  broker-a \r\nlistenPort=1\nlistenPort=10911\nempty\n = nobody\n"
-    )
-    assert decode_settings(text) == {"brokerName": "broker-a ", "listenPort": "10911", "empty": ""}
+    text = b"# comment\r\n! another\r\n\r\n  brokerName =  broker-a \r\nport=1\nport=10911\nempty\n = nobody\n"
+    assert decode_settings(text) == {"brokerName": "broker-a ", "port": "10911", "empty": ""}
 
 
 @pytest.mark.parametrize(
