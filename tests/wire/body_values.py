@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from enum import Enum
 from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
@@ -27,8 +29,11 @@ _PLAIN: dict[Any, st.SearchStrategy[Any]] = {
 
 def body_types() -> list[type[Body]]:
     """List every body there is."""
-    everything = (getattr(bodies, name) for name in bodies.__all__)
-    return [kind for kind in everything if isinstance(kind, type) and issubclass(kind, Body)]
+    modules = (import_module(f"{bodies.__name__}.{found.name}") for found in iter_modules(bodies.__path__))
+    kinds = {kind for module in modules for kind in vars(module).values() if isinstance(kind, type)}
+    return sorted(
+        (kind for kind in kinds if issubclass(kind, Body) and kind is not Body), key=lambda kind: kind.__name__
+    )
 
 
 @cache

@@ -11,40 +11,28 @@ from tests.wire.body_values import body_types, values
 from steelyard.errors import ConfigurationError, LimitExceeded, MalformedBody
 from steelyard.model import BrokerPlace, FilterKind, Permission, Queue, QueueCounts, Route, Subscription
 from steelyard.wire import limits
-from steelyard.wire.bodies import (
-    Acks,
-    BatchAck,
-    BrokerEntry,
-    BrokerGroup,
-    ById,
-    ByQueue,
-    ClusterBody,
+from steelyard.wire.bodies import decode_body, encode_body
+from steelyard.wire.bodies.access import User
+from steelyard.wire.bodies.heartbeat import (
     ConsumeKind,
     ConsumerBeat,
-    ConsumerIds,
-    Denied,
     GroupWord,
     Heartbeat,
     HeartbeatWord,
     Held,
-    LockAnswer,
-    LockAnswerWord,
     MessageModel,
-    ResetOffsets,
-    ResetOffsetsList,
-    RouteBody,
-    RunningState,
-    RunningWord,
     SubscriptionBody,
-    TextTable,
-    TopicNames,
-    User,
-    decode_body,
-    encode_body,
-    offset_bits,
 )
+from steelyard.wire.bodies.locks import Denied, LockAnswer, LockAnswerWord
+from steelyard.wire.bodies.members import ConsumerIds
+from steelyard.wire.bodies.offsets import ResetOffsets, ResetOffsetsList
+from steelyard.wire.bodies.pop import Acks, BatchAck, offset_bits
+from steelyard.wire.bodies.routes import BrokerEntry, BrokerGroup, ClusterBody, RouteBody
+from steelyard.wire.bodies.running import RunningState, RunningWord
+from steelyard.wire.bodies.shared import TextTable, TopicNames
 from steelyard.wire.body import Body
 from steelyard.wire.json_text import standard_json
+from steelyard.wire.maps import ById, ByQueue
 
 _EVERY_BODY = pytest.mark.parametrize("kind", body_types(), ids=lambda kind: kind.__name__)
 # Few examples of each, because there are many bodies and each has its neighbours' fields.

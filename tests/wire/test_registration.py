@@ -7,17 +7,12 @@ from hypothesis import strategies as st
 
 from steelyard.errors import LimitExceeded, MalformedBody, ProtocolError
 from steelyard.wire import limits
-from steelyard.wire.bodies import (
-    ById,
-    QueueMapping,
-    Registration,
-    TableVersion,
-    TopicSettings,
-    TopicTable,
-    compress_registration,
-    decompress_registration,
-    encode_body,
-)
+from steelyard.wire.bodies import encode_body
+from steelyard.wire.bodies.registration import Registration, compress_registration, decompress_registration
+from steelyard.wire.bodies.routes import QueueMapping
+from steelyard.wire.bodies.shared import TableVersion
+from steelyard.wire.bodies.topics import TopicSettings, TopicTable
+from steelyard.wire.maps import ById
 
 _NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters=" "), min_size=1, max_size=12)
 _COUNTS = st.integers(0, 2**31 - 1)

@@ -50,7 +50,7 @@ def read_input(name: str) -> PlanInput:
         ) from error
     try:
         written = msgspec.json.decode(text, type=_Written)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigurationError(
             f"{name} is not a plan's input: {error}", next_step=f"it looks like {_EXAMPLE}"
         ) from error

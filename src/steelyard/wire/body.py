@@ -6,22 +6,13 @@ is made with `always`. Unknown properties are ignored. Numbers have Java's bound
 packed. A field is called in our words; its wire name follows from it (``queue_id``, ``queueId``) or is given by name.
 """
 
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
-from msgspec import Meta, Struct, field
+from msgspec import Struct, field
 
-__all__ = ["Body", "Int", "Long", "Number", "always", "always_map"]
+__all__ = ["Body", "always", "always_map"]
 
 T = TypeVar("T")
-
-Int = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
-"""Java's int: 32 bits."""
-
-Long = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
-"""Java's long: 64 bits."""
-
-Number = Annotated[float, Meta(ge=-1.7976931348623157e308, le=1.7976931348623157e308)]
-"""Java's double, without those that JSON cannot write."""
 
 
 class Body(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rename="camel"):

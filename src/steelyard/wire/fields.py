@@ -6,20 +6,18 @@ bridge between the two, for any header; nothing in it knows a particular request
 """
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
-from msgspec import Meta, Raw, Struct
+from msgspec import Raw, Struct
 from msgspec.structs import astuple
 
 from steelyard.errors import LimitExceeded, MalformedHeader
 from steelyard.wire import limits
+from steelyard.wire.numbers import UNREADABLE
 
 __all__ = [
-    "UNREADABLE",
     "Header",
-    "Int32",
-    "Int64",
     "Plan",
     "check_field",
     "from_json",
@@ -27,15 +25,6 @@ __all__ = [
     "plan_of",
     "texts_from_json",
 ]
-
-Int32 = Annotated[int, Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
-"""A Java int."""
-
-Int64 = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
-"""A Java long."""
-
-UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
-"""What msgspec raises for bytes that are not what was asked for (ValueError: text that is not UTF-8)."""
 
 # A shorter header cannot break the limits on fields and values; hot ones are far below it.
 _SMALL = 1024
@@ -48,6 +37,7 @@ H = TypeVar("H", bound="Header")
 class Header(Struct, frozen=True, gc=False, rename="camel"):
     """What every header is: fields of str, Int32, Int64 or bool; those that may be absent have a default.
 
+    >>> from steelyard.wire.numbers import Int32
     >>> class Ask(Header):
     ...     consumer_group: str
     ...     queue_id: Int32

@@ -11,7 +11,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from steelyard.errors import MalformedHeader
 from steelyard.wire.codes import LANGUAGES
-from steelyard.wire.fields import UNREADABLE, Int32
+from steelyard.wire.numbers import UNREADABLE, Int32
 
 __all__ = ["decode_json", "encode_json"]
 

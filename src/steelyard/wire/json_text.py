@@ -81,20 +81,19 @@ def standard_json(data: bytes, where: str) -> bytes:
         head = data[start : start + 1]
         if head == b'"':
             continue
-        instead = None
+        instead = head
         if head in b"}]":
-            inner = b":" if found == _KEY_END else b""
-            instead = _closed(closers, head, inner, where, start)
+            instead = _end(closers, head, is_key=found == _KEY_END, where=where, at=start)
         elif head == b",":
-            instead = b"],[" if closers.endswith(b":") else None
+            instead = b"],[" if closers.endswith(b":") else head
         elif len(closers) == limits.JSON_DEPTH:
             raise LimitExceeded("nesting", where=where, limit=limits.JSON_DEPTH, at=start)
         else:
             closers += b":" if found == _PAIRS else b"}" if head == b"{" else b"]"
-            instead = b"[[" if found == _PAIRS else None
+            instead = b"[[" if found == _PAIRS else head
         if found == _NUMBER:
-            instead = (instead or head) + b'"%b"' % token[_NUMBER]
-        if instead is not None:
+            instead += b'"%b"' % token[_NUMBER]
+        if instead != token[0]:
             out += memoryview(data)[done:start]
             out += instead
             done = token.end()
@@ -104,14 +103,15 @@ def standard_json(data: bytes, where: str) -> bytes:
     return bytes(out)
 
 
-def _closed(closers: bytearray, head: bytes, colon: bytes, where: str, at: int) -> bytes | None:
-    """Take the innermost open bracket away; return what to write in place of its end, None for what is there."""
-    expected = closers[-1:]
-    if expected != head and not (expected == b":" and head == b"}"):
+def _end(closers: bytearray, head: bytes, *, is_key: bool, where: str, at: int) -> bytes:
+    """Take the innermost open bracket away, and return what closes it in standard JSON."""
+    closer = closers[-1:]
+    if closer != head and not (closer == b":" and head == b"}"):
         raise MalformedBody(f"{head.decode()!r} closes nothing that is open", where=where, at=at)
     del closers[-1]
-    if not colon:
-        return b"]]" if expected == b":" else None
+    end = b"]]" if closer == b":" else head
+    if not is_key:
+        return end
     if not closers.endswith(b":"):
         raise MalformedBody("an object is a key in a map whose first key was none", where=where, at=at)
-    return (b"]]" if expected == b":" else b"}") + b","
+    return end + b","

@@ -14,7 +14,8 @@ import msgspec
 
 from steelyard.errors import ConfigurationError
 from steelyard.model import Queue
-from steelyard.wire.body import Body, Int, Long
+from steelyard.wire.body import Body
+from steelyard.wire.numbers import Int32, Int64
 
 __all__ = ["ById", "ByQueue", "QueueRef", "map_writer", "read_map"]
 
@@ -30,7 +31,7 @@ class QueueRef(Body, frozen=True, kw_only=True):
     """
 
     broker_name: str
-    queue_id: Int
+    queue_id: Int32
     topic: str
 
     @property
@@ -98,7 +99,7 @@ def read_map(kind: Any, found: object) -> object:
     """
     (value,) = get_args(kind)
     if get_origin(kind) is ById:
-        return ById(_converted(found, GenericAlias(dict, (Long, value))))
+        return ById(_converted(found, GenericAlias(dict, (Int64, value))))
     if isinstance(found, dict):
         found = [(_queue_ref.decode(key), each) for key, each in found.items()]
     pairs = _converted(found, GenericAlias(list, (GenericAlias(tuple, (QueueRef, value)),)))

@@ -6,8 +6,9 @@ from enum import Enum
 from msgspec import field
 
 from steelyard.wire.bodies.heartbeat import MessageModel
-from steelyard.wire.body import Body, Int, always, always_map
+from steelyard.wire.body import Body, always, always_map
 from steelyard.wire.maps import QueueRef
+from steelyard.wire.numbers import Int32
 
 __all__ = [
     "AssignedQueue",
@@ -55,7 +56,7 @@ class RequestModeSetting(Body, frozen=True, kw_only=True):
 
     group: str | None = field(default=None, name="consumerGroup")
     mode: RequestMode = always(RequestMode.PULL)
-    pop_share_queues: Int = always(0, "popShareQueueNum")
+    pop_share_queues: Int32 = always(0, "popShareQueueNum")
     topic: str | None = None
 
 

@@ -15,6 +15,7 @@ from steelyard.errors import MalformedBody
 from steelyard.wire.bodies.mending import mended
 from steelyard.wire.json_text import check_shape, standard_json
 from steelyard.wire.maps import map_writer, read_map
+from steelyard.wire.numbers import UNREADABLE
 
 __all__ = ["decode_body", "encode_body"]
 
@@ -23,8 +24,6 @@ T = TypeVar("T")
 # Peers that need mending are small scripts; plain values take up to 20 times the memory of their text.
 _MENDED_BYTES = 1024 * 1024
 
-# What msgspec raises for any text: its own errors are ValueErrors, as are those of UTF-8 and of numbers too long.
-_UNREADABLE = (ValueError, RecursionError)
 _BYTE = re.compile(r" \(byte (\d+)\)")
 
 _with_raw_ids = map_writer(quoted_ids=False)
@@ -34,7 +33,7 @@ _with_quoted_ids = map_writer(quoted_ids=True)
 def decode_body(kind: type[T], data: bytes) -> T:
     """Read a body of the given type, however the peer wrote it.
 
-    >>> from steelyard.wire.bodies import BrokerGroup
+    >>> from steelyard.wire.bodies.routes import BrokerGroup
     >>> decode_body(BrokerGroup, b'{"brokerName":"broker-a","brokerAddrs":{0:"127.0.0.1:10911"}}').addresses
     ById({0: '127.0.0.1:10911'})
     >>> decode_body(BrokerGroup, b'{"brokerName":')
@@ -46,23 +45,23 @@ def decode_body(kind: type[T], data: bytes) -> T:
     decoder = _decoder(kind)
     try:
         return decoder.decode(data)
-    except _UNREADABLE as error:
-        failure: Exception = error
+    except UNREADABLE as error:
+        what, misfit = str(error), isinstance(error, msgspec.ValidationError)
     standard = standard_json(data, where)
     if standard is not data:
         try:
             return decoder.decode(standard)
-        except _UNREADABLE as error:
-            failure = error
-    if isinstance(failure, msgspec.ValidationError) and len(standard) <= _MENDED_BYTES:
+        except UNREADABLE as error:
+            what, misfit = str(error), isinstance(error, msgspec.ValidationError)
+    if misfit and len(standard) <= _MENDED_BYTES:
         try:
             plain = mended(msgspec.json.decode(standard), kind)
             return msgspec.convert(plain, kind, strict=False, str_keys=True, dec_hook=read_map)
-        except _UNREADABLE as error:
-            failure = error
+        except UNREADABLE as error:
+            what = str(error)
     # Where in the text that was read is only worth saying if that is the text that came.
-    place = _BYTE.search(str(failure)) if standard is data else None
-    raise MalformedBody(_BYTE.sub("", str(failure)), where=where, at=int(place[1]) if place else None)
+    place = _BYTE.search(what) if standard is data else None
+    raise MalformedBody(_BYTE.sub("", what), where=where, at=int(place[1]) if place else None)
 
 
 def encode_body(body: object, *, quoted_ids: bool = False) -> bytes:
@@ -70,7 +69,8 @@ def encode_body(body: object, *, quoted_ids: bool = False) -> bytes:
 
     ``quoted_ids`` is for routes to callers of version 401 and above, and to those that ask for standard JSON.
 
-    >>> from steelyard.wire.bodies import BrokerGroup, ById
+    >>> from steelyard.wire.bodies.routes import BrokerGroup
+    >>> from steelyard.wire.maps import ById
     >>> group = BrokerGroup(broker_name="broker-a", addresses=ById({0: "127.0.0.1:10911"}))
     >>> encode_body(group)
     b'{"brokerAddrs":{0:"127.0.0.1:10911"},"brokerName":"broker-a"}'
@@ -79,7 +79,7 @@ def encode_body(body: object, *, quoted_ids: bool = False) -> bytes:
     """
     try:
         return (_with_quoted_ids if quoted_ids else _with_raw_ids).encode(body)
-    except (TypeError, *_UNREADABLE) as error:
+    except (TypeError, *UNREADABLE) as error:
         raise MalformedBody(f"it cannot be written: {error}", where=f"body of {type(body).__name__}") from None
 
 

@@ -6,7 +6,8 @@ from enum import Enum
 from msgspec import field
 
 from steelyard.wire.bodies.shared import TableVersion
-from steelyard.wire.body import Body, Int, Long, always, always_map
+from steelyard.wire.body import Body, always, always_map
+from steelyard.wire.numbers import Int32, Int64
 
 __all__ = [
     "CustomRetries",
@@ -30,15 +31,15 @@ class RetryKind(Enum):
 class CustomRetries(Body, frozen=True, kw_only=True):
     """A delay for each attempt (Java: CustomizedRetryPolicy)."""
 
-    delays_ms: tuple[Long, ...] = always((), "next")
+    delays_ms: tuple[Int64, ...] = always((), "next")
 
 
 class ExponentialRetries(Body, frozen=True, kw_only=True):
     """A delay that grows with each attempt (Java: ExponentialRetryPolicy)."""
 
-    initial_ms: Long = always(5_000, "initial")
-    max_ms: Long = always(7_200_000, "max")
-    multiplier: Long = always(2)
+    initial_ms: Int64 = always(5_000, "initial")
+    max_ms: Int64 = always(7_200_000, "max")
+    multiplier: Int64 = always(2)
 
 
 class RetryPolicy(Body, frozen=True, kw_only=True):
@@ -55,27 +56,27 @@ class SimpleSubscription(Body, frozen=True, kw_only=True):
     expression: str | None = None
     expression_type: str | None = None
     topic: str | None = None
-    version: Long = always(0)
+    version: Int64 = always(0)
 
 
 class GroupSettings(Body, frozen=True, kw_only=True):
     """The settings of a group on a broker (Java: SubscriptionGroupConfig); what may be absent is missing in 4.9."""
 
     attributes: Mapping[str, str] | None = None
-    broker_id: Long = always(0)
+    broker_id: Int64 = always(0)
     broadcast_enabled: bool = always(True, "consumeBroadcastEnable")
     consume_enabled: bool = always(True, "consumeEnable")
     from_min_enabled: bool = always(True, "consumeFromMinEnable")
     orderly: bool | None = field(default=None, name="consumeMessageOrderly")
-    consume_timeout_minutes: Int | None = field(default=None, name="consumeTimeoutMinute")
+    consume_timeout_minutes: Int32 | None = field(default=None, name="consumeTimeoutMinute")
     name: str = field(name="groupName")
     retry_policy: RetryPolicy | None = field(default=None, name="groupRetryPolicy")
-    sys_flag: Int | None = field(default=None, name="groupSysFlag")
+    sys_flag: Int32 | None = field(default=None, name="groupSysFlag")
     notices_enabled: bool = always(True, "notifyConsumerIdsChangedEnable")
-    max_retries: Int = always(16, "retryMaxTimes")
-    retry_queues: Int = always(1, "retryQueueNums")
+    max_retries: Int32 = always(16, "retryMaxTimes")
+    retry_queues: Int32 = always(1, "retryQueueNums")
     subscriptions: tuple[SimpleSubscription, ...] | None = field(default=None, name="subscriptionDataSet")
-    slow_broker_id: Long = always(1, "whichBrokerWhenConsumeSlowly")
+    slow_broker_id: Int64 = always(1, "whichBrokerWhenConsumeSlowly")
 
 
 class GroupSettingsList(Body, frozen=True, kw_only=True):
@@ -88,5 +89,5 @@ class GroupTable(Body, frozen=True, kw_only=True):
     """Every group of a broker (Java: SubscriptionGroupWrapper)."""
 
     version: TableVersion | None = field(default=None, name="dataVersion")
-    forbidden: Mapping[str, Mapping[str, Int]] | None = field(default=None, name="forbiddenTable")
+    forbidden: Mapping[str, Mapping[str, Int32]] | None = field(default=None, name="forbiddenTable")
     groups: Mapping[str, GroupSettings] = always_map("subscriptionGroupTable")

@@ -12,7 +12,8 @@ from msgspec import field
 
 from steelyard.errors import ConfigurationError, MalformedBody
 from steelyard.model import FilterKind, Subscription
-from steelyard.wire.body import Body, Int, Long, always
+from steelyard.wire.body import Body, always
+from steelyard.wire.numbers import Int32, Int64
 
 __all__ = [
     "ClientCheck",
@@ -66,10 +67,10 @@ class SubscriptionBody(Body, frozen=True, kw_only=True):
     """
 
     class_filter_mode: bool = always(False)
-    hashes: tuple[Int, ...] = always((), "codeSet")
+    hashes: tuple[Int32, ...] = always((), "codeSet")
     kind: str = always(FilterKind.TAG.value, "expressionType")
     expression: str = always("*", "subString")
-    version: Long = always(0, "subVersion")
+    version: Int64 = always(0, "subVersion")
     tags: tuple[str, ...] = always((), "tagsSet")
     topic: str
 
@@ -114,8 +115,8 @@ class ConsumerBeat(Body, frozen=True, kw_only=True):
 class Held(NamedTuple):
     """A queue of the broker that hears it, and the epoch of the lock that holds it."""
 
-    queue_id: Int
-    epoch: Long
+    queue_id: Int32
+    epoch: Int64
 
 
 class GroupWord(Body, frozen=True, kw_only=True):
@@ -130,10 +131,10 @@ class HeartbeatWord(Body, frozen=True, kw_only=True):
     """What our member tells our broker with a heartbeat."""
 
     groups: Mapping[str, GroupWord] | None = None
-    heartbeat_ms: Long | None = None
+    heartbeat_ms: Int64 | None = None
     instance: str | None = None
     leaving: bool | None = None
-    v: Int = always(1)
+    v: Int32 = always(1)
 
 
 class Heartbeat(Body, frozen=True, kw_only=True):
@@ -141,7 +142,7 @@ class Heartbeat(Body, frozen=True, kw_only=True):
 
     client_id: str = field(name="clientID")
     consumers: tuple[ConsumerBeat, ...] = always((), "consumerDataSet")
-    fingerprint: Int | None = field(default=None, name="heartbeatFingerprint")
+    fingerprint: Int32 | None = field(default=None, name="heartbeatFingerprint")
     producers: tuple[ProducerBeat, ...] = always((), "producerDataSet")
     steelyard: HeartbeatWord | None = None
     without_subscriptions: bool | None = field(default=None, name="withoutSub")

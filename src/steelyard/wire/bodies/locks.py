@@ -4,8 +4,9 @@ from typing import NamedTuple
 
 from msgspec import field
 
-from steelyard.wire.body import Body, Int, Long, always
+from steelyard.wire.body import Body, always
 from steelyard.wire.maps import QueueRef
+from steelyard.wire.numbers import Int32, Int64
 
 __all__ = ["Denied", "LockAnswer", "LockAnswerWord", "LockRequest", "LockWord"]
 
@@ -13,9 +14,9 @@ __all__ = ["Denied", "LockAnswer", "LockAnswerWord", "LockRequest", "LockWord"]
 class LockWord(Body, frozen=True, kw_only=True):
     """What our member adds to a lock or an unlock; ``epochs`` goes with the queues, one for one."""
 
-    epochs: tuple[Long, ...] | None = None
+    epochs: tuple[Int64, ...] | None = None
     renew: bool | None = None
-    v: Int = always(1)
+    v: Int32 = always(1)
 
 
 class LockRequest(Body, frozen=True, kw_only=True):
@@ -32,7 +33,7 @@ class Denied(NamedTuple):
     """A queue that was not locked, and who holds it."""
 
     topic: str
-    queue_id: Int
+    queue_id: Int32
     holder: str
 
 
@@ -40,8 +41,8 @@ class LockAnswerWord(Body, frozen=True, kw_only=True):
     """What our broker adds to its answer; ``epochs`` goes with the granted queues, one for one."""
 
     denied: tuple[Denied, ...] | None = None
-    epochs: tuple[Long, ...] | None = None
-    v: Int = always(1)
+    epochs: tuple[Int64, ...] | None = None
+    v: Int32 = always(1)
 
 
 class LockAnswer(Body, frozen=True, kw_only=True):

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from msgspec import field
 
 from steelyard.wire.bodies.heartbeat import ConsumeKind, MessageModel, StartFrom, SubscriptionBody
-from steelyard.wire.body import Body, Int, Long, always, always_map
+from steelyard.wire.body import Body, always, always_map
+from steelyard.wire.numbers import Int32, Int64
 
 __all__ = [
     "Connection",
@@ -36,12 +37,12 @@ class GroupView(Body, frozen=True, kw_only=True):
     ``owners`` has for each of this broker's queues the place of its owner in the list of ids, -1 for nobody.
     """
 
-    epoch: Long | None = None
+    epoch: Int64 | None = None
     members: tuple[MemberView, ...] | None = None
-    owners: Mapping[str, tuple[Int, ...]] | None = None
-    queues: Mapping[str, Int] | None = None
+    owners: Mapping[str, tuple[Int32, ...]] | None = None
+    queues: Mapping[str, Int32] | None = None
     settled: bool | None = None
-    v: Int = always(1)
+    v: Int32 = always(1)
 
 
 class ConsumerIds(Body, frozen=True, kw_only=True):
@@ -57,7 +58,7 @@ class Connection(Body, frozen=True, kw_only=True):
     client_address: str | None = field(default=None, name="clientAddr")
     client_id: str | None = None
     language: str | None = None
-    version: Int = always(0)
+    version: Int32 = always(0)
 
 
 class ConsumerConnections(Body, frozen=True, kw_only=True):
@@ -81,9 +82,9 @@ class ProducerLine(Body, frozen=True, kw_only=True):
 
     client_id: str | None = None
     language: str | None = None
-    seen_ms: Long = always(0, "lastUpdateTimestamp")
+    seen_ms: Int64 = always(0, "lastUpdateTimestamp")
     remote_ip: str | None = field(default=None, name="remoteIP")
-    version: Int = always(0)
+    version: Int32 = always(0)
 
 
 class ProducerTable(Body, frozen=True, kw_only=True):

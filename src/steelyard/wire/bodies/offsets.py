@@ -6,8 +6,9 @@ from msgspec import field
 
 from steelyard.model import Queue
 from steelyard.wire.bodies.shared import TableVersion
-from steelyard.wire.body import Body, Int, Long, always, always_map
+from steelyard.wire.body import Body, always, always_map
 from steelyard.wire.maps import ById, ByQueue
+from steelyard.wire.numbers import Int32, Int64
 
 __all__ = [
     "CorrectionOffsets",
@@ -27,34 +28,34 @@ class GroupOffsets(Body, frozen=True, kw_only=True):
     """
 
     version: TableVersion | None = field(default=None, name="dataVersion")
-    offsets: Mapping[str, ById[Long]] = always_map("offsetTable")
+    offsets: Mapping[str, ById[Int64]] = always_map("offsetTable")
 
 
 class DelayOffsets(Body, frozen=True, kw_only=True):
     """How far a broker has come in each delay level (Java: DelayOffsetSerializeWrapper)."""
 
     version: TableVersion | None = field(default=None, name="dataVersion")
-    offsets: ById[Long] = always(ById(), "offsetTable")
+    offsets: ById[Int64] = always(ById(), "offsetTable")
 
 
 class CorrectionOffsets(Body, frozen=True, kw_only=True):
     """The lowest offset that groups have of each queue of a topic (Java: QueryCorrectionOffsetBody)."""
 
-    offsets: ById[Long] = always(ById(), "correctionOffsets")
+    offsets: ById[Int64] = always(ById(), "correctionOffsets")
 
 
 class ResetOffsets(Body, frozen=True, kw_only=True):
     """Where each queue was reset to (Java: ResetOffsetBody)."""
 
-    offsets: ByQueue[Long] = always(ByQueue(), "offsetTable")
+    offsets: ByQueue[Int64] = always(ByQueue(), "offsetTable")
 
 
 class ResetQueue(Body, frozen=True, kw_only=True):
     """One queue of a reset, for a C++ client (Java: MessageQueueForC)."""
 
     broker_name: str
-    offset: Long
-    queue_id: Int
+    offset: Int64
+    queue_id: Int32
     topic: str
 
 
@@ -88,5 +89,5 @@ class ResetOffsetsList(Body, frozen=True, kw_only=True):
 class MemberOffsets(Body, frozen=True, kw_only=True):
     """What members hold of a topic: one's own queues, or those of each member by id (Java: GetConsumerStatusBody)."""
 
-    members: Mapping[str, ByQueue[Long]] = always_map("consumerTable")
-    queues: ByQueue[Long] = always(ByQueue(), "messageQueueTable")
+    members: Mapping[str, ByQueue[Int64]] = always_map("consumerTable")
+    queues: ByQueue[Int64] = always(ByQueue(), "messageQueueTable")

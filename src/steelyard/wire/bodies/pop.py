@@ -6,7 +6,8 @@ from typing import ClassVar
 from msgspec import field
 
 from steelyard.errors import ConfigurationError
-from steelyard.wire.body import Body, Int, Long, always
+from steelyard.wire.body import Body, always
+from steelyard.wire.numbers import Int32, Int64
 
 __all__ = ["Acks", "BatchAck", "offset_bits"]
 
@@ -54,13 +55,13 @@ class Acks(Body, frozen=True, kw_only=True):
 
     bits: bytes = field(name="b")
     group: str = field(name="c")
-    invisible_ms: Long = field(name="it")
-    pop_ms: Long = field(name="pt")
-    queue_id: Int = field(name="q")
+    invisible_ms: Int64 = field(name="it")
+    pop_ms: Int64 = field(name="pt")
+    queue_id: Int32 = field(name="q")
     retry: str = field(name="r")
     """Which topic it was popped from: 0 its own, 1 and 2 the retry topics of the two versions."""
-    revive_queue_id: Int = field(name="rq")
-    start_offset: Long = field(name="so")
+    revive_queue_id: Int32 = field(name="rq")
+    start_offset: Int64 = field(name="so")
     topic: str = field(name="t")
 
     def offsets(self) -> Iterator[int]:

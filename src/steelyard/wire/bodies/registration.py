@@ -15,9 +15,10 @@ from steelyard.wire.bodies.codec import decode_body, encode_body
 from steelyard.wire.bodies.routes import QueueMapping
 from steelyard.wire.bodies.shared import TableVersion
 from steelyard.wire.bodies.topics import TopicSettings, TopicTable
-from steelyard.wire.body import Body, Int, always
+from steelyard.wire.body import Body, always
 from steelyard.wire.codes import Version
 from steelyard.wire.compression import compress, decompress
+from steelyard.wire.numbers import Int32
 from steelyard.wire.sysflag import COMPRESSED, Compression
 
 __all__ = ["Registration", "compress_registration", "decompress_registration"]
@@ -112,7 +113,7 @@ def _topic(line: bytes) -> TopicSettings:
     try:
         fields = line.decode().split(" ", 5)
         name, read, write, permission, filter_type = msgspec.convert(
-            fields[:5], tuple[str, Int, Int, Int, str], strict=False
+            fields[:5], tuple[str, Int32, Int32, Int32, str], strict=False
         )
     except ValueError as error:
         raise MalformedBody(f"a topic's settings cannot be read: {error}", where=_WHERE) from None

@@ -6,8 +6,9 @@ from typing import ClassVar
 from msgspec import field
 
 from steelyard.model import BrokerPlace, Permission, QueueCounts, Route
-from steelyard.wire.body import Body, Int, Long, always, always_map
+from steelyard.wire.body import Body, always, always_map
 from steelyard.wire.maps import ById
+from steelyard.wire.numbers import Int32, Int64
 
 __all__ = ["BrokerEntry", "BrokerGroup", "BrokerGroupAnswer", "ClusterBody", "QueueEntry", "QueueMapping", "RouteBody"]
 
@@ -28,22 +29,22 @@ class QueueEntry(Body, frozen=True, kw_only=True):
     old_names: ClassVar[dict[str, str]] = {"topicSynFlag": "topicSysFlag"}
 
     broker_name: str
-    permission: Int = always(6, "perm")
-    read_queues: Int = field(name="readQueueNums")
-    sys_flag: Int = field(name="topicSysFlag")
-    write_queues: Int = field(name="writeQueueNums")
+    permission: Int32 = always(6, "perm")
+    read_queues: Int32 = field(name="readQueueNums")
+    sys_flag: Int32 = field(name="topicSysFlag")
+    write_queues: Int32 = field(name="writeQueueNums")
 
 
 class QueueMapping(Body, frozen=True, kw_only=True):
     """Which queues of a static topic are on a broker, by the number that clients use (Java: TopicQueueMappingInfo)."""
 
     broker: str | None = field(default=None, name="bname")
-    current: ById[Int] = always(ById(), "currIdMap")
+    current: ById[Int32] = always(ById(), "currIdMap")
     dirty: bool = always(False)
-    epoch: Long = always(0)
+    epoch: Int64 = always(0)
     scope: str | None = None
     topic: str | None = None
-    total_queues: Int = always(0)
+    total_queues: Int32 = always(0)
 
 
 class RouteBody(Body, frozen=True, kw_only=True):

@@ -7,8 +7,9 @@ from msgspec import field
 
 from steelyard.model import Queue
 from steelyard.wire.bodies.heartbeat import SubscriptionBody
-from steelyard.wire.body import Body, Int, Long, Number, always, always_map
+from steelyard.wire.body import Body, always, always_map
 from steelyard.wire.maps import ByQueue
+from steelyard.wire.numbers import Double, Int32, Int64
 
 __all__ = [
     "DirectOutcome",
@@ -24,48 +25,48 @@ __all__ = [
 class QueueState(Body, frozen=True, kw_only=True):
     """A queue that a member holds (Java: ProcessQueueInfo). The wire has it ``droped``."""
 
-    cached_messages: Int = always(0, "cachedMsgCount")
-    cached_max_offset: Long = always(0, "cachedMsgMaxOffset")
-    cached_min_offset: Long = always(0, "cachedMsgMinOffset")
-    cached_mib: Int = always(0, "cachedMsgSizeInMiB")
-    commit_offset: Long = always(0)
+    cached_messages: Int32 = always(0, "cachedMsgCount")
+    cached_max_offset: Int64 = always(0, "cachedMsgMaxOffset")
+    cached_min_offset: Int64 = always(0, "cachedMsgMinOffset")
+    cached_mib: Int32 = always(0, "cachedMsgSizeInMiB")
+    commit_offset: Int64 = always(0)
     dropped: bool = always(False, "droped")
-    consumed_ms: Long = always(0, "lastConsumeTimestamp")
-    locked_ms: Long = always(0, "lastLockTimestamp")
-    pulled_ms: Long = always(0, "lastPullTimestamp")
+    consumed_ms: Int64 = always(0, "lastConsumeTimestamp")
+    locked_ms: Int64 = always(0, "lastLockTimestamp")
+    pulled_ms: Int64 = always(0, "lastPullTimestamp")
     locked: bool = always(False)
-    transaction_messages: Int = always(0, "transactionMsgCount")
-    transaction_max_offset: Long = always(0, "transactionMsgMaxOffset")
-    transaction_min_offset: Long = always(0, "transactionMsgMinOffset")
-    unlock_tries: Long = always(0, "tryUnlockTimes")
+    transaction_messages: Int32 = always(0, "transactionMsgCount")
+    transaction_max_offset: Int64 = always(0, "transactionMsgMaxOffset")
+    transaction_min_offset: Int64 = always(0, "transactionMsgMinOffset")
+    unlock_tries: Int64 = always(0, "tryUnlockTimes")
 
 
 class PopQueueState(Body, frozen=True, kw_only=True):
     """A queue that a member pops from (Java: PopProcessQueueInfo)."""
 
     dropped: bool = always(False, "droped")
-    popped_ms: Long = always(0, "lastPopTimestamp")
-    unacknowledged: Int = always(0, "waitAckCount")
+    popped_ms: Int64 = always(0, "lastPopTimestamp")
+    unacknowledged: Int32 = always(0, "waitAckCount")
 
 
 class TopicState(Body, frozen=True, kw_only=True):
     """How a member gets on with a topic (Java: ConsumeStatus)."""
 
-    failed_messages: Long = always(0, "consumeFailedMsgs")
-    failed_tps: Number = always(0.0, "consumeFailedTPS")
-    handled_tps: Number = always(0.0, "consumeOKTPS")
-    handle_ms: Number = always(0.0, "consumeRT")
-    pull_ms: Number = always(0.0, "pullRT")
-    pull_tps: Number = always(0.0, "pullTPS")
+    failed_messages: Int64 = always(0, "consumeFailedMsgs")
+    failed_tps: Double = always(0.0, "consumeFailedTPS")
+    handled_tps: Double = always(0.0, "consumeOKTPS")
+    handle_ms: Double = always(0.0, "consumeRT")
+    pull_ms: Double = always(0.0, "pullRT")
+    pull_tps: Double = always(0.0, "pullTPS")
 
 
 class RunningWord(Body, frozen=True, kw_only=True):
     """What our member says of its queues beyond Java; ``departed`` has the milliseconds since each id was seen."""
 
-    departed: Mapping[str, Long] | None = None
+    departed: Mapping[str, Int64] | None = None
     draining: tuple[Queue, ...] | None = None
     held: tuple[Queue, ...] | None = None
-    v: Int = always(1)
+    v: Int32 = always(1)
     wanted: tuple[Queue, ...] | None = None
 
 
@@ -100,4 +101,4 @@ class DirectResult(Body, frozen=True, kw_only=True):
     outcome: DirectOutcome | None = field(default=None, name="consumeResult")
     order: bool = always(False)
     remark: str | None = None
-    spent_ms: Long = always(0, "spentTimeMills")
+    spent_ms: Int64 = always(0, "spentTimeMills")

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 from msgspec import field
 
-from steelyard.wire.body import Body, Long, always, always_map
+from steelyard.wire.body import Body, always, always_map
+from steelyard.wire.numbers import Int64
 
 __all__ = ["GroupNames", "TableVersion", "TextTable", "TopicNames"]
 
@@ -12,10 +13,10 @@ __all__ = ["GroupNames", "TableVersion", "TextTable", "TopicNames"]
 class TableVersion(Body, frozen=True, kw_only=True):
     """When a table changed last; two tables are the same when all three numbers are (Java: DataVersion)."""
 
-    counter: Long = always(0)
-    state_version: Long | None = None
+    counter: Int64 = always(0)
+    state_version: Int64 | None = None
     """Grows with each change of master; 4.9 does not have it."""
-    timestamp: Long = always(0)
+    timestamp: Int64 = always(0)
 
 
 class TextTable(Body, frozen=True, kw_only=True):

@@ -1,7 +1,8 @@
 """Headers of a broker's administration: topics, groups, statistics, accounts."""
 
-from steelyard.wire.fields import Header, Int32
+from steelyard.wire.fields import Header
 from steelyard.wire.headers.common import BrokerRequest, TopicRequest
+from steelyard.wire.numbers import Int32
 
 __all__ = [
     "BrokerConfigAnswer",

@@ -2,7 +2,8 @@
 
 from msgspec import field
 
-from steelyard.wire.fields import Header, Int32, Int64
+from steelyard.wire.fields import Header
+from steelyard.wire.numbers import Int32, Int64
 
 __all__ = [
     "TRUTH",

@@ -2,8 +2,9 @@
 
 from msgspec import field
 
-from steelyard.wire.fields import Header, Int32, Int64
+from steelyard.wire.fields import Header
 from steelyard.wire.headers.common import TopicRequest
+from steelyard.wire.numbers import Int32, Int64
 
 __all__ = [
     "BrokerBeat",

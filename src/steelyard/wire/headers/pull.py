@@ -5,8 +5,9 @@ from functools import lru_cache
 from msgspec import field
 
 from steelyard.wire.binary_header import pack_fields
-from steelyard.wire.fields import Header, Int32, Int64
+from steelyard.wire.fields import Header
 from steelyard.wire.headers.common import TRUTH, TopicRequest
+from steelyard.wire.numbers import Int32, Int64
 
 __all__ = [
     "Ack",

@@ -9,8 +9,9 @@ from functools import lru_cache
 from msgspec import field
 
 from steelyard.wire.binary_header import pack_fields
-from steelyard.wire.fields import Header, Int32, Int64
+from steelyard.wire.fields import Header
 from steelyard.wire.headers.common import TRUTH, BrokerRequest, TopicRequest, length
+from steelyard.wire.numbers import Int32, Int64
 
 __all__ = ["CheckTransaction", "EndTransaction", "PushReply", "Recall", "Send", "SendAnswer", "SendBack", "SendShort"]
 

@@ -36,7 +36,7 @@ from steelyard.wire.bodies.stats import (
 from steelyard.wire.bodies.topics import TopicSettings, TopicSettingsList, TopicTable
 from steelyard.wire.codes import RequestCode
 
-__all__ = ["BODY_OF_REQUEST", "BODY_OF_RESPONSE", "SETTINGS_ANSWERS", "SETTINGS_REQUESTS"]
+__all__ = ["BODY_OF_ANSWER", "BODY_OF_REQUEST", "SETTINGS_ANSWERS", "SETTINGS_REQUESTS"]
 
 BODY_OF_REQUEST: Mapping[int, type[Any]] = {
     RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: TopicSettingsList,
@@ -60,7 +60,7 @@ BODY_OF_REQUEST: Mapping[int, type[Any]] = {
 }
 """The body of a request. A registration may also be compressed, and a reset for a C++ client is a list."""
 
-BODY_OF_RESPONSE: Mapping[int, type[Any]] = {
+BODY_OF_ANSWER: Mapping[int, type[Any]] = {
     RequestCode.GET_ALL_TOPIC_CONFIG: TopicTable,
     RequestCode.GET_BROKER_RUNTIME_INFO: TextTable,
     RequestCode.GET_CONSUMER_LIST_BY_GROUP: ConsumerIds,
