@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from steelyard import errors
 from steelyard.errors import (
     ConfigurationError,
+    DiskFailed,
     Fault,
     LimitExceeded,
     MissingExtra,
@@ -59,6 +60,8 @@ def _example(kind: type[SteelyardError]) -> SteelyardError:
         return kind("LZ4 bodies", extra="fast")
     if issubclass(kind, UnknownStrategy):
         return kind("avrage", known=("average", "sticky"), nearest="average")
+    if issubclass(kind, DiskFailed):
+        return kind("fdatasync", path="commitlog/00000000000000000000", why="input/output error")
     return kind("it did not work", next_step="try this")
 
 

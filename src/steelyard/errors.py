@@ -13,6 +13,12 @@
     │   ├── MalformedBody             the header is fine, the body is not
     │   ├── MalformedRecord           a stored message is damaged
     │   └── LimitExceeded             larger than a named limit allows
+    ├── StoreError                    the broker's memory cannot do it
+    │   ├── DiskFailed                the disk said no
+    │   │   └── DiskFull              there is no room left
+    │   ├── StoreLocked               another process has the directory
+    │   ├── NotAStore                 the directory holds something else, or is of a newer release
+    │   └── StoreReadOnly             it serves reads and takes no writes: says why
     ├── TransportError                no answer came
     │   ├── CannotConnect  LineClosed  TimedOut
     │   └── NoNameServer  NoRoute  BrokerNotInRoute  ReplyTimedOut  ReplyFailed
@@ -45,6 +51,8 @@ __all__ = [
     "ConsumerOffline",
     "ConsumerTimedOut",
     "ControllerRefused",
+    "DiskFailed",
+    "DiskFull",
     "DispatchBehind",
     "Fault",
     "FilterMissing",
@@ -67,6 +75,7 @@ __all__ = [
     "NoNameServer",
     "NoPermission",
     "NoRoute",
+    "NotAStore",
     "NotFound",
     "NotInUnit",
     "NotLeader",
@@ -82,6 +91,9 @@ __all__ = [
     "ServerError",
     "ServerFailed",
     "SteelyardError",
+    "StoreError",
+    "StoreLocked",
+    "StoreReadOnly",
     "SubscriptionMissing",
     "SubscriptionStale",
     "SubscriptionUnreadable",
@@ -217,6 +229,53 @@ class LimitExceeded(ProtocolError):
         self.limit, self.found = limit, found
         size = f"{what} is {found}, the limit is {limit}" if found is not None else f"{what} exceeds {limit}"
         super().__init__(size, where=where, at=at)
+
+
+class StoreError(SteelyardError):
+    """The broker's memory cannot do what was asked."""
+
+    fault = Fault.SERVER
+
+
+class DiskFailed(StoreError):
+    """The disk said no. ``path`` is the file, ``operation`` what was tried.
+
+    >>> str(DiskFailed("fdatasync", path="commitlog/00000000000000000000", why="input/output error"))
+    'fdatasync of commitlog/00000000000000000000 failed (input/output error); look at the disk and its cables'
+    """
+
+    next_step = "look at the disk and its cables"
+
+    def __init__(self, operation: str, *, path: str, why: str) -> None:
+        self.operation, self.path, self.why = operation, path, why
+        super().__init__(f"{operation} of {path} failed ({why})")
+
+
+class DiskFull(DiskFailed):
+    """There is no room left on the disk; writing goes on by itself once there is."""
+
+    retry = Retry.LATER
+    next_step = "make room, or keep messages for less long"
+
+
+class StoreLocked(StoreError):
+    """Another process has the directory."""
+
+    fault = Fault.CALLER
+    next_step = "stop that process, or use another directory"
+
+
+class NotAStore(StoreError):
+    """The directory holds something else, or was written by a newer release."""
+
+    fault = Fault.CALLER
+    next_step = "give an empty directory, or one that a broker wrote"
+
+
+class StoreReadOnly(StoreError):
+    """The store serves reads and takes no writes; ``what`` says why."""
+
+    retry = Retry.ELSEWHERE
 
 
 class TransportError(SteelyardError):

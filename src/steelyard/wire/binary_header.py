@@ -7,6 +7,7 @@ A value of length zero counts as absent. Codes beyond 16 bits cannot be written:
 
 from collections.abc import Iterable, Iterator
 from struct import Struct as Layout
+from struct import error as layout_error
 from typing import NamedTuple
 
 from steelyard.errors import ConfigurationError, LimitExceeded, MalformedHeader
@@ -33,8 +34,10 @@ FIXED_BYTES = _FIXED_BARE.size
 """A header without remark and fields."""
 
 _LANGUAGE_NUMBER = {name: number for number, name in enumerate(LANGUAGES)}
+# Where bytes are counted from the first field on.
+_FIELDS = "binary header fields"
 # How many sets of lengths are remembered for one kind of header.
-_MOLDS = 4096
+_MOLDS = 512
 _OTHER = _LANGUAGE_NUMBER["OTHER"]
 
 
@@ -50,7 +53,7 @@ def decode_binary(header: bytes) -> tuple[int, str, int, int, int, str | None, b
             raise MalformedHeader(f"the remark's length is {remark_bytes}", where="binary header", at=13)
         start += remark_bytes
         (ext_bytes,) = _INT32.unpack_from(header, start - 4)
-        remark = _decoded(header[_FIXED.size : start - 4], "the remark", _FIXED.size)
+        remark = _decoded(header[_FIXED.size : start - 4], "the remark", "binary header", _FIXED.size)
     if ext_bytes != len(header) - start:
         raise MalformedHeader(
             f"the fields' length is {ext_bytes}, {len(header) - start} bytes are left",
@@ -65,18 +68,20 @@ def encode_binary(
     code: int, language: str, version: int, opaque: int, flag: int, remark: str | None, fields: bytes
 ) -> bytes:
     """Put a header together; ``fields`` are packed already."""
-    if not -32768 <= code <= 32767 or not -32768 <= version <= 32767:
-        raise ConfigurationError(
-            f"code {code} with version {version} does not fit a binary header, which has 16 bits for each",
-            next_step="send this request with a JSON header",
-        )
     number = _LANGUAGE_NUMBER.get(language, _OTHER)
-    if not remark:
-        return _FIXED_BARE.pack(code, number, version, opaque, flag, 0, len(fields)) + fields
-    text = remark.encode()
-    return b"".join(
-        (_FIXED.pack(code, number, version, opaque, flag, len(text)), text, _INT32.pack(len(fields)), fields)
-    )
+    try:
+        if not remark:
+            return _FIXED_BARE.pack(code, number, version, opaque, flag, 0, len(fields)) + fields
+        text = remark.encode()
+        return b"".join(
+            (_FIXED.pack(code, number, version, opaque, flag, len(text)), text, _INT32.pack(len(fields)), fields)
+        )
+    except layout_error:
+        raise ConfigurationError(
+            f"code {code}, version {version}, opaque {opaque} and flag {flag} do not fit a binary header, which has "
+            "16 bits for the first two and 32 for the others",
+            next_step="send this request with a JSON header",
+        ) from None
 
 
 def pack_fields(named: Iterable[tuple[str, str]]) -> bytes:
@@ -85,6 +90,10 @@ def pack_fields(named: Iterable[tuple[str, str]]) -> bytes:
     for name, text in named:
         if text:
             key, value = name.encode(), text.encode()
+            if len(key) > limits.KEY_BYTES:
+                raise LimitExceeded(
+                    f"the name of the field {name[:32]}…", where="header", limit=limits.KEY_BYTES, found=len(key)
+                )
             parts += (_INT16.pack(len(key)), key, _INT32.pack(len(value)), value)
     return b"".join(parts)
 
@@ -122,19 +131,19 @@ def _make_mold(plan: Plan[H], texts: tuple[str, ...]) -> list[str]:
 def texts_from_binary(packed: bytes) -> dict[str, str]:
     """Read packed fields as texts, in the order they came."""
     return {
-        _decoded(packed[cell.key_start : cell.key_end], "a field's name", cell.key_start): _decoded(
-            packed[cell.start : cell.end], "a field's value", cell.start
+        _decoded(packed[cell.key_start : cell.key_end], "a name", _FIELDS, cell.key_start): _decoded(
+            packed[cell.start : cell.end], "a value", _FIELDS, cell.start
         )
         for cell in cells_of(packed)
         if cell.end > cell.start
     }
 
 
-def _decoded(raw: bytes, what: str, at: int) -> str:
+def _decoded(raw: bytes, what: str, where: str, at: int) -> str:
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
-        raise MalformedHeader(f"{what} is not UTF-8 ({error.reason})", where="binary header", at=at) from None
+        raise MalformedHeader(f"{what} is not UTF-8 ({error.reason})", where=where, at=at + error.start) from None
 
 
 class Cell(NamedTuple):
@@ -152,22 +161,20 @@ def cells_of(packed: bytes) -> Iterator[Cell]:
     while at < end:
         count += 1
         if count > limits.HEADER_FIELDS:
-            raise LimitExceeded("the number of fields", where="binary header", limit=limits.HEADER_FIELDS, at=at)
+            raise LimitExceeded("the number of fields", where=_FIELDS, limit=limits.HEADER_FIELDS, at=at)
         if end - at < 2:
-            raise MalformedHeader("the fields end within a length", where="binary header fields", at=at)
+            raise MalformedHeader("the fields end within a length", where=_FIELDS, at=at)
         (key_bytes,) = _INT16.unpack_from(packed, at)
         key_end = at + 2 + key_bytes
         if key_bytes < 0 or key_end + 4 > end:
-            raise MalformedHeader(f"a name's length is {key_bytes}", where="binary header fields", at=at)
+            raise MalformedHeader(f"a name's length is {key_bytes}", where=_FIELDS, at=at)
         if key_bytes > limits.KEY_BYTES:
-            raise LimitExceeded("a name", where="binary header fields", limit=limits.KEY_BYTES, found=key_bytes, at=at)
+            raise LimitExceeded("a name", where=_FIELDS, limit=limits.KEY_BYTES, found=key_bytes, at=at)
         (value_bytes,) = _INT32.unpack_from(packed, key_end)
         value_end = key_end + 4 + value_bytes
         if value_bytes < 0 or value_end > end:
-            raise MalformedHeader(f"a value's length is {value_bytes}", where="binary header fields", at=key_end)
+            raise MalformedHeader(f"a value's length is {value_bytes}", where=_FIELDS, at=key_end)
         if value_bytes > limits.VALUE_BYTES:
-            raise LimitExceeded(
-                "a value", where="binary header fields", limit=limits.VALUE_BYTES, found=value_bytes, at=key_end
-            )
+            raise LimitExceeded("a value", where=_FIELDS, limit=limits.VALUE_BYTES, found=value_bytes, at=key_end)
         yield Cell(at + 2, key_end, key_end + 4, value_end)
         at = value_end

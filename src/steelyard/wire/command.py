@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from msgspec import Raw, Struct
 
+from steelyard.errors import ConfigurationError
 from steelyard.wire.binary_header import decode_binary, encode_binary, pack_fields, pack_header, texts_from_binary
 from steelyard.wire.codes import OUR_LANGUAGE, OUR_VERSION, HeaderType
 from steelyard.wire.fields import H, Header, from_json, from_texts, plan_of, texts_from_json
@@ -103,6 +104,14 @@ def decode_command(header_type: HeaderType, header: bytes, body: bytes) -> Comma
 
 def encode_header(command: Command) -> bytes:
     """Write a command's header in its header type."""
+    try:
+        return _encoded(command)
+    except UnicodeEncodeError as error:
+        what = f"the header of request {command.code} has the text {error.object[:80]!r}, which is not fit for UTF-8"
+        raise ConfigurationError(what, next_step="give text without halves of surrogate pairs") from None
+
+
+def _encoded(command: Command) -> bytes:
     fields = command.fields
     meta = command.code, command.language, command.version, command.opaque, command.flag, command.remark
     if command.header_type is _JSON:

@@ -177,19 +177,25 @@ def _number(text: str) -> int | str:
         return text  # msgspec tells what is wrong with it
 
 
-_READ: dict[type, Callable[[str], object]] = {str: str, int: _number, bool: lambda text: text.lower() in ("true", "1")}
+def _truth(text: str) -> bool | str:
+    word = text.lower()
+    return word in ("true", "1") if word != "null" else text  # msgspec takes that word for None, from JSON as well
+
+
+_READ: dict[type, Callable[[str], object]] = {str: str, int: _number, bool: _truth}
 
 
 def from_texts(kind: type[H], texts: Mapping[str, str]) -> H:
     """Read a typed header from named texts; a missing or unreadable field is named in the error.
 
-    Unknown fields are ignored. A truth is true if it says so in any case; anything else is false, as in Java.
+    Unknown fields are ignored. A truth is true if it says so in any case; anything else is false, as in Java. A number
+    or a truth without a text is absent.
     """
     plan = plan_of(kind)
     values: dict[str, object] = {}
     for name, wanted, default in zip(plan.names, plan.types, plan.defaults, strict=True):
         text = texts.get(name)
-        if text is not None:
+        if text or (text is not None and wanted is str):
             values[name] = _READ[wanted](text)
         elif default is msgspec.NODEFAULT:
             raise MalformedHeader(f"the field {name} is missing", where=kind.__name__)

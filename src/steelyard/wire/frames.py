@@ -5,6 +5,7 @@ no mark to find the next frame by: once one is broken the line is lost, so a spl
 """
 
 from collections.abc import Iterator
+from copy import copy
 from struct import Struct as Layout
 
 from steelyard.errors import LimitExceeded, MalformedFrame, ProtocolError
@@ -15,7 +16,6 @@ from steelyard.wire.command import Command, decode_command, encode_header
 __all__ = ["Splitter", "encode_frame"]
 
 _LENGTHS = Layout(">ii")
-_LENGTH = Layout(">i")
 _MOST = limits.FRAME_BYTES - 4
 _TYPES = {kind.value: kind for kind in HeaderType}
 # A piece on a list costs about as much as this many bytes: with more pieces than that, they are joined.
@@ -30,6 +30,8 @@ def encode_frame(command: Command) -> bytes:
     """
     header = encode_header(command)
     body = command.body
+    if len(header) > limits.HEADER_BYTES:
+        raise LimitExceeded("the header", where=f"request {command.code}", limit=limits.HEADER_BYTES, found=len(header))
     size = 4 + len(header) + len(body)
     if size + 4 > limits.FRAME_BYTES:
         raise LimitExceeded("the frame", where=f"request {command.code}", limit=limits.FRAME_BYTES, found=size + 4)
@@ -45,67 +47,76 @@ class Splitter:
     ([34], [35])
     """
 
-    __slots__ = ("_broken", "_held", "_held_bytes", "_needed")
+    __slots__ = ("_broken", "_held", "_held_bytes", "_needed", "_taken")
 
     def __init__(self) -> None:
         self._held: list[bytes] = []
         self._held_bytes = 0
         self._needed = 4
+        self._taken = 0
         self._broken: ProtocolError | None = None
 
     def feed(self, data: bytes | bytearray | memoryview) -> Iterator[Command]:
-        """Take what arrived and yield each command it completes. Go through all of it before the next call.
+        """Take what arrived and yield each command it completes; those that nobody took come with the next call.
 
         Commands before a broken frame are yielded, then ProtocolError is raised: close the line.
         """
         if self._broken is not None:
-            raise self._broken
-        arrived = bytes(data)
-        if self._held:
-            self._held.append(arrived)
-            self._held_bytes += len(arrived)
-            if self._held_bytes < self._needed:
-                if len(self._held) * _PIECE_BYTES > self._held_bytes + limits.HEADER_BYTES:
-                    self._held = [b"".join(self._held)]
-                return
-            arrived = b"".join(self._held)
-            self._held = []
-        start, end = 0, len(arrived)
+            raise copy(self._broken)
+        if self._taken:
+            self._held, self._held_bytes = [self._held[0][self._taken :]], self._held_bytes - self._taken
+            self._taken = self._needed = 0
+        self._held.append(arrived := bytes(data))
+        self._held_bytes += len(arrived)
+        if self._held_bytes >= self._needed:
+            return self._commands()
+        if len(self._held) * _PIECE_BYTES > self._held_bytes + limits.HEADER_BYTES:
+            self._held = [b"".join(self._held)]
+        return iter(())
+
+    def _commands(self) -> Iterator[Command]:
+        held = self._held = [b"".join(self._held)]
+        arrived, start, end = held[0], 0, self._held_bytes
         try:
             while end - start >= 8:
                 length, mark = _LENGTHS.unpack_from(arrived, start)
                 kind, header_bytes = _TYPES.get(mark >> 24), mark & 0xFFFFFF
                 body_start, stop = start + 8 + header_bytes, start + 4 + length
                 if kind is None or length > _MOST or header_bytes > limits.HEADER_BYTES or body_start > stop:
-                    raise _broken(length, mark)
+                    raise _broken(arrived[start : start + 8])
                 if stop > end:
+                    self._needed = 4 + length
                     break
-                yield decode_command(kind, arrived[start + 8 : body_start], arrived[body_start:stop])
-                start = stop
-            if end - start >= 4:
-                (length,) = _LENGTH.unpack_from(arrived, start)
-                if not 4 <= length <= _MOST:
-                    raise _broken(length, 0)
-                self._needed = max(8, 4 + length)
+                command = decode_command(kind, arrived[start + 8 : body_start], arrived[body_start:stop])
+                self._taken = start = stop
+                yield command
+                if self._held is not held:
+                    return  # fed again before all was taken: the newer call goes on from here
             else:
-                self._needed = 4
+                self._needed = 8 if end - start >= 4 else 4
+                if (
+                    end - start >= 4
+                    and not 4 <= int.from_bytes(arrived[start : start + 4], "big", signed=True) <= _MOST
+                ):
+                    raise _broken(arrived[start:])
         except ProtocolError as error:
-            self._broken = error
+            # A copy, which has no traceback: nothing of what was read is kept, and nothing grows when it is raised again.
+            self._broken, self._held = copy(error), []
             raise
-        if start < end:
-            self._held = [arrived[start:] if start else arrived]
-            self._held_bytes = end - start
+        self._held, self._held_bytes, self._taken = [arrived[start:]] if start < end else [], end - start, 0
 
 
-def _broken(length: int, mark: int) -> ProtocolError:
-    """Say what is wrong with a frame's first eight bytes."""
-    header_bytes = mark & 0xFFFFFF
+def _broken(start: bytes) -> ProtocolError:
+    """Say what is wrong with a frame's first bytes."""
+    length, mark = int.from_bytes(start[:4], "big", signed=True), int.from_bytes(start[4:], "big")
+    kind, header_bytes = mark >> 24, mark & 0xFFFFFF
     if length > _MOST:
-        return LimitExceeded("its length", where="frame", limit=limits.FRAME_BYTES, found=length + 4, at=0)
+        what = f"its length, read from {start[:4]!r},"
+        return LimitExceeded(what, where="frame", limit=limits.FRAME_BYTES, found=length + 4, at=0)
     if length < 4:
         return MalformedFrame(f"its length is {length}, at least 4 are needed", where="frame", at=0)
-    if mark >> 24 not in _TYPES:
-        return MalformedFrame(f"the header type is {mark >> 24 & 0xFF}, known are 0 and 1", where="frame", at=4)
+    if kind not in _TYPES:
+        return MalformedFrame(f"the header type is {kind}, known are 0 and 1", where="frame", at=4)
     if header_bytes > limits.HEADER_BYTES:
         return LimitExceeded("its header", where="frame", limit=limits.HEADER_BYTES, found=header_bytes, at=4)
     return MalformedFrame(f"its header has {header_bytes} bytes, the whole frame {length}", where="frame", at=4)

@@ -21,9 +21,11 @@ from steelyard.wire.fields import H, Header, Plan, from_texts, plan_of
 __all__ = ["from_binary"]
 
 # How many (kind, length) pairs are remembered, and how many shapes for each: two headers can have one length and still
-# differ in shape, when one number is longer and another shorter.
-_PAIRS = 4096
+# differ in shape, when one number is longer and another shorter. A shape keeps its bytes about three times, so only
+# headers of an ordinary length have one: together they never take more than some 30 MiB, whatever peers send.
+_PAIRS = 1024
 _SHAPES = 4
+_LEARNT_BYTES = 2048
 
 
 _Fill: TypeAlias = Callable[[list[Any], tuple[bytes, ...]], None]
@@ -64,7 +66,8 @@ def from_binary(kind: type[H], packed: bytes) -> H:
                 break  # not a number, or not UTF-8: the plain way tells
             return kind(*now, **named)
     header = from_texts(kind, texts_from_binary(packed))
-    _learn(plan_of(kind), packed, header, known)
+    if len(packed) <= _LEARNT_BYTES:
+        _learn(plan_of(kind), packed, header, known)
     return header
 
 

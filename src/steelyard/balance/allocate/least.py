@@ -58,9 +58,13 @@ class _Topic:
 
 
 class _Flow:
-    """A network of arcs: arc 2k and its way back 2k + 1, so that ``arc ^ 1`` is the other direction."""
+    """A network of arcs: arc 2k and its way back 2k + 1, so that ``arc ^ 1`` is the other direction.
 
-    __slots__ = ("arcs_from", "costs", "ends", "room", "sink", "source")
+    Every arc costs a step besides its price, and a price is more than all steps of a way. So of the cheapest ways the
+    shortest are filled first, and none of them can run in a circle where prices are nothing.
+    """
+
+    __slots__ = ("arcs_from", "costs", "ends", "price", "room", "sink", "source")
 
     def __init__(self, topics: Sequence[_Topic], members: int) -> None:
         self.source = len(topics) + members
@@ -69,6 +73,7 @@ class _Flow:
         self.room: list[int] = []
         self.costs: list[int] = []
         self.arcs_from: list[list[int]] = [[] for _ in range(self.sink + 1)]
+        self.price = len(self.arcs_from)
         level, uppers = divmod(sum(topic.over for topic in topics), members)
         for at, topic in enumerate(topics):
             self._arc(self.source, at, topic.over, 0)
@@ -80,11 +85,11 @@ class _Flow:
         self._arc(above, self.sink, uppers, 0)
 
     def _arc(self, start: int, end: int, room: int, cost: int) -> None:
-        for place, other, free, price in ((start, end, room, cost), (end, start, 0, -cost)):
+        for place, other, free, extras in ((start, end, room, cost), (end, start, 0, -cost)):
             self.arcs_from[place].append(len(self.ends))
             self.ends.append(other)
             self.room.append(free)
-            self.costs.append(price)
+            self.costs.append(extras * self.price + 1)
 
     def cost(self) -> int:
         """Return the cost of the cheapest full flow: ever dearer ways are filled until none is left."""
@@ -92,7 +97,7 @@ class _Flow:
         while (distance := self._prices())[self.sink] < _CUT_OFF:
             next_arc = [0] * len(self.arcs_from)
             while self._fill_one_way(distance, next_arc):
-                spent += distance[self.sink]
+                spent += distance[self.sink] // self.price
         return spent
 
     def _prices(self) -> list[int]:
@@ -112,14 +117,13 @@ class _Flow:
     def _fill_one_way(self, distance: list[int], next_arc: list[int]) -> bool:
         """Send one unit along a cheapest way that has room; each arc found useless is not tried again."""
         way: list[int] = []
-        on_way = {self.source}
         place = self.source
         while place != self.sink:
             arcs = self.arcs_from[place]
             while next_arc[place] < len(arcs):
                 arc = arcs[next_arc[place]]
                 end = self.ends[arc]
-                if self.room[arc] and distance[end] == distance[place] + self.costs[arc] and end not in on_way:
+                if self.room[arc] and distance[end] == distance[place] + self.costs[arc]:
                     break
                 next_arc[place] += 1
             else:
@@ -129,7 +133,6 @@ class _Flow:
                 next_arc[place] += 1
                 continue
             way.append(arc)
-            on_way.add(end)
             place = end
         for arc in way:
             self.room[arc] -= 1

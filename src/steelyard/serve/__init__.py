@@ -1,0 +1,1 @@
+"""Processes: what runs the pure cores on real sockets and real files."""

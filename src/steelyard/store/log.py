@@ -1,0 +1,194 @@
+"""The log: every message once, in the order it came, in files of one size that Apache RocketMQ can open.
+
+A position counts bytes from the very first message; a file is called after the position of its first byte. Records are
+kept until `flush` and then written joined, one write a file: that is what makes it fast. What was not written did not
+happen. After a failed write the file may hold parts of it: they are put back to zero and synced before anything else is
+written there, so that nothing stale can ever be taken for a message.
+"""
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+
+from steelyard.errors import DiskFailed
+from steelyard.store.disk import Disk, File
+from steelyard.wire.record_layout import BLANK_BYTES, pack_blank
+
+__all__ = ["LOG_FOLDER", "Log", "Segment", "segment_name", "write_all"]
+
+LOG_FOLDER = "commitlog"
+
+
+def segment_name(start: int) -> str:
+    """Return the name of the file that begins at a position.
+
+    >>> segment_name(1073741824)
+    '00000000001073741824'
+    """
+    return f"{start:020d}"
+
+
+@dataclass(slots=True)
+class Segment:
+    """One file of the log: ``size`` bytes from position ``start`` on."""
+
+    start: int
+    size: int
+    file: File
+    view: memoryview
+
+    @property
+    def end(self) -> int:
+        """The position after its last byte."""
+        return self.start + self.size
+
+    @property
+    def path(self) -> str:
+        """The file's path in the store's directory."""
+        return f"{LOG_FOLDER}/{segment_name(self.start)}"
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """Records that go into one file, one after the other, from a position on."""
+
+    segment_start: int
+    start: int
+    parts: list[bytes] = field(default_factory=list)
+    size: int = 0
+
+
+class Log:
+    """Segments in order, and what waits to be written behind them."""
+
+    __slots__ = ("_dirty_to", "_disk", "_tail", "_waiting", "_wanted_end", "end", "segment_bytes", "segments", "starts")
+
+    def __init__(self, disk: Disk, segment_bytes: int, segments: list[Segment], end: int) -> None:
+        self._disk = disk
+        self.segment_bytes = segment_bytes
+        self.segments = segments
+        self.starts = [segment.start for segment in segments]
+        self.end = end
+        """The position after the last record that was written."""
+        self._waiting: list[_Waiting] = []
+        self._wanted_end = end
+        self._tail: _Waiting | None = None
+        self._dirty_to = end
+        """Up to here a failed write may have left something behind."""
+
+    @property
+    def start(self) -> int:
+        """The position of the oldest byte."""
+        return self.segments[0].start if self.segments else self.end
+
+    def place(self, size: int) -> int:
+        """Return the position that the next record of this size will have; files are changed where it does not fit."""
+        position = self._wanted_end
+        into = position // self.segment_bytes * self.segment_bytes
+        room = into + self.segment_bytes - position
+        tail = self._tail
+        if size + BLANK_BYTES > room:
+            if tail is None:
+                tail = self._begin(into, position)
+            tail.parts.append(pack_blank(room))
+            tail.size += room
+            position = self._wanted_end = into + self.segment_bytes
+            self._begin(position, position)
+        elif tail is None:
+            self._begin(into, position)
+        return position
+
+    def _begin(self, segment_start: int, start: int) -> _Waiting:
+        self._tail = _Waiting(segment_start, start)
+        self._waiting.append(self._tail)
+        return self._tail
+
+    def add(self, record: bytes) -> None:
+        """Keep a record for the next flush, at the place that `place` gave for it."""
+        tail = self._tail
+        assert tail is not None
+        tail.parts.append(record)
+        tail.size += len(record)
+        self._wanted_end += len(record)
+
+    def flush(self) -> DiskFailed | None:
+        """Write what waits. Return what went wrong, if anything did: then what lies behind `end` did not happen."""
+        waiting, self._waiting, self._tail = self._waiting, [], None
+        try:
+            for part in waiting:
+                segment = self._segment(part.segment_start)
+                if self._dirty_to > self.end:
+                    self.heal()
+                self._dirty_to = part.start + len(data) if (data := b"".join(part.parts)) else self._dirty_to
+                write_all(segment.file, part.start - segment.start, data, segment.path)
+                self.end = self._dirty_to = part.start + part.size
+        except DiskFailed as error:
+            self._wanted_end = self.end
+            return error
+        self._wanted_end = self.end
+        return None
+
+    def heal(self) -> None:
+        """Put back to zero what a failed write left behind the end, and sync that."""
+        segment = self.segments[-1]
+        at = self.end - segment.start
+        left = bytes(segment.view[at : min(self._dirty_to - segment.start, segment.size)]).rstrip(b"\0")
+        if left:
+            write_all(segment.file, at, bytes(len(left)), segment.path)
+            segment.file.sync()
+        self._dirty_to = self.end
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether nothing of a failed write is left behind the end."""
+        return self._dirty_to <= self.end
+
+    def _segment(self, start: int) -> Segment:
+        """Return the segment that begins at a position; the next one is made when it is first needed."""
+        if self.segments and self.segments[-1].start == start:
+            return self.segments[-1]
+        path = f"{LOG_FOLDER}/{segment_name(start)}"
+        self._disk.mkdir(LOG_FOLDER)
+        file = self._disk.open(path, create=True)
+        if file.size:
+            file.truncate(0)  # left over from a try that failed
+        file.truncate(self.segment_bytes)
+        file.sync()
+        self._disk.sync_folder(LOG_FOLDER)
+        segment = Segment(start, self.segment_bytes, file, file.view())
+        self.segments.append(segment)
+        self.starts.append(start)
+        return segment
+
+    def segment_at(self, position: int) -> Segment | None:
+        """Return the segment that holds a position, or None."""
+        place = bisect_right(self.starts, position) - 1
+        if place < 0 or position >= self.segments[place].end:
+            return None
+        return self.segments[place]
+
+    def read(self, position: int, size: int) -> memoryview | None:
+        """Return some bytes of the log as they lie in the file; None where they are not all in one."""
+        segment = self.segment_at(position)
+        if segment is None or position + size > min(segment.end, self.end):
+            return None
+        at = position - segment.start
+        return segment.view[at : at + size]
+
+    def drop_first(self) -> Segment:
+        """Remove the oldest segment and its file. Readers that hold views of it keep them."""
+        oldest = self.segments[0]
+        self._disk.remove(oldest.path)
+        self._disk.sync_folder(LOG_FOLDER)
+        del self.segments[0], self.starts[0]
+        oldest.file.close()
+        return oldest
+
+
+def write_all(file: File, at: int, data: bytes, path: str) -> None:
+    """Write all bytes; a disk that takes none of them has failed."""
+    done = file.write(at, data)
+    while done < len(data):
+        count = file.write(at + done, data[done:])
+        if count <= 0:
+            raise DiskFailed("write", path=path, why=f"{done} of {len(data)} bytes were taken")
+        done += count

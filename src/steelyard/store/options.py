@@ -1,0 +1,46 @@
+"""How a store is set up: one frozen value, checked once."""
+
+from dataclasses import dataclass
+
+from steelyard.errors import ConfigurationError
+from steelyard.wire.hosts import IPV4_BYTES, IPV6_BYTES
+
+__all__ = ["StoreOptions"]
+
+_SMALLEST_SEGMENT = 1024
+_HOUR_MS = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class StoreOptions:
+    """Sizes and times; the defaults are Apache's.
+
+    >>> StoreOptions().segment_bytes
+    1073741824
+    """
+
+    segment_bytes: int = 1 << 30
+    """Size of a log file. A directory that has some already keeps theirs."""
+
+    keep_ms: int | None = 72 * _HOUR_MS
+    """Log files whose newest message is older than this are removed; None keeps them whatever their age."""
+
+    keep_bytes: int | None = None
+    """The oldest log files are removed while all together have more bytes than this."""
+
+    store_host: bytes = bytes((127, 0, 0, 1, 0, 0, 0x2A, 0x9F))
+    """The broker's address as records have it: 4 or 16 bytes, then the port in 4."""
+
+    def __post_init__(self) -> None:
+        if not _SMALLEST_SEGMENT <= self.segment_bytes <= 0x7FFFFFFF:
+            raise ConfigurationError(
+                f"a log file of {self.segment_bytes} bytes cannot be",
+                next_step=f"give {_SMALLEST_SEGMENT} to {0x7FFFFFFF}",
+            )
+        if len(self.store_host) not in (IPV4_BYTES, IPV6_BYTES):
+            raise ConfigurationError(
+                f"the store's host is {self.store_host!r}", next_step="give 4 or 16 bytes of address and 4 of port"
+            )
+        for name, least in (("keep_ms", self.keep_ms), ("keep_bytes", self.keep_bytes)):
+            if least is not None and least < 0:
+                raise ConfigurationError(f"{name} is {least}", next_step="give 0 or more, or None")

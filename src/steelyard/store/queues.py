@@ -1,0 +1,120 @@
+"""The index of one queue: where each of its messages lies in the log.
+
+Twenty bytes a message, in memory and in Apache's files: position, size, and a mark (the hash of its tag, or the time it
+is due in the topic of delayed messages). Offsets are dense: a message that was lost is a hole, an entry that points at
+nothing and that readers step over. Entries of messages that are not yet in the log file are there, but not shown.
+"""
+
+from collections.abc import Iterator
+from struct import Struct as Layout
+from typing import NamedTuple
+
+__all__ = ["ENTRY_BYTES", "HOLE", "Entry", "QueueIndex"]
+
+_ENTRY = Layout(">qiq")
+ENTRY_BYTES = _ENTRY.size
+_HOLE_SIZE = 0x7FFFFFFF
+HOLE = _ENTRY.pack(0, _HOLE_SIZE, 0)
+"""The entry of a lost message, as Apache writes it too."""
+
+_pack = _ENTRY.pack
+
+
+class Entry(NamedTuple):
+    """Where a message lies, how long it is, and its mark."""
+
+    position: int
+    size: int
+    mark: int
+
+    @property
+    def is_hole(self) -> bool:
+        """Whether the message was lost."""
+        return self.size == _HOLE_SIZE
+
+
+class QueueIndex:
+    """The entries of one queue from offset ``start`` on.
+
+    >>> index = QueueIndex()
+    >>> index.add(0, 120, 7), index.end, index.shown
+    (0, 1, 0)
+    >>> index.show(); index.entry(0)
+    Entry(position=0, size=120, mark=7)
+    """
+
+    __slots__ = ("checked_end", "checked_start", "entries", "saved", "shown", "start")
+
+    def __init__(self, start: int = 0, entries: bytes = b"") -> None:
+        self.start = start
+        self.entries = bytearray(entries)
+        self.shown = self.end
+        """Readers see offsets below this."""
+        self.saved = self.start
+        """Offsets below this are in the index file."""
+        self.checked_start = self.checked_end = start
+        """Offsets in between were held against the log."""
+
+    @property
+    def end(self) -> int:
+        """The next offset to be given."""
+        return self.start + len(self.entries) // ENTRY_BYTES
+
+    def add(self, position: int, size: int, mark: int) -> int:
+        """Add an entry and return its offset; it is not shown yet."""
+        entries = self.entries
+        offset = self.start + len(entries) // 20
+        entries += _pack(position, size, mark)
+        return offset
+
+    def add_holes(self, count: int) -> None:
+        """Add entries of lost messages."""
+        self.entries += HOLE * count
+
+    def make_hole(self, offset: int) -> None:
+        """Note that a message was lost."""
+        at = (offset - self.start) * ENTRY_BYTES
+        self.entries[at : at + ENTRY_BYTES] = HOLE
+
+    def show(self) -> None:
+        """Show what was added."""
+        self.shown = self.end
+
+    def take_back(self) -> None:
+        """Forget what was added and not shown."""
+        del self.entries[(self.shown - self.start) * ENTRY_BYTES :]
+
+    def entry(self, offset: int) -> Entry:
+        """Return one entry."""
+        return Entry._make(_ENTRY.unpack_from(self.entries, (offset - self.start) * ENTRY_BYTES))
+
+    def slice(self, start: int, end: int) -> Iterator[tuple[int, int, int]]:
+        """Yield position, size and mark of the offsets from ``start`` to ``end``, as plain tuples."""
+        at, stop = (start - self.start) * ENTRY_BYTES, (end - self.start) * ENTRY_BYTES
+        return _ENTRY.iter_unpack(self.entries[at:stop])
+
+    def forget_before(self, position: int) -> bool:
+        """Forget leading entries that point below a position of the log, and holes among them; say if any were."""
+        low, high = self.start, self.shown
+        while low < high:
+            middle = (low + high) // 2
+            if self._known_position(middle, high) < position:
+                low = middle + 1
+            else:
+                high = middle
+        while low < self.shown and self.entry(low).is_hole:
+            low += 1
+        if low == self.start:
+            return False
+        del self.entries[: (low - self.start) * ENTRY_BYTES]
+        self.start = low
+        self.saved = max(self.saved, low)
+        self.checked_start, self.checked_end = max(self.checked_start, low), max(self.checked_end, low)
+        return True
+
+    def _known_position(self, offset: int, stop: int) -> int:
+        """Return the position of the first message from an offset on that is not lost; beyond all if none is."""
+        for position, size, _ in self.slice(offset, stop):
+            if size != _HOLE_SIZE:
+                return int(position)
+        return self.entry(stop).position if stop < self.shown and not self.entry(stop).is_hole else 1 << 63

@@ -1,0 +1,113 @@
+"""Apache's published jars, and our little Java program compiled against them: one class path for each release.
+
+`python -m tests.interop.jars` fetches and compiles what is missing and says what it does; tests only look it up. All of
+it lies in the virtual environment, so that `make clean` takes it away and the source tree stays as it is.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from hashlib import sha256
+from pathlib import Path
+
+__all__ = ["RELEASES", "NotReady", "class_path"]
+
+RELEASES = ("4.9.8", "5.5.0")
+"""The last of 4.9 and the newest whose client is published whole."""
+
+_JAVA_SOURCES = Path(__file__).parent / "java"
+_OLDEST_JAVA = 17
+_DONE = ".done"
+
+
+class NotReady(Exception):
+    """Something that the interop tests need is not there; the message is one sentence that says what to do."""
+
+
+def class_path(release: str) -> str:
+    """Return the class path of a release; raise NotReady if it was not prepared."""
+    jars, classes = _jars(release), _classes(release)
+    if not (jars / _DONE).exists() or not (classes / _DONE).exists():
+        raise NotReady(f"the Java side for {release} is not prepared: run make interop")
+    return os.pathsep.join((str(classes), str(jars / "*")))
+
+
+def prepare() -> None:
+    """Fetch and compile what is missing."""
+    _check_java()
+    for release in RELEASES:
+        _fetch(release)
+        _compile(release)
+
+
+def _check_java() -> None:
+    missing = [tool for tool in ("java", "javac", "mvn") if shutil.which(tool) is None]
+    if missing:
+        raise NotReady(
+            f"make interop needs a JDK {_OLDEST_JAVA} and Maven, and there is no {' and no '.join(missing)} "
+            "on the PATH: install them and run it again"
+        )
+    said = subprocess.run(["javac", "-version"], capture_output=True, text=True, check=False)
+    found = re.search(r"javac (\d+)", said.stdout + said.stderr)
+    if found is None or int(found[1]) < _OLDEST_JAVA:
+        raise NotReady(f"make interop needs a JDK {_OLDEST_JAVA} or newer, and javac says {said.stdout.strip()!r}")
+
+
+def _home() -> Path:
+    outside = sys.prefix == sys.base_prefix
+    return Path(tempfile.gettempdir() if outside else sys.prefix) / "interop"
+
+
+def _jars(release: str) -> Path:
+    # Named after what is asked for: another pom is another folder.
+    return _home() / f"jars-{release}-{_digest(_JAVA_SOURCES / 'pom.xml')}"
+
+
+def _classes(release: str) -> Path:
+    return _home() / f"classes-{release}-{_digest(*_sources())}"
+
+
+def _sources() -> list[Path]:
+    return sorted(_JAVA_SOURCES.rglob("*.java"))
+
+
+def _digest(*files: Path) -> str:
+    return sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[:12]
+
+
+def _fetch(release: str) -> None:
+    folder = _jars(release)
+    if (folder / _DONE).exists():
+        return
+    print(f"fetching Apache RocketMQ's client {release} with Maven", flush=True)
+    asked = ["-f", str(_JAVA_SOURCES / "pom.xml"), f"-Drelease={release}", f"-DoutputDirectory={folder}"]
+    _run(["mvn", "--batch-mode", "--quiet", "dependency:copy-dependencies", *asked], f"Maven cannot fetch {release}")
+    (folder / _DONE).touch()
+
+
+def _compile(release: str) -> None:
+    folder = _classes(release)
+    if (folder / _DONE).exists():
+        return
+    print(f"compiling the Java side against {release}", flush=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    settings = ["-Xlint:all,-classfile,-processing", "-Werror", "--release", str(_OLDEST_JAVA)]
+    places = ["-cp", str(_jars(release) / "*"), "-d", str(folder)]
+    _run(["javac", *settings, *places, *map(str, _sources())], f"javac cannot compile against {release}")
+    (folder / _DONE).touch()
+
+
+def _run(command: list[str], failure: str) -> None:
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode:
+        raise NotReady(f"{failure}; it says:\n{done.stdout.strip()[-2000:]}")
+
+
+if __name__ == "__main__":
+    try:
+        prepare()
+    except NotReady as problem:
+        sys.exit(str(problem))

@@ -1,0 +1,93 @@
+"""Random values that Java can hold: what the tests of headers and bodies draw from.
+
+Java's types are narrower than ours in places: an enum where we keep any text, a set where we keep a list. What falls
+outside is not drawn here; what becomes of it is told by tests of their own.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import msgspec
+from hypothesis import strategies as st
+
+from steelyard.wire.bodies import groups, members, pop, topics
+from steelyard.wire.bodies.codec import encode_body
+from steelyard.wire.body import Body
+from steelyard.wire.codes import LANGUAGES
+from steelyard.wire.fields import H, plan_of
+from steelyard.wire.maps import ById, ByQueue
+
+__all__ = ["ASTRAL", "for_java", "headers", "int32", "int64", "names", "words"]
+
+ASTRAL = "\U0001f40e\U00020bb7 ü\u2028\u007f"
+"""Characters of two, three and four bytes."""
+
+int32 = st.integers(-(1 << 31), (1 << 31) - 1)
+int64 = st.integers(-(1 << 63), (1 << 63) - 1)
+
+words = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
+"""Any text that is not empty: in binary headers an empty one would be absent."""
+
+
+def readable_name(name: str) -> str:
+    """Return a name that 5.x can read as a property's: its reader fails on an escape beside a four-byte character."""
+    escaped = not name.isprintable() or '"' in name or "\\" in name
+    return "".join(letter for letter in name if letter < "\U00010000") if escaped else name
+
+
+names = words.map(readable_name).filter(bool)
+"""Any text for a name."""
+
+# Where Java has an enum, or checks the value.
+_ALLOWED: Mapping[str, st.SearchStrategy[Any]] = {
+    "topicFilterType": st.sampled_from(["SINGLE_TAG", "MULTI_TAG"]),
+    "commitOrRollback": st.sampled_from([0, 8, 12]),
+    "boundaryType": st.sampled_from(["LOWER", "UPPER"]),
+}
+
+
+def headers(kind: type[H], never_absent: Collection[str]) -> st.SearchStrategy[H]:
+    """Build any header of a kind; fields named in ``never_absent`` are there even if they may be absent in ours."""
+    plan = plan_of(kind)
+    arguments: dict[str, st.SearchStrategy[Any]] = {}
+    for attribute, name, wanted, digits, default in zip(
+        plan.attributes, plan.names, plan.types, plan.digits, plan.defaults, strict=True
+    ):
+        whole = {str: words, bool: st.booleans()}.get(wanted, int32 if digits == 9 else int64)
+        value = _ALLOWED.get(name, whole)
+        arguments[attribute] = value if default is msgspec.NODEFAULT or name in never_absent else st.none() | value
+    return st.builds(kind, **arguments)
+
+
+def for_java(value: Any) -> Any:
+    """Return the nearest body that Java can hold: enums by their names, sets without repeats, ids that are ids."""
+    if isinstance(value, Body):
+        parts = {field.name: for_java(getattr(value, field.name)) for field in msgspec.structs.fields(type(value))}
+        return type(value)(**_within_enums(value, parts))
+    if isinstance(value, ById):
+        return ById({key & 0x7FFFFFFF: for_java(part) for key, part in value.items()})
+    if isinstance(value, ByQueue):
+        return ByQueue({key: for_java(part) for key, part in value.items()})
+    if isinstance(value, Mapping):
+        return {readable_name(key): for_java(part) for key, part in value.items()}
+    if type(value) is tuple:
+        return tuple({_told_apart_by(part): part for part in map(for_java, value)}.values())
+    return value
+
+
+def _within_enums(value: Body, parts: dict[str, Any]) -> dict[str, Any]:
+    if isinstance(value, members.Connection | members.ProducerLine) and value.language is not None:
+        parts["language"] = LANGUAGES[len(value.language)]
+    if isinstance(value, topics.TopicSettings):
+        parts["filter_type"] = ("SINGLE_TAG", "MULTI_TAG")[len(value.filter_type) % 2]
+    if isinstance(value, pop.Acks):
+        # Java trims a bit set after its last one, and knows no empty one.
+        parts["bits"] = value.bits + b"\x01"
+    return parts
+
+
+def _told_apart_by(part: Any) -> object:
+    """Return what Java's sets tell an element by: these subscriptions are equal whatever their version."""
+    if isinstance(part, groups.SimpleSubscription):
+        return part.topic, part.expression, part.expression_type
+    return encode_body(part)

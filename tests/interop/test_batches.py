@@ -1,0 +1,77 @@
+"""Batches and properties, as producers write them and as brokers and consumers read them."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.interop.java_values import ASTRAL, int32
+from tests.interop.peer import Peer, Word
+from tests.wire.stored_golden import batch_bodies
+from tests.wire.stored_values import properties as any_properties
+from tests.wire.stored_values import property_texts
+
+from steelyard.wire import limits
+from steelyard.wire.batch import BatchItem, encode_batch, read_batch
+from steelyard.wire.properties import encode_properties, parse_properties
+
+CHECKSUM = "__CRC32#"
+
+Item = tuple[int, bytes, dict[str, str]]
+items = st.tuples(int32, st.binary(max_size=60), any_properties)
+
+
+def closes(java: Peer) -> bool:
+    """Say whether a release puts a mark behind the last property too."""
+    return java.release != "4.9.8"
+
+
+def read_by_us(data: bytes) -> list[dict[str, object]]:
+    return [
+        {"flag": item.flag, "body": item.body.hex(), "properties": parse_properties(item.properties)}
+        for item in read_batch(data)
+    ]
+
+
+@settings(max_examples=200)
+@given(batch=st.lists(items, min_size=1, max_size=5))
+def test_a_batch_passes_both_ways(java: Peer, batch: list[Item]) -> None:
+    ours = encode_batch(BatchItem(flag, body, encode_properties(properties)) for flag, body, properties in batch)
+    assert java.ask("read-batch", ours) == read_by_us(ours)
+    words: list[Word] = [word for item in batch for word in item]
+    theirs = java.ask_bytes("write-batch", *words)
+    assert read_by_us(theirs) == read_by_us(ours)
+    closed = closes(java)
+    assert theirs == encode_batch(
+        BatchItem(flag, body, encode_properties(properties, closed=closed)) for flag, body, properties in batch
+    )
+
+
+def test_the_largest_batch_passes(java: Peer) -> None:
+    full = encode_properties({"p": "v" * (limits.PROPERTIES_BYTES - 3)})
+    batch = [BatchItem(0, b"", full), *(BatchItem(number, b"x", b"") for number in range(limits.BATCH_ITEMS - 1))]
+    assert java.ask("read-batch", encode_batch(batch)) == read_by_us(encode_batch(batch))
+
+
+def test_both_read_every_recorded_batch_alike(java: Peer) -> None:
+    for name, data in batch_bodies():
+        assert java.ask("read-batch", data) == read_by_us(data), name
+
+
+@settings(max_examples=200)
+@given(properties=any_properties)
+def test_properties_are_written_alike_byte_for_byte(java: Peer, properties: dict[str, str]) -> None:
+    theirs = java.ask_bytes("write-properties", properties)
+    assert theirs == encode_properties(properties, closed=closes(java))
+    assert parse_properties(theirs) == java.ask("read-properties", encode_properties(properties)) == properties
+
+
+@settings(max_examples=300)
+@given(text=property_texts | st.binary(max_size=40))
+def test_broken_properties_are_read_alike(java: Peer, text: bytes) -> None:
+    theirs = java.ask("read-properties", text)
+    # We keep the store's checksum from users.
+    theirs.pop(CHECKSUM, None)
+    assert parse_properties(text) == theirs
+
+
+def test_astral_properties_are_read_alike(java: Peer) -> None:
+    text = encode_properties({ASTRAL: ASTRAL, "TAGS": "\ud7ff\ue000\uffff"})
+    assert java.ask("read-properties", text) == parse_properties(text)
