@@ -188,6 +188,9 @@ class AllocationError(SteelyardError):
     """A plan cannot be made from these queues and members; nothing changes hands because of it."""
 
 
+_LONGEST_WHAT = 400
+
+
 class ProtocolError(SteelyardError):
     """Bytes that are not the protocol. Says what is wrong, in which part, and at which byte of that part.
 
@@ -199,6 +202,8 @@ class ProtocolError(SteelyardError):
 
     def __init__(self, what: str, *, where: str, at: int | None = None, next_step: str | None = None) -> None:
         self.where, self.at = where, at
+        # It may quote the peer, who may have sent megabytes.
+        what = what if len(what) <= _LONGEST_WHAT else f"{what[:_LONGEST_WHAT]}…"
         super().__init__(f"{where}: {what}" if at is None else f"{where}, byte {at}: {what}", next_step=next_step)
 
 
@@ -207,7 +212,7 @@ class MalformedFrame(ProtocolError):
 
 
 class MalformedHeader(ProtocolError):
-    """The frame is whole and its header cannot be read; the line may go on."""
+    """The frame is whole and its header cannot be read; where only a field of it cannot, the line may go on."""
 
 
 class MalformedBody(ProtocolError):

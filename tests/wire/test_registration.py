@@ -4,6 +4,7 @@ from struct import pack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from steelyard.errors import LimitExceeded, MalformedBody, ProtocolError
 from steelyard.wire import limits
@@ -24,6 +25,7 @@ _TOPICS = st.builds(
     permission=st.integers(0, 7),
     attributes=st.none() | st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=3),
 )
+_ORDERS = TopicSettings(name="orders", read_queues=4, write_queues=2, permission=6, attributes={"+a": "b"})
 
 
 def parts(*texts: bytes | int) -> bytes:
@@ -35,11 +37,18 @@ def test_a_compressed_registration_is_read_back(topics: list[TopicSettings], ser
     mapping = QueueMapping(topic="static", broker="a", current=ById({0: 7}))
     table = TopicTable(
         version=TableVersion(counter=3, timestamp=4),
-        topics={topic.name: topic for topic in topics},
+        topics={topic.name: topic if version >= 413 else replace(topic, attributes=None) for topic in topics},
         mappings={"static": mapping} if version >= 413 else None,
     )
     body = Registration(filter_servers=tuple(servers), table=table)
     assert decompress_registration(compress_registration(body, version=version), version=version) == body
+
+
+def test_a_name_server_before_5_is_sent_no_attributes() -> None:
+    body = Registration(table=TopicTable(topics={"orders": _ORDERS}))
+    old, new = (zlib.decompress(compress_registration(body, version=version)) for version in (409, 413))
+    assert parts(b"orders 4 2 6 SINGLE_TAG") in old
+    assert parts(b'orders 4 2 6 SINGLE_TAG {"+a":"b"}') in new
 
 
 def test_an_old_broker_s_registration_is_read() -> None:

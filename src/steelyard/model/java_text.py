@@ -41,11 +41,16 @@ def java_hash(text: str) -> int:
     return total - (1 << 32) if total >> 31 else total
 
 
-@lru_cache(maxsize=4096)
 def tag_hash(tag: str | None) -> int:
     """Return what a queue index keeps of a message's tag: Java's hash of it, 0 without one.
 
     >>> tag_hash("TagB"), tag_hash(None), tag_hash("")
     (2598920, 0, 0)
     """
-    return java_hash(tag) if tag else 0
+    if not tag:
+        return 0
+    return _known_hash(tag) if len(tag) <= _LONGEST else java_hash(tag)
+
+
+# Tags repeat; long ones are hashed anew each time, since senders choose them and what is remembered takes memory.
+_known_hash = lru_cache(maxsize=4096)(java_hash)

@@ -137,7 +137,7 @@ class Route:
             # Nine digits always fit in Java's int; Python itself refuses to read thousands of them.
             if not number.isascii() or not number.isdigit() or len(number) > 9:
                 raise ConfigurationError(
-                    f"the order configuration {order!r} of topic {self.topic!r} has the item {item!r}",
+                    f"the order configuration of topic {self.topic!r} has the item {item[:80]!r}",
                     next_step="an item is a broker's name, a colon and a count, such as broker-a:4",
                 )
             sizes.append((broker, int(number)))

@@ -14,6 +14,9 @@ __all__ = ["FilterKind", "Subscription"]
 
 _EVERYTHING = "*"
 
+# What Java trims. Python's own idea of blanks is wider: U+00A0 is part of a tag to every other member.
+_BLANKS = "".join(map(chr, range(0x21)))
+
 
 class FilterKind(Enum):
     """The two languages a subscription's expression can be written in, by their names on the wire."""
@@ -48,7 +51,7 @@ class Subscription:
                 f"the subscription to {self.topic!r} has the expression {self.expression!r} of kind {self.kind!r}",
                 next_step="give a text and a FilterKind",
             )
-        expression = self.expression.strip()
+        expression = self.expression.strip(_BLANKS)
         if self.kind is FilterKind.SQL92:
             if not expression:
                 raise ConfigurationError(
@@ -59,7 +62,7 @@ class Subscription:
         if expression in ("", _EVERYTHING):
             object.__setattr__(self, "expression", _EVERYTHING)
             return
-        tags = tuple(dict.fromkeys(tag for part in expression.split("||") if (tag := part.strip())))
+        tags = tuple(dict.fromkeys(tag for part in expression.split("||") if (tag := part.strip(_BLANKS))))
         if not tags:
             raise ConfigurationError(
                 f"the tag expression {self.expression!r} on topic {self.topic!r} names no tag",

@@ -83,7 +83,7 @@ class ForgettingDisk:
         self.trace: deque[str] = deque(maxlen=_TRACED)
         self._random, self._capacity, self._page = random, capacity, page
         self._names = Names()
-        self._locked: set[str] = set()
+        self._locks: dict[str, _HeldLock] = {}
         self._dead = False
 
     def fail_next(self, operation: Operation, kind: FaultKind) -> None:
@@ -189,13 +189,13 @@ class ForgettingDisk:
         """Lock the directory by a file in it; `StoreLocked` if it is locked already."""
         self._check_alive()
         checked_path(path, "lock")
-        if path in self._locked:
+        if path in self._locks:
             raise StoreLocked(f"the directory is in use: its file {path} is locked")
         if self._names.get(path) is None:
             self._need_folder_above(path, "lock")
             self._names.add(path, Content(self._page))
-        self._locked.add(path)
-        return _HeldLock(self._locked, path)
+        self._locks[path] = _HeldLock(self._locks, path)
+        return self._locks[path]
 
     def _check_alive(self) -> None:
         # What a dead process does in its ``finally`` never was.
@@ -307,10 +307,11 @@ class _OpenFile:
 class _HeldLock:
     """A directory that is locked until it is released, or its process is dead."""
 
-    __slots__ = ("_locked", "_path")
+    __slots__ = ("_locks", "_path")
 
-    def __init__(self, locked: set[str], path: str) -> None:
-        self._locked, self._path = locked, path
+    def __init__(self, locks: "dict[str, _HeldLock]", path: str) -> None:
+        self._locks, self._path = locks, path
 
     def release(self) -> None:
-        self._locked.discard(self._path)
+        if self._locks.get(self._path) is self:
+            del self._locks[self._path]

@@ -12,6 +12,7 @@ about the records that take the places of those that were lost.
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
+from functools import partial
 from hashlib import blake2b
 from struct import Struct as Layout
 from zlib import crc32
@@ -22,7 +23,7 @@ from steelyard.store.log import segment_name
 from steelyard.store.replace import replace_file
 from steelyard.wire.properties import find_property
 
-__all__ = ["KEYS_FOLDER", "KeyIndex", "find_keys", "keys_path"]
+__all__ = ["KEYS_FOLDER", "KeyIndex", "find_keys", "keys_path", "record_keys"]
 
 KEYS_FOLDER = "steelyard/keys"
 
@@ -35,8 +36,11 @@ _HEAD_BYTES = _HEAD.size + _SUM.size
 
 _ENTRY_BYTES = 16
 _HASH_BYTES = 8
+# The same in every process, and spread well: eight bytes alike are nearly always the same key.
+_hash = partial(blake2b, digest_size=_HASH_BYTES)
 
 _KEYS, _UNIQUE_KEY = KEYS.encode(), UNIQUE_KEY.encode()
+_KEYS_OPENING, _UNIQUE_KEY_OPENING = b"\x02" + _KEYS + b"\x01", b"\x02" + _UNIQUE_KEY + b"\x01"
 
 
 def keys_path(segment_start: int) -> str:
@@ -70,18 +74,13 @@ class KeyIndex:
         if position < self.indexed_to:
             return
         self.indexed_to = end
-        unique, words = find_property(properties, _UNIQUE_KEY), find_property(properties, _KEYS)
-        keys = words.split(b" ") if words else []
-        if unique:
-            keys.append(unique)
-        place = position.to_bytes(8, "big")
-        for key in keys:
-            if key:
-                self._entries += _hash(topic, key) + place
+        entries, prefix, place = self._entries, topic + b"#", position.to_bytes(8, "big")
+        for key in record_keys(properties):
+            entries += _hash(prefix + key).digest() + place
 
     def find(self, topic: bytes, key: bytes) -> list[int]:
         """Return the positions of the records that may have a key, ascending."""
-        return self._find(_hash(topic, key))
+        return self._find(_hash(topic + b"#" + key).digest())
 
     def _find(self, wanted: bytes) -> list[int]:
         entries = self._entries
@@ -131,11 +130,27 @@ def find_keys(indexes: Iterable[KeyIndex], topic: bytes, key: bytes) -> Iterator
 
     An index is only searched when the positions before it were taken, so that who has found enough stops the search.
     """
-    wanted = _hash(topic, key)
+    wanted = _hash(topic + b"#" + key).digest()
     for index in indexes:
         yield from index._find(wanted)
 
 
-def _hash(topic: bytes, key: bytes) -> bytes:
-    """Return the hash of a topic and a key: the same in every process, and spread well."""
-    return blake2b(topic + b"#" + key, digest_size=_HASH_BYTES).digest()
+def record_keys(properties: bytes) -> list[bytes]:
+    r"""Return the keys of a record: each word of its KEYS, and its UNIQ_KEY.
+
+    >>> record_keys(b"KEYS\x01o-1  o-2\x02UNIQ_KEY\x01AC11\x02")
+    [b'o-1', b'o-2', b'AC11']
+    """
+    # Every record comes by here: two look-ups in one go, in half the time that two calls of find_property take.
+    text = b"\x02" + properties
+    _, words_found, rest = text.rpartition(_KEYS_OPENING)
+    words = rest.partition(b"\x02")[0] if words_found else b""
+    _, unique_found, rest = text.rpartition(_UNIQUE_KEY_OPENING)
+    unique = rest.partition(b"\x02")[0] if unique_found else b""
+    if (words_found and not words) or (unique_found and not unique):
+        # An entry without a value does not count, and one before it may.
+        words, unique = (find_property(properties, name) or b"" for name in (_KEYS, _UNIQUE_KEY))
+    keys = [word for word in words.split(b" ") if word] if b" " in words else [words] if words else []
+    if unique:
+        keys.append(unique)
+    return keys

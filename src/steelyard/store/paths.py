@@ -13,11 +13,11 @@ def checked_path(path: str, operation: str) -> str:
 
     >>> checked_path("commitlog/00000000000000000000", "open")
     'commitlog/00000000000000000000'
-    >>> checked_path("../elsewhere", "open")
+    >>> checked_path("../lost", "open")
     Traceback (most recent call last):
     ...
-    steelyard.errors.DiskFailed: open of '../elsewhere' failed (it is no path inside the directory); look at the disk and its cables
+    steelyard.errors.DiskFailed: open of '../lost' failed (it leads elsewhere); look at the disk and its cables
     """
     if path and ("\0" in path or not {"", ".", ".."}.isdisjoint(path.split("/"))):
-        raise DiskFailed(operation, path=repr(path), why="it is no path inside the directory")
+        raise DiskFailed(operation, path=repr(path), why="it leads elsewhere")
     return path

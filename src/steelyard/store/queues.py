@@ -9,12 +9,14 @@ from collections.abc import Iterator
 from struct import Struct as Layout
 from typing import NamedTuple
 
-__all__ = ["ENTRY_BYTES", "HOLE", "Entry", "QueueIndex"]
+__all__ = ["ENTRY_BYTES", "HOLE", "HOLE_SIZE", "Entry", "QueueIndex"]
 
 _ENTRY = Layout(">qiq")
 ENTRY_BYTES = _ENTRY.size
-_HOLE_SIZE = 0x7FFFFFFF
-HOLE = _ENTRY.pack(0, _HOLE_SIZE, 0)
+HOLE_SIZE = 0x7FFFFFFF
+"""What stands for the size of a lost message."""
+
+HOLE = _ENTRY.pack(0, HOLE_SIZE, 0)
 """The entry of a lost message, as Apache writes it too."""
 
 _pack = _ENTRY.pack
@@ -30,7 +32,7 @@ class Entry(NamedTuple):
     @property
     def is_hole(self) -> bool:
         """Whether the message was lost."""
-        return self.size == _HOLE_SIZE
+        return self.size == HOLE_SIZE
 
 
 class QueueIndex:
@@ -115,6 +117,6 @@ class QueueIndex:
     def _known_position(self, offset: int, stop: int) -> int:
         """Return the position of the first message from an offset on that is not lost; beyond all if none is."""
         for position, size, _ in self.slice(offset, stop):
-            if size != _HOLE_SIZE:
+            if size != HOLE_SIZE:
                 return int(position)
         return self.entry(stop).position if stop < self.shown and not self.entry(stop).is_hole else 1 << 63

@@ -11,14 +11,16 @@ from steelyard.errors import DiskFailed, LimitExceeded, StoreReadOnly
 from steelyard.store.disk import Disk, File, Lock
 from steelyard.store.index_files import load_indexes, remove_index, save_index
 from steelyard.store.log import Log, write_all
+from steelyard.store.lookup import Lookup
 from steelyard.store.marks import mark_of
 from steelyard.store.opening import Opened, give_back, look_at, take
 from steelyard.store.options import StoreOptions
-from steelyard.store.queues import QueueIndex
+from steelyard.store.queues import ENTRY_BYTES, HOLE_SIZE, QueueIndex
 from steelyard.store.recovery import Indexes, cut, rebuild
+from steelyard.store.retention import drop_old
 from steelyard.store.slices import Slice
 from steelyard.store.state import Closed
-from steelyard.store.sums import Sums, pack_sum, record_sum, sums_path
+from steelyard.store.sums import SumsByNeed, pack_sum, record_sum, sums_path
 from steelyard.store.syncing import SyncJob
 from steelyard.store.walk import Damage, Found, find_whole
 from steelyard.wire.hosts import IPV4_BYTES
@@ -61,7 +63,9 @@ class Store:
         self._log, self._queues = log, queues
         self._added: list[QueueIndex] = []
         self._sums: list[bytes] = []
-        self._old_sums: dict[int, Sums | None] = {}
+        self._old_sums = SumsByNeed(disk)
+        self.lookup = Lookup(disk, log, queues, self._old_sums)
+        """Messages by place, by time and by key."""
         self._sum_files: dict[int, tuple[File, int]] = {}
         self._unsynced: set[int] = {segment.start for segment in log.segments[-1:]}
         self._trusted_from = log.end
@@ -171,7 +175,7 @@ class Store:
         """Forget messages that did not get into the log."""
         for index in reversed(self._added):
             if index.end > index.shown and index.entry(index.end - 1).position >= end:
-                del index.entries[-20:]
+                del index.entries[-ENTRY_BYTES:]
         self._sums = [each for each in self._sums if int.from_bytes(each[:8], "big") < end]
 
     def _mend(self) -> None:
@@ -260,10 +264,10 @@ class Store:
         for position, length, mark in (
             index.slice(start, min(high, start + max(_LOOKED_AT, most))) if start < high else ()
         ):
-            if count == most or (count and size + length > most_bytes and length != 0x7FFFFFFF):
+            if count == most or (count and size + length > most_bytes and length != HOLE_SIZE):
                 break
             at += 1
-            if length == 0x7FFFFFFF or (marks is not None and mark not in marks):
+            if length == HOLE_SIZE or (marks is not None and mark not in marks):
                 continue
             if position < self._trusted_from and not self._is_right(index, topic, queue_id, at - 1, position, length):
                 self._walk_again()
@@ -290,7 +294,7 @@ class Store:
         segment = self._log.segment_at(position)
         if segment is None:
             return False
-        found = find_whole(segment.view, position - segment.start, position, self._sums_of(segment.start))
+        found = find_whole(segment.view, position - segment.start, position, self._old_sums.of(segment.start))
         if found is None or found.size != size or found.offset != offset:
             return False
         if offset == index.checked_end:
@@ -299,23 +303,27 @@ class Store:
             index.checked_start, index.checked_end = offset, offset + 1
         return found.topic == topic and found.queue_id == queue_id
 
-    def _sums_of(self, segment_start: int) -> Sums | None:
-        if segment_start not in self._old_sums:
-            data = self._disk.read(sums_path(segment_start))
-            self._old_sums[segment_start] = Sums(data) if data else None
-        return self._old_sums[segment_start]
-
     def _walk_again(self) -> None:
         """Make all indexes again from the log, since one of them, or a record, is not what it was."""
         self.flush()
         rebuilt = rebuild(self._disk, self._log.segments, self._queues, _mark)
         for topic, queue_id in self._queues:
             remove_index(self._disk, topic, queue_id)
-        self._queues = rebuilt.indexes
+        self._queues.clear()
+        self._queues.update(rebuilt.indexes)
         self.damages += rebuilt.damages
         self._trusted_from = 0
 
     # -- keeping and closing ------------------------------------------------------------------------------------------
+
+    def tick(self, now_ms: int) -> list[str]:
+        """Remove log files that are too old or too many; return their paths."""
+        removed = drop_old(self._disk, self._log, self._options, now_ms)
+        if removed:
+            for index in self._queues.values():
+                index.forget_before(self._log.start)
+            self.lookup.forget_before(self._log.start)
+        return removed
 
     def save_indexes(self) -> None:
         """Write index files as far as they changed; without that they are made again from the log."""
@@ -331,6 +339,7 @@ class Store:
         self.end_sync(job)
         if self.refusal is None and flushed.error is None:
             self.save_indexes()
+            self.lookup.save()
             give_back(
                 self._disk,
                 self._lock,

@@ -9,9 +9,10 @@ without one (another program wrote it, or the end of the log before a crash) is 
 from struct import Struct as Layout
 from zlib import crc32
 
+from steelyard.store.disk import Disk
 from steelyard.store.log import segment_name
 
-__all__ = ["SUM_BYTES", "Sums", "pack_sum", "record_sum", "sums_before", "sums_path"]
+__all__ = ["SUM_BYTES", "Sums", "SumsByNeed", "pack_sum", "record_sum", "sums_before", "sums_path"]
 
 _SUM = Layout(">qI")
 _WHOLE = Layout(">qII")
@@ -84,3 +85,18 @@ class Sums:
         while at >= 0 and at % SUM_BYTES:
             at = self._data.find(wanted, at + 1)
         return at
+
+
+class SumsByNeed:
+    """The sums of each segment, read when they are first asked for."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self._sums: dict[int, Sums | None] = {}
+
+    def of(self, segment_start: int) -> Sums | None:
+        """Return the sums of a segment, or None if it has none."""
+        if segment_start not in self._sums:
+            data = self._disk.read(sums_path(segment_start))
+            self._sums[segment_start] = Sums(data) if data else None
+        return self._sums[segment_start]

@@ -106,26 +106,27 @@ def find_whole(view: bytes | memoryview, at: int, position: int, sums: Sums | No
 class Walk:
     """One walk over all segments. `damages` and `end` are complete once it is through."""
 
-    def __init__(self, segments: Sequence[Segment], sums: dict[int, Sums]) -> None:
+    def __init__(self, segments: Sequence[Segment], sums: dict[int, Sums], start: int | None = None) -> None:
         self.segments = segments
         self.sums = sums
         self.damages: list[Damage] = []
-        self.end = segments[0].start if segments else 0
+        self.start = start if start is not None or not segments else segments[0].start
+        self.end = self.start or 0
         """The position after the last whole record, or after the blank that follows it."""
 
     def __iter__(self) -> Iterator[Found]:
-        expected = self.end
-        for number, segment in enumerate(self.segments):
+        expected = segments[0].start if (segments := self.segments) else 0
+        for number, segment in enumerate(segments):
             if segment.start > expected:
                 self._lost(segment, expected, segment.start, "missing")
-            later = self.segments[number + 1 :]
+            later = segments[number + 1 :]
             expected = segment.end
             yield from self._one(segment, has_later=bool(later))
 
     def _one(self, segment: Segment, *, has_later: bool) -> Iterator[Found]:
         sums = self.sums.get(segment.start)
         view, base = segment.view, segment.start
-        at, limit = 0, len(segment.view)
+        at, limit = max(0, (self.start or 0) - base), len(segment.view)
         while at < limit:
             found = find_whole(view, at, base + at, sums)
             if found is not None:

@@ -100,7 +100,7 @@ class Splitter:
                 ):
                     raise _broken(arrived[start:])
         except ProtocolError as error:
-            # A copy, which has no traceback: nothing of what was read is kept, and nothing grows when it is raised again.
+            # A copy has no traceback: nothing of what was read is kept, and nothing grows when it is raised again.
             self._broken, self._held = copy(error), []
             raise
         self._held, self._held_bytes, self._taken = [arrived[start:]] if start < end else [], end - start, 0

@@ -25,6 +25,12 @@ JSON_MARKS = 2_500_000
 """Brackets, commas and colons of a JSON body, which bound what reading it costs. A full frame of topic settings, the
 densest body that means anything, has about 2,000,000."""
 
+SETTINGS_LINES = 65_536
+"""Lines of a settings text; a broker has about 500 settings."""
+
+REGISTERED_TOPICS = 131_072
+"""Topics in a compressed registration, whose text costs next to nothing to send. No broker manages more."""
+
 DECOMPRESSED_BYTES = 16 * 1024 * 1024
 """What may come out of a compressed body. A sender's body was at most a frame before it was compressed."""
 

@@ -24,6 +24,9 @@ __all__ = ["messages", "to_message", "unwrap"]
 
 _INNER_COUNT = INNER_COUNT.encode()
 
+# No broker takes a longer topic; a hostile one could fill the memory with queues that are remembered.
+_SHORT_TOPIC_BYTES = 255
+
 
 def messages(data: bytes | bytearray | memoryview, broker: str, *, check_crc: bool = False) -> Iterator[StoredMessage]:
     """Yield the messages in the answer to a pull, in order; ``broker`` is the name of the broker that gave it.
@@ -46,7 +49,7 @@ def to_message(record: Record, broker: str) -> StoredMessage:
     if sys_flag & COMPRESSED and body:
         body, sys_flag = decompress(body, sys_flag), sys_flag & ~COMPRESSED
     return StoredMessage(
-        _queue(record.topic, broker, record.queue_id),
+        (_known_queue if len(record.topic) <= _SHORT_TOPIC_BYTES else _queue)(record.topic, broker, record.queue_id),
         record.offset,
         body,
         LazyProperties(record.properties),
@@ -91,9 +94,11 @@ def unwrap(record: Record, broker: str) -> Iterator[StoredMessage]:
         )
 
 
-@lru_cache(maxsize=4096)
 def _queue(topic: bytes, broker: str, queue_id: int) -> Queue:
     try:
         return Queue(topic.decode(), broker, queue_id)
     except UnicodeDecodeError:
         raise MalformedRecord(f"the topic {topic[:80]!r} is not UTF-8", where="record") from None
+
+
+_known_queue = lru_cache(maxsize=4096)(_queue)

@@ -60,8 +60,8 @@ class _Topic:
 class _Flow:
     """A network of arcs: arc 2k and its way back 2k + 1, so that ``arc ^ 1`` is the other direction.
 
-    Every arc costs a step besides its price, and a price is more than all steps of a way. So of the cheapest ways the
-    shortest are filled first, and none of them can run in a circle where prices are nothing.
+    An arc costs the price of the moves it makes, and a step, of which the longest way has fewer than a price is worth.
+    So of the cheapest ways the shortest are filled first, all of one length at once, and none can run in a circle.
     """
 
     __slots__ = ("arcs_from", "costs", "ends", "price", "room", "sink", "source")
@@ -84,12 +84,12 @@ class _Flow:
             self._arc(member, above, 1, 0)
         self._arc(above, self.sink, uppers, 0)
 
-    def _arc(self, start: int, end: int, room: int, cost: int) -> None:
-        for place, other, free, extras in ((start, end, room, cost), (end, start, 0, -cost)):
+    def _arc(self, start: int, end: int, room: int, moves: int) -> None:
+        for place, other, free, more in ((start, end, room, moves), (end, start, 0, -moves)):
             self.arcs_from[place].append(len(self.ends))
             self.ends.append(other)
             self.room.append(free)
-            self.costs.append(extras * self.price + 1)
+            self.costs.append(more * self.price + 1)
 
     def cost(self) -> int:
         """Return the cost of the cheapest full flow: ever dearer ways are filled until none is left."""

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from steelyard.errors import MalformedBody
+from steelyard.errors import ConfigurationError, MalformedBody
 from steelyard.wire.bodies.mending import mended
 from steelyard.wire.json_text import check_shape, standard_json
 from steelyard.wire.maps import map_writer, read_map
@@ -80,7 +80,10 @@ def encode_body(body: object, *, quoted_ids: bool = False) -> bytes:
     try:
         return (_with_quoted_ids if quoted_ids else _with_raw_ids).encode(body)
     except (TypeError, *UNREADABLE) as error:
-        raise MalformedBody(f"it cannot be written: {error}", where=f"body of {type(body).__name__}") from None
+        raise ConfigurationError(
+            f"a {type(body).__name__} cannot be written as a body: {error}",
+            next_step="make it of the types that bodies have, and of text that is fit for UTF-8",
+        ) from None
 
 
 _decoders: dict[object, msgspec.json.Decoder[Any]] = {}

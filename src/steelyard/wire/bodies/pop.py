@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from msgspec import field
 
-from steelyard.errors import ConfigurationError
+from steelyard.errors import ConfigurationError, LimitExceeded
 from steelyard.wire.body import Body, always
 from steelyard.wire.numbers import Int32, Int64
 
@@ -66,6 +66,8 @@ class Acks(Body, frozen=True, kw_only=True):
 
     def offsets(self) -> Iterator[int]:
         """Yield the offsets, rising."""
+        if len(self.bits) * 8 > _MOST_BITS:
+            raise LimitExceeded("number of bits", where="body of Acks", limit=_MOST_BITS, found=len(self.bits) * 8)
         for place, byte in enumerate(self.bits):
             for bit in range(8):
                 if byte >> bit & 1:

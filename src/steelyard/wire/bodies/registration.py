@@ -10,7 +10,8 @@ from struct import pack
 
 import msgspec
 
-from steelyard.errors import MalformedBody, MalformedRecord
+from steelyard.errors import LimitExceeded, MalformedBody, MalformedRecord
+from steelyard.wire import limits
 from steelyard.wire.bodies.codec import decode_body, encode_body
 from steelyard.wire.bodies.routes import QueueMapping
 from steelyard.wire.bodies.shared import TableVersion
@@ -42,7 +43,7 @@ def compress_registration(body: Registration, *, version: int) -> bytes:
     """
     table = body.table
     out = [_sized(encode_body(table.version or TableVersion())), pack(">i", len(table.topics))]
-    out += (_sized(_line(topic).encode()) for topic in table.topics.values())
+    out += (_sized(_line(topic, version).encode()) for topic in table.topics.values())
     out.append(_sized(encode_body(body.filter_servers)))
     if version >= Version.V5_0_0:
         mappings = table.mappings or {}
@@ -85,7 +86,10 @@ class _Parts:
 
     def counted(self) -> Iterator[bytes]:
         """Read a number, and as many parts."""
-        for _ in range(self._number()):
+        count, most = self._number(), limits.REGISTERED_TOPICS
+        if count > most:
+            raise LimitExceeded("number of topics", where=_WHERE, limit=most, found=count, at=self._at - 4)
+        for _ in range(count):
             yield self.part()
 
     def _number(self) -> int:
@@ -103,10 +107,13 @@ def _sized(part: bytes) -> bytes:
     return pack(">i", len(part)) + part
 
 
-def _line(topic: TopicSettings) -> str:
+def _line(topic: TopicSettings, version: int) -> str:
     fields = (topic.name, topic.read_queues, topic.write_queues, topic.permission, topic.filter_type)
-    attributes = "" if topic.attributes is None else encode_body(topic.attributes).decode()
-    return " ".join(map(str, fields)) + (f" {attributes}" if attributes else "")
+    line = " ".join(map(str, fields))
+    # A name server before 5.0 fails on a line with more fields than these.
+    if topic.attributes is None or version < Version.V5_0_0:
+        return line
+    return f"{line} {encode_body(topic.attributes).decode()}"
 
 
 def _topic(line: bytes) -> TopicSettings:

@@ -12,6 +12,8 @@ from steelyard.wire.numbers import Int32, Int64
 
 __all__ = ["BrokerEntry", "BrokerGroup", "BrokerGroupAnswer", "ClusterBody", "QueueEntry", "QueueMapping", "RouteBody"]
 
+_EVERY_PERMISSION = sum(Permission)
+
 
 class BrokerEntry(Body, frozen=True, kw_only=True):
     """A broker and the addresses it answers at, by id: 0 is the master (Java: BrokerData)."""
@@ -72,7 +74,7 @@ class RouteBody(Body, frozen=True, kw_only=True):
             topic,
             tuple(BrokerPlace(entry.broker_name, entry.cluster or "", dict(entry.addresses)) for entry in self.brokers),
             tuple(
-                QueueCounts(entry.broker_name, entry.read_queues, entry.write_queues, Permission(entry.permission))
+                QueueCounts(entry.broker_name, entry.read_queues, entry.write_queues, _permission(entry.permission))
                 for entry in self.queues
             ),
             self.order,
@@ -98,6 +100,11 @@ class RouteBody(Body, frozen=True, kw_only=True):
                 for counts in route.counts
             ),
         )
+
+
+def _permission(number: int) -> Permission:
+    # Only the bits that have a name: Python remembers every other combination that was ever seen, for ever.
+    return Permission(number & _EVERY_PERMISSION)
 
 
 class ClusterBody(Body, frozen=True, kw_only=True):

@@ -23,8 +23,8 @@ def decode_settings(data: bytes) -> dict[str, str]:
     """
     if len(data) > limits.FRAME_BYTES:
         raise LimitExceeded("size in bytes", where=_WHERE, limit=limits.FRAME_BYTES, found=len(data))
-    if data.count(b"\n") > limits.JSON_MARKS:
-        raise LimitExceeded("number of lines", where=_WHERE, limit=limits.JSON_MARKS, found=data.count(b"\n"))
+    if (count := data.count(b"\n")) > limits.SETTINGS_LINES:
+        raise LimitExceeded("number of lines", where=_WHERE, limit=limits.SETTINGS_LINES, found=count)
     try:
         lines = data.decode().split("\n")
     except UnicodeDecodeError as error:
@@ -43,7 +43,8 @@ def encode_settings(settings: Mapping[str, str]) -> bytes:
     >>> encode_settings({"brokerName": "broker-a"})
     b'brokerName=broker-a\n'
     """
-    text = "".join(f"{name}={value}\n" for name, value in settings.items()).encode()
+    # Half of a surrogate pair becomes a question mark, and is refused as what would not be read back.
+    text = "".join(f"{name}={value}\n" for name, value in settings.items()).encode(errors="replace")
     if decode_settings(text) != settings:
         raise ConfigurationError(
             "the settings would not be read back as they are",

@@ -89,7 +89,7 @@ class ProducerGroup(BrokerRequest, frozen=True):
     producer_group: str
 
 
-class ConsumeStats(BrokerRequest, frozen=True):
+class ConsumeStats(TopicRequest, frozen=True):
     """208 GET_CONSUME_STATS: how far behind the group is."""
 
     consumer_group: str

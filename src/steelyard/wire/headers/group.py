@@ -10,6 +10,7 @@ __all__ = [
     "AskRunningState",
     "CommitOffset",
     "ConsumeDirectly",
+    "CorrectOffsets",
     "EarliestAnswer",
     "GetMaxOffset",
     "GroupAndTopic",
@@ -95,6 +96,14 @@ class GroupAndTopic(TopicRequest, frozen=True):
     client_addr: str | None = None
 
 
+class CorrectOffsets(TopicRequest, frozen=True):
+    """308 QUERY_CORRECTION_OFFSET: the lowest offsets of other groups; ``filter_groups`` is joined by commas."""
+
+    topic: str
+    compare_group: str
+    filter_groups: str | None = None
+
+
 class AskRunningState(BrokerRequest, frozen=True):
     """307 GET_CONSUMER_RUNNING_INFO: what this member does. Relayed by the broker; ours add what they want."""
 
@@ -104,7 +113,7 @@ class AskRunningState(BrokerRequest, frozen=True):
     steelyard_wants: str | None = None
 
 
-class ConsumeDirectly(BrokerRequest, frozen=True):
+class ConsumeDirectly(TopicRequest, frozen=True):
     """309 CONSUME_MESSAGE_DIRECTLY: let this member handle this message now."""
 
     consumer_group: str

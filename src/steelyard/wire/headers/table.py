@@ -60,6 +60,7 @@ HEADER_OF_REQUEST: Mapping[int, type[Header]] = MappingProxyType(
         Code.QUERY_TOPICS_BY_CONSUMER: group.GroupAndTopic,
         Code.QUERY_SUBSCRIPTION_BY_CONSUMER: group.GroupAndTopic,
         Code.GET_CONSUMER_RUNNING_INFO: group.AskRunningState,
+        Code.QUERY_CORRECTION_OFFSET: group.CorrectOffsets,
         Code.CONSUME_MESSAGE_DIRECTLY: group.ConsumeDirectly,
         Code.UPDATE_AND_CREATE_TOPIC: admin.CreateTopic,
         Code.DELETE_TOPIC_IN_BROKER: common.TopicName,

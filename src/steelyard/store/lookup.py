@@ -1,0 +1,117 @@
+"""Messages by their place in the log, by the time they were stored, and by their keys.
+
+Nothing is kept for the first two: a place is a place, and times grow along a queue, so that a search by halves finds
+one. Keys have an index of their own, which follows the log in its own time: whoever asks first waits for the rest.
+"""
+
+from steelyard.store.disk import Disk
+from steelyard.store.keys import KeyIndex, keys_path
+from steelyard.store.log import Log, Segment
+from steelyard.store.queues import HOLE_SIZE, QueueIndex
+from steelyard.store.recovery import Indexes
+from steelyard.store.sums import SumsByNeed
+from steelyard.store.walk import Found, Walk, find_whole
+from steelyard.wire.properties import find_property
+
+__all__ = ["Lookup"]
+
+
+class Lookup:
+    """Questions about messages that are there."""
+
+    def __init__(self, disk: Disk, log: Log, queues: Indexes, sums: SumsByNeed) -> None:
+        self._disk, self._log, self._queues, self._sums = disk, log, queues, sums
+        self._keys: dict[int, KeyIndex] = {}
+
+    def at(self, position: int) -> memoryview | None:
+        """Return the record that begins at a position of the log; None if no whole one does."""
+        found = self._found(position)
+        return None if found is None else self._log.read(position, found.size)
+
+    def _found(self, position: int) -> Found | None:
+        segment = self._log.segment_at(position) if 0 <= position < self._log.end else None
+        if segment is None:
+            return None
+        return find_whole(segment.view, position - segment.start, position, self._sums.of(segment.start))
+
+    def offset_at(self, topic: bytes, queue_id: int, stored_ms: int) -> int:
+        """Return the first offset whose message was stored at or after a time; the next to be written if none was."""
+        index = self._queues.get((topic, queue_id))
+        if index is None:
+            return 0
+        low, high = index.start, index.shown
+        while low < high:
+            middle = (low + high) // 2
+            seen, time_ms = self._first_time(index, middle, high)
+            if time_ms is None or time_ms >= stored_ms:
+                high = middle
+            else:
+                low = seen + 1
+        return low
+
+    def stored_ms(self, topic: bytes, queue_id: int, offset: int) -> int | None:
+        """Return when the message at an offset was stored, or None if it is not there."""
+        index = self._queues.get((topic, queue_id))
+        if index is None or not index.start <= offset < index.shown:
+            return None
+        return self._first_time(index, offset, offset + 1)[1]
+
+    def _first_time(self, index: QueueIndex, start: int, end: int) -> tuple[int, int | None]:
+        """Return the first offset from one on whose message is still there, and when it was stored."""
+        for offset, (position, size, _) in enumerate(index.slice(start, end), start):
+            found = self._found(position) if size != HOLE_SIZE else None
+            if found is not None:
+                return offset, found.stored_ms
+        return end, None
+
+    def by_key(self, topic: bytes, key: bytes, *, most: int, start_ms: int, end_ms: int) -> list[memoryview]:
+        """Return records of a topic that have a key and were stored within two times, the newest first."""
+        records: list[memoryview] = []
+        for segment in reversed(self._log.segments):
+            for position in reversed(self._followed(segment).find(topic, key)):
+                found = self._found(position)
+                if found is None or found.topic != topic or not _has_key(found.properties, key):
+                    continue
+                record = self._log.read(position, found.size)
+                if record is not None and start_ms <= found.stored_ms <= end_ms:
+                    records.append(record)
+                    if len(records) >= most:
+                        return records
+        return records
+
+    def _followed(self, segment: Segment) -> KeyIndex:
+        """Return the key index of a segment, fed with all that is in it."""
+        index = self._keys.get(segment.start)
+        if index is None:
+            index = KeyIndex.load(self._disk, segment.start) or KeyIndex(segment.start)
+            index.cut(self._log.end)
+            self._keys[segment.start] = index
+        end = min(segment.end, self._log.end)
+        if index.indexed_to < end:
+            for found in Walk([segment], {}, index.indexed_to):
+                if found.position >= end:
+                    break
+                index.add(found.topic, found.properties, found.position, found.position + found.size)
+            index.indexed_to = end
+        return index
+
+    def follow(self) -> None:
+        """Let the key indexes catch up with the log."""
+        for segment in self._log.segments:
+            self._followed(segment)
+
+    def save(self) -> None:
+        """Write the key indexes that are in memory; call it when the log is synced."""
+        for index in self._keys.values():
+            index.save(self._disk)
+
+    def forget_before(self, position: int) -> None:
+        """Forget the keys of segments that are gone."""
+        for start in [start for start in self._keys if start < position]:
+            del self._keys[start]
+            self._disk.remove(keys_path(start))
+
+
+def _has_key(properties: bytes, key: bytes) -> bool:
+    words = find_property(properties, b"KEYS")
+    return find_property(properties, b"UNIQ_KEY") == key or (words is not None and key in words.split(b" "))
