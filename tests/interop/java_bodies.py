@@ -18,7 +18,7 @@ from steelyard.wire.bodies import (
 )
 from steelyard.wire.body import Body
 
-__all__ = ["JAVA_BODIES", "ONLY_IN_5"]
+__all__ = ["JAVA_BODIES", "LOST", "LOST_IN_4", "NOT_IN_4", "ONLY_IN_5", "SETS"]
 
 JAVA_BODIES: tuple[tuple[type[Body], str], ...] = (
     (access.AccessRules, "AclInfo"),
@@ -69,4 +69,94 @@ JAVA_BODIES: tuple[tuple[type[Body], str], ...] = (
     (access.User, "UserInfo"),
 )
 
-ONLY_IN_5 = frozenset()
+ONLY_IN_5 = frozenset(
+    {
+        "AclInfo",
+        "BatchAckMessageRequestBody",
+        "CreateTopicListRequestBody",
+        "GetBrokerMemberGroupResponseBody",
+        "MessageRequestModeSerializeWrapper",
+        "QueryAssignmentRequestBody",
+        "QueryAssignmentResponseBody",
+        "QuerySubscriptionResponseBody",
+        "SetMessageRequestModeRequestBody",
+        "SubscriptionGroupList",
+        "TopicConfigAndMappingSerializeWrapper",
+        "TopicConfigAndQueueMapping",
+        "UserInfo",
+    }
+)
+"""Classes that 4.9 does not have."""
+
+SETS = frozenset(
+    {
+        "clusterAddrTable",
+        "codeSet",
+        "connectionSet",
+        "consumerDataSet",
+        "groupList",
+        "lockOKMQSet",
+        "messageQueueAssignments",
+        "mqSet",
+        "producerDataSet",
+        "subscriptionDataSet",
+        "subscriptionSet",
+        "tagsSet",
+        "topicList",
+    }
+)
+"""Lists that are sets in Java, and come back in another order."""
+
+NOT_IN_4 = frozenset(
+    {
+        "attributes",
+        "consumeMessageOrderly",
+        "consumeTimeoutMinute",
+        "enableActingMaster",
+        "forbiddenTable",
+        "groupRetryPolicy",
+        "groupSysFlag",
+        "heartbeatFingerprint",
+        "mappingDataVersion",
+        "mqPopTable",
+        "namespace",
+        "onlyThisBroker",
+        "pullOffset",
+        "stateVersion",
+        "topicPutTps",
+        "topicQueueMappingByBroker",
+        "topicQueueMappingDetailMap",
+        "topicQueueMappingInfoMap",
+        "totalInflightDiff",
+        "userConsumerInfo",
+        "withoutSub",
+        "zoneName",
+    }
+)
+"""Properties that 4.9 does not know and skips."""
+
+LOST_IN_4 = {
+    "ConsumerOffsetSerializeWrapper": {"dataVersion"},
+    "SubscriptionGroupConfig": {"subscriptionDataSet"},
+    "SubscriptionGroupWrapper": {"subscriptionDataSet"},
+}
+"""Properties that 4.9 knows elsewhere, by the class that lacks them."""
+
+LOST = {
+    # What our members and brokers tell each other beyond Java.
+    "ConsumerRunningInfo": {"steelyard"},
+    "GetConsumerListByGroupResponseBody": {"steelyard"},
+    "HeartbeatData": {"steelyard"},
+    "LockBatchRequestBody": {"steelyard"},
+    "LockBatchResponseBody": {"steelyard"},
+    "UnlockBatchRequestBody": {"steelyard"},
+    # Made of the numbers beside them whenever Java writes.
+    "QueryConsumeTimeSpanBody": {"consumeTimeStampStr", "maxTimeStampStr", "minTimeStampStr"},
+    # The half of a table that has no static topics.
+    "TopicConfigSerializeWrapper": {
+        "mappingDataVersion",
+        "topicQueueMappingDetailMap",
+        "topicQueueMappingInfoMap",
+    },
+}
+"""What Java does not keep in either release, by class."""

@@ -24,7 +24,9 @@ def tree(text: bytes) -> Any:
 
 
 def losses(before: Any, after: Any, sets: Collection[str], name: str = "") -> Iterator[Loss]:
-    """Yield what was lost on the way from one tree to the other; ``sets`` names the lists that have no order.
+    """Yield what was lost on the way from one tree to the other.
+
+    ``sets`` names the lists that have no order, and the maps whose lists have none.
 
     >>> list(losses({"a": 1, "b": [1, 2]}, {"b": [2, 1], "c": 3}, sets=["b"]))
     [('a', 1, None)]
@@ -33,7 +35,8 @@ def losses(before: Any, after: Any, sets: Collection[str], name: str = "") -> It
     if isinstance(before, dict) and isinstance(after, dict):
         for key, value in before.items():
             if key in after:
-                yield from losses(value, after[key], sets, key)
+                inherits = name in sets and isinstance(value, list) and key not in sets
+                yield from losses(value, after[key], sets, name if inherits else key)
             else:
                 yield key, value, None
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):

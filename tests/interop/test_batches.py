@@ -2,10 +2,9 @@
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.interop.java_values import ASTRAL, int32
+from tests.interop.java_values import ASTRAL, int32, properties
 from tests.interop.peer import Peer, Word
 from tests.wire.stored_golden import batch_bodies
-from tests.wire.stored_values import properties as any_properties
 from tests.wire.stored_values import property_texts
 
 from steelyard.wire import limits
@@ -15,7 +14,7 @@ from steelyard.wire.properties import encode_properties, parse_properties
 CHECKSUM = "__CRC32#"
 
 Item = tuple[int, bytes, dict[str, str]]
-items = st.tuples(int32, st.binary(max_size=60), any_properties)
+items = st.tuples(int32, st.binary(max_size=60), properties)
 
 
 def closes(java: Peer) -> bool:
@@ -33,14 +32,14 @@ def read_by_us(data: bytes) -> list[dict[str, object]]:
 @settings(max_examples=200)
 @given(batch=st.lists(items, min_size=1, max_size=5))
 def test_a_batch_passes_both_ways(java: Peer, batch: list[Item]) -> None:
-    ours = encode_batch(BatchItem(flag, body, encode_properties(properties)) for flag, body, properties in batch)
+    ours = encode_batch(BatchItem(flag, body, encode_properties(each)) for flag, body, each in batch)
     assert java.ask("read-batch", ours) == read_by_us(ours)
     words: list[Word] = [word for item in batch for word in item]
     theirs = java.ask_bytes("write-batch", *words)
     assert read_by_us(theirs) == read_by_us(ours)
     closed = closes(java)
     assert theirs == encode_batch(
-        BatchItem(flag, body, encode_properties(properties, closed=closed)) for flag, body, properties in batch
+        BatchItem(flag, body, encode_properties(each, closed=closed)) for flag, body, each in batch
     )
 
 
@@ -56,11 +55,11 @@ def test_both_read_every_recorded_batch_alike(java: Peer) -> None:
 
 
 @settings(max_examples=200)
-@given(properties=any_properties)
-def test_properties_are_written_alike_byte_for_byte(java: Peer, properties: dict[str, str]) -> None:
-    theirs = java.ask_bytes("write-properties", properties)
-    assert theirs == encode_properties(properties, closed=closes(java))
-    assert parse_properties(theirs) == java.ask("read-properties", encode_properties(properties)) == properties
+@given(written=properties)
+def test_properties_are_written_alike_byte_for_byte(java: Peer, written: dict[str, str]) -> None:
+    theirs = java.ask_bytes("write-properties", written)
+    assert theirs == encode_properties(written, closed=closes(java))
+    assert parse_properties(theirs) == java.ask("read-properties", encode_properties(written)) == written
 
 
 @settings(max_examples=300)

@@ -1,29 +1,27 @@
 """JSON bodies: we write, Java reads and writes again, we read; nothing is lost on the way but what is listed."""
 
-from typing import Any
-
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.interop.jars import RELEASES
-from tests.interop.java_bodies import JAVA_BODIES, ONLY_IN_5, SETS, UNKNOWN_TO_4, UNKNOWN_TO_BOTH
+from tests.interop.java_bodies import JAVA_BODIES, LOST, LOST_IN_4, NOT_IN_4, ONLY_IN_5, SETS
 from tests.interop.java_values import ASTRAL, for_java
-from tests.interop.losses import losses, tree
+from tests.interop.losses import Loss, losses, tree
 from tests.interop.peer import JavaRefused, Peer
 from tests.wire.body_values import values
 
 from steelyard.model import Queue, Subscription
-from steelyard.wire.bodies.codec import decode_body, encode_body
+from steelyard.wire.bodies import decode_body, encode_body
 from steelyard.wire.bodies.groups import GroupSettings, SimpleSubscription
 from steelyard.wire.bodies.heartbeat import ConsumeKind, ConsumerBeat, Heartbeat, SubscriptionBody
 from steelyard.wire.bodies.offsets import MemberOffsets, ResetOffsets
-from steelyard.wire.bodies.registration import Registration, compress_registration, decompress_registration
+from steelyard.wire.bodies.pop import Acks, BatchAck
 from steelyard.wire.bodies.routes import BrokerEntry, QueueEntry, QueueMapping, RouteBody
 from steelyard.wire.bodies.running import QueueState, RunningState
-from steelyard.wire.bodies.shared import TableVersion, TextTable
+from steelyard.wire.bodies.shared import TextTable
 from steelyard.wire.bodies.stats import ConsumeStats, GroupPlace, QueueEnds, TopicStats
-from steelyard.wire.bodies.topics import QueueMappingDetail, TopicSettings, TopicTable
+from steelyard.wire.bodies.topics import QueueMappingDetail, TopicSettings
 from steelyard.wire.body import Body
 from steelyard.wire.maps import ById, ByQueue
 
@@ -33,6 +31,45 @@ CASES = [
     for kind, name in JAVA_BODIES
     if release != "4.9.8" or name not in ONLY_IN_5
 ]
+QUEUE = Queue("orders", "broker-a", 3)
+BY_QUEUE: list[tuple[str, Body]] = [
+    ("ResetOffsetBody", ResetOffsets(offsets=ByQueue({QUEUE: 41}))),
+    ("ConsumeStats", ConsumeStats(queues=ByQueue({QUEUE: GroupPlace(broker_offset=9)}))),
+    ("TopicStatsTable", TopicStats(queues=ByQueue({QUEUE: QueueEnds(max_offset=9)}))),
+    ("GetConsumerStatusBody", MemberOffsets(queues=ByQueue({QUEUE: 41}), members={"c": ByQueue({QUEUE: 41})})),
+    ("ConsumerRunningInfo", RunningState(queues=ByQueue({QUEUE: QueueState(commit_offset=9)}))),
+]
+ROUTE = RouteBody(
+    brokers=(
+        BrokerEntry(
+            broker_name="broker-a",
+            cluster=ASTRAL,
+            addresses=ById({0: "10.0.0.1:10911", 1: "[::1]:10911"}),
+            enable_acting_master=False,
+        ),
+    ),
+    order="broker-a:4",
+    queues=(QueueEntry(broker_name="broker-a", read_queues=4, write_queues=2, permission=6, sys_flag=0),),
+)
+
+
+def there_and_back(java: Peer, body: Body, name: str) -> bytes:
+    """Let Java read a body and write it again; fail if it lost anything but what is listed, or we of what it wrote."""
+    sent = encode_body(body)
+    returned = java.ask_bytes("rewrite-body", sent, name)
+    assert [loss for loss in losses(tree(sent), tree(returned), SETS) if not is_listed(loss, java.release, name)] == []
+    read = encode_body(decode_body(type(body), returned))
+    assert list(losses(tree(returned), tree(read), SETS)) == []
+    return returned
+
+
+def is_listed(loss: Loss, release: str, name: str) -> bool:
+    lost, before, _ = loss
+    if lost in LOST.get(name, ()):
+        return True
+    # 4.9 does not know the way to consume that 5.x added, and takes an unknown name for none.
+    known_to_5 = lost in NOT_IN_4 or lost in LOST_IN_4.get(name, ()) or before == ConsumeKind.POP.value
+    return release == "4.9.8" and known_to_5
 
 
 def test_4_lacks_exactly_the_classes_that_are_listed(java: Peer) -> None:
@@ -46,22 +83,102 @@ def test_4_lacks_exactly_the_classes_that_are_listed(java: Peer) -> None:
 @settings(max_examples=30)
 @given(data=st.data())
 def test_a_body_passes_there_and_back(java: Peer, kind: type[Body], name: str, data: st.DataObject) -> None:
-    sent = encode_body(without_unwritten_parts(for_java(data.draw(values(kind))), name))
-    returned = java.ask_bytes("rewrite-body", sent, name)
-    unknown = UNKNOWN_TO_BOTH | (UNKNOWN_TO_4 if java.release == "4.9.8" else set())
-    lost = [loss for loss in losses(tree(sent), tree(returned), SETS) if loss[0] not in unknown]
-    assert [loss for loss in lost if loss != ("consumeType", "CONSUME_POP", None)] == []
-    read = encode_body(decode_body(kind, returned))
-    assert list(losses(tree(returned), tree(read), SETS)) == []
+    there_and_back(java, for_java(data.draw(values(kind))), name)
 
 
-def without_unwritten_parts(value: Any, name: str) -> Any:
-    """Take away a static topic's details where Java's class has none: see the test of unknown properties."""
-    if name == "TopicConfigAndQueueMapping":
-        return value
-    if isinstance(value, TopicSettings):
-        return msgspec.structs.replace(value, mapping=None)
-    if isinstance(value, Body):
-        parts = {each.name: without_unwritten_parts(getattr(value, each.name), name) for each in fields(value)}
-        return type(value)(**parts)
-    return value
+@settings(max_examples=30)
+@given(settings_drawn=values(TopicSettings), mapping=values(QueueMappingDetail))
+def test_a_static_topic_passes_there_and_back(
+    peers: dict[str, Peer], settings_drawn: TopicSettings, mapping: QueueMappingDetail
+) -> None:
+    topic = replace(for_java(settings_drawn), mapping=for_java(mapping))
+    there_and_back(peers["5.5.0"], topic, "TopicConfigAndQueueMapping")
+
+
+def test_5_fails_on_a_raw_number_as_a_key_in_what_it_would_skip(java: Peer) -> None:
+    topic = TopicSettings(name="orders", mapping=QueueMappingDetail(current=ById({0: 7})))
+    raw, quoted = encode_body(topic), encode_body(topic, quoted_ids=True)
+    expected = replace(topic, mapping=None)
+    if java.release == "4.9.8":
+        assert decode_body(TopicSettings, java.ask_bytes("rewrite-body", raw, "TopicConfig")) == expected
+    else:
+        with pytest.raises(JavaRefused, match="not support unquoted name"):
+            java.ask("rewrite-body", raw, "TopicConfig")
+    returned = decode_body(TopicSettings, java.ask_bytes("rewrite-body", quoted, "TopicConfig"))
+    assert replace(returned, attributes=None) == expected
+
+
+@pytest.mark.parametrize(("name", "body"), BY_QUEUE, ids=lambda part: part if isinstance(part, str) else "")
+def test_a_queue_as_a_key_is_raw_in_both_directions(java: Peer, name: str, body: Body) -> None:
+    returned = there_and_back(java, body, name)
+    key = b'{"brokerName":"broker-a","queueId":3,"topic":"orders"}:'
+    assert key in encode_body(body)
+    assert key in returned
+
+
+@pytest.mark.parametrize(("name", "body"), BY_QUEUE, ids=lambda part: part if isinstance(part, str) else "")
+def test_a_queue_as_a_quoted_key_is_for_4_and_us_alone(java: Peer, name: str, body: Body) -> None:
+    raw = b'{"brokerName":"broker-a","queueId":3,"topic":"orders"}:'
+    quoted = b'"{\\"brokerName\\":\\"broker-a\\",\\"queueId\\":3,\\"topic\\":\\"orders\\"}":'
+    sent = encode_body(body).replace(raw, quoted)
+    assert decode_body(type(body), sent) == body
+    if java.release == "4.9.8":
+        assert decode_body(type(body), java.ask_bytes("rewrite-body", sent, name)) == body
+    else:
+        with pytest.raises(JavaRefused):
+            java.ask("rewrite-body", sent, name)
+
+
+@pytest.mark.parametrize("quoted_ids", [False, True], ids=["raw", "quoted"])
+def test_a_route_is_read_with_raw_and_with_quoted_ids(java: Peer, quoted_ids: bool) -> None:
+    returned = java.ask_bytes("rewrite-body", encode_body(ROUTE, quoted_ids=quoted_ids), "TopicRouteData")
+    assert b'"brokerAddrs":{0:' in returned
+    assert b'"brokerAddrs":{"0":' in encode_body(ROUTE, quoted_ids=True)
+    assert decode_body(RouteBody, returned).route("orders") == ROUTE.route("orders")
+
+
+def test_we_read_the_route_as_name_servers_write_it_to_new_callers(java: Peer) -> None:
+    features = ["BrowserCompatible", "MapSortField"]
+    features += ["QuoteFieldNames", "SkipTransientField"] if java.release == "4.9.8" else []
+    returned = java.ask_bytes("rewrite-body", encode_body(ROUTE), "TopicRouteData", *features)
+    assert b'"brokerAddrs":{"0":' in returned
+    assert b"\\uD83D\\uDC0E" in returned.replace(b"\\ud83d\\udc0e", b"\\uD83D\\uDC0E")
+    assert decode_body(RouteBody, returned).route("orders") == ROUTE.route("orders")
+
+
+def test_a_static_topic_in_a_route_is_for_5_alone(java: Peer) -> None:
+    mapping = QueueMapping(topic="orders", broker="broker-a", current=ById({0: 7}), total_queues=1)
+    returned = there_and_back(java, replace(ROUTE, mappings={"broker-a": mapping}), "TopicRouteData")
+    expected = None if java.release == "4.9.8" else {"broker-a": mapping}
+    assert decode_body(RouteBody, returned).mappings == expected
+
+
+@pytest.mark.parametrize("expression", ["*", "a", "a || b", " a||b ||a", "Aa || BB", "\U0001f40e || ü"])
+def test_a_tag_expression_becomes_the_same_subscription(java: Peer, expression: str) -> None:
+    theirs = decode_body(SubscriptionBody, java.ask("subscription", "orders", expression).encode())
+    ours = SubscriptionBody.of(Subscription("orders", expression, version=theirs.version))
+    assert set(theirs.tags) == set(ours.tags)
+    assert set(theirs.hashes) == set(ours.hashes)
+    assert theirs.subscription().tags == theirs.subscription().tags
+
+
+def test_names_with_every_kind_of_character_pass(java: Peer) -> None:
+    there_and_back(java, TextTable(table={ASTRAL: ASTRAL * 1000, "": "", '\x00\x1f"\\/': '\x00\x1f"\\/'}), "KVTable")
+    heartbeat = Heartbeat(client_id=ASTRAL, consumers=(ConsumerBeat(group=ASTRAL),))
+    there_and_back(java, heartbeat, "HeartbeatData")
+
+
+def test_5_takes_an_empty_set_of_bits_for_none(peers: dict[str, Peer]) -> None:
+    numbers = {"start_offset": 0, "queue_id": 0, "revive_queue_id": 0, "pop_ms": 0, "invisible_ms": 0}
+    ack = Acks(group="g", topic="t", retry="0", bits=b"", **numbers)
+    returned = peers["5.5.0"].ask_bytes(
+        "rewrite-body", encode_body(BatchAck(acks=(ack,))), "BatchAckMessageRequestBody"
+    )
+    assert b'"b":' not in returned
+
+
+def test_5_tells_simple_subscriptions_apart_by_everything_but_their_version(peers: dict[str, Peer]) -> None:
+    twice = tuple(SimpleSubscription(topic="orders", version=version) for version in (1, 2))
+    group = GroupSettings(name="g", subscriptions=twice)
+    returned = peers["5.5.0"].ask_bytes("rewrite-body", encode_body(group), "SubscriptionGroupConfig")
+    assert decode_body(GroupSettings, returned).subscriptions == twice[:1]

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.interop.java_values import ASTRAL, int32, int64
+from tests.interop.java_values import properties as any_properties
 from tests.interop.peer import JavaRefused, Peer
 from tests.wire.stored_golden import record_bodies
-from tests.wire.stored_values import properties as any_properties
 
 from steelyard.errors import MalformedRecord
 from steelyard.model.message import StoredMessage

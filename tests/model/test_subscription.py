@@ -10,7 +10,7 @@ from steelyard.errors import ConfigurationError
 from steelyard.model import FilterKind, Subscription, java_hash
 
 _TAGS = st.text(st.characters(codec="utf-8", exclude_characters="|*"), min_size=1).filter(
-    lambda tag: tag == tag.strip()
+    lambda tag: tag[0] > " " and tag[-1] > " "
 )
 _BLANKS = st.text(" \t", max_size=2)
 
@@ -27,6 +27,7 @@ _BLANKS = st.text(" \t", max_size=2)
         ("|| paid ||", ("paid",)),
         ("paid | refunded", ("paid | refunded",)),
         ("two words || one", ("two words", "one")),
+        ("\u00a0paid || \x01refunded\x1f", ("\u00a0paid", "refunded")),
     ],
 )
 def test_tags_are_parted_by_two_bars(expression: str, tags: tuple[str, ...]) -> None:

@@ -47,6 +47,24 @@ def test_commands_come_out_as_they_went_in_however_the_bytes_are_cut(sent: list[
     assert list(map(meaning, received)) == list(map(meaning, sent))
 
 
+@given(st.lists(commands, min_size=1, max_size=4), st.lists(st.integers(0, 3), min_size=5, max_size=5), st.data())
+def test_commands_that_nobody_took_come_with_the_next_call(
+    sent: list[Command], taken: list[int], data: st.DataObject
+) -> None:
+    stream = b"".join(map(encode_frame, sent))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), min_size=3, max_size=3)))
+    splitter = Splitter()
+    received: list[Command] = []
+    kept = []
+    for start, end, most in zip([0, *cuts], [*cuts, len(stream)], taken, strict=False):
+        arriving = splitter.feed(stream[start:end])
+        received += islice(arriving, most)
+        kept.append(arriving)
+    received += splitter.feed(b"")
+    assert list(map(meaning, received)) == list(map(meaning, sent))
+    assert [command for arriving in kept for command in arriving] == []
+
+
 def test_real_frames_come_out_equal_whole_and_byte_by_byte() -> None:
     stream = b"".join(golden.frame for golden in golden_frames())
     whole = list(Splitter().feed(stream))
@@ -106,6 +124,31 @@ def test_a_frame_over_a_limit_is_refused_before_it_arrives(start: bytes, limit: 
     assert caught.value.limit == limit
 
 
+@pytest.mark.parametrize("mark", ["02000004", "00010001", "0000000d"])
+def test_a_broken_start_is_refused_at_its_eighth_byte_however_it_arrives(mark: str) -> None:
+    start = bytes.fromhex("00000010" + mark)
+    for cut in range(8):
+        splitter = Splitter()
+        assert list(splitter.feed(start[:cut])) == []
+        with pytest.raises(ProtocolError, match="frame, byte 4"):
+            list(splitter.feed(start[cut:]))
+
+
+def test_a_stranger_on_the_line_is_recognised_by_the_first_bytes() -> None:
+    with pytest.raises(LimitExceeded, match="frame, byte 0: its length, read from b'GET ', is 1195725860"):
+        list(Splitter().feed(b"GET / HTTP/1.1"))
+
+
+def test_a_lost_line_keeps_nothing_however_often_it_is_fed() -> None:
+    splitter = Splitter()
+    depths = []
+    for _ in range(3):
+        with pytest.raises(MalformedFrame) as caught:
+            list(splitter.feed(b"\xff" * 8))
+        depths.append(len(caught.traceback))
+    assert depths[2] <= depths[0]
+
+
 def test_commands_before_a_broken_frame_are_not_lost() -> None:
     splitter = Splitter()
     arriving = splitter.feed(encode_frame(Command(34)) + b"\xff" * 8)
@@ -132,6 +175,12 @@ def test_the_largest_frame_passes_and_one_byte_more_does_not() -> None:
     assert [len(command.body) for command in received] == [len(largest.body)]
     with pytest.raises(LimitExceeded):
         encode_frame(Command(10, body=largest.body + b"x"))
+
+
+def test_a_header_that_no_splitter_takes_is_not_written() -> None:
+    for header_type in HeaderType:
+        with pytest.raises(LimitExceeded, match="request 10: the header"):
+            encode_frame(Command(10, remark="x" * limits.HEADER_BYTES, header_type=header_type))
 
 
 def test_a_frame_in_tiny_pieces_costs_no_more_than_a_small_multiple_of_itself() -> None:

@@ -19,6 +19,7 @@ from steelyard.wire.command import Command, decode_command, encode_header
 from steelyard.wire.fields import Header, from_texts, plan_of
 from steelyard.wire.headers import HEADER_OF_ANSWER, HEADER_OF_REQUEST
 from steelyard.wire.headers.common import Empty, OffsetAnswer, TopicName
+from steelyard.wire.headers.group import QueryOffset
 from steelyard.wire.headers.nameserver import GetRoute
 from steelyard.wire.headers.pull import Pull, PullAnswer
 from steelyard.wire.headers.send import SendAnswer, SendShort
@@ -251,6 +252,44 @@ def test_a_binary_header_cut_anywhere_is_refused(cut: int) -> None:
 def test_codes_that_need_more_than_16_bits_cannot_be_sent_in_binary() -> None:
     with pytest.raises(ConfigurationError, match="send this request with a JSON header"):
         encode_header(Command(RequestCode.POP_MESSAGE, header_type=HeaderType.BINARY))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        Command(1, {"k": "\ud800"}),
+        Command(1, {"\ud800": "v"}),
+        Command(1, TopicName("\ud800")),
+        Command(1, remark="\ud800"),
+    ],
+)
+def test_text_that_is_not_fit_for_utf_8_is_refused_in_both_types(command: Command) -> None:
+    for header_type in HeaderType:
+        with pytest.raises(ConfigurationError, match="not fit for UTF-8"):
+            encode_header(msgspec.structs.replace(command, header_type=header_type))
+
+
+def test_numbers_and_names_that_do_not_fit_a_binary_header_are_refused() -> None:
+    for command in (Command(1, opaque=1 << 31), Command(1, flag=1 << 31), Command(1, version=1 << 15, remark="r")):
+        with pytest.raises(ConfigurationError, match="do not fit a binary header"):
+            encode_header(msgspec.structs.replace(command, header_type=HeaderType.BINARY))
+    with pytest.raises(LimitExceeded, match="the name of the field kkk"):
+        pack_fields([("k" * 40_000, "v")])
+
+
+@pytest.mark.parametrize("text", ["", "null", "NULL"])
+def test_a_number_or_a_truth_without_a_text_is_absent_in_both_types(text: str) -> None:
+    fields = {"consumerGroup": "g", "topic": "t", "queueId": "3", "setZeroIfNotFound": text, "lo": text}
+    for filling in ({}, {"fill": "x" * 2_000}):
+        for header_type in HeaderType:
+            sent = Command(14, fields | filling, header_type=header_type)
+            received = decode_command(header_type, encode_header(sent), b"")
+            assert received.header(QueryOffset) == QueryOffset("g", "t", 3)
+
+
+def test_the_place_of_what_is_not_utf_8_is_told() -> None:
+    with pytest.raises(MalformedHeader, match="binary header fields, byte 13: a value is not UTF-8"):
+        texts_from_binary(b"\0\5topic\0\0\0\3ab\xff")
 
 
 def test_an_empty_value_is_absent_in_binary() -> None:

@@ -20,7 +20,8 @@ def test_comments_blanks_and_lines_without_a_value_are_read_as_java_does() -> No
 
 
 @pytest.mark.parametrize(
-    "settings", [{"a=b": "c"}, {"a": "b\nc"}, {"a\n": "b"}, {"": "b"}, {"#a": "b"}, {" a": "b"}, {"a": " b"}]
+    "settings",
+    [{"a=b": "c"}, {"a": "b\nc"}, {"a\n": "b"}, {"": "b"}, {"#a": "b"}, {" a": "b"}, {"a": " b"}, {"a": "\ud800"}],
 )
 def test_settings_that_would_be_read_differently_are_refused(settings: dict[str, str]) -> None:
     with pytest.raises(ConfigurationError, match="would not be read back"):

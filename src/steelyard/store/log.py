@@ -147,7 +147,9 @@ class Log:
         if self.segments and self.segments[-1].start == start:
             return self.segments[-1]
         path = f"{LOG_FOLDER}/{segment_name(start)}"
-        self._disk.mkdir(LOG_FOLDER)
+        if not self.segments:
+            self._disk.mkdir(LOG_FOLDER)
+            self._disk.sync_folder("")
         file = self._disk.open(path, create=True)
         if file.size:
             file.truncate(0)  # left over from a try that failed

@@ -1,0 +1,99 @@
+"""A broker's registration in the compressed form, which its version shapes."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from tests.interop.java_values import for_java
+from tests.interop.peer import Peer
+from tests.wire.body_values import values
+
+from steelyard.wire.bodies import decode_body, encode_body
+from steelyard.wire.bodies.registration import Registration, compress_registration, decompress_registration
+from steelyard.wire.bodies.routes import QueueMapping
+from steelyard.wire.bodies.shared import TableVersion
+from steelyard.wire.bodies.topics import TopicSettings, TopicTable
+from steelyard.wire.codes import Version
+
+OLD, NEW = int(Version.V4_9_8), int(Version.V5_5_0)
+
+# Blanks part the fields of a line: names never have any, and attributes must not.
+plain = st.text(st.characters(codec="utf-8", min_codepoint=0x21, exclude_categories=["Z"]), min_size=1, max_size=8)
+
+
+@st.composite
+def registrations(draw: st.DrawFn) -> Registration:
+    """Draw a registration without what the compressed form does not carry: order, flags, details."""
+    topics: list[TopicSettings] = draw(st.lists(values(TopicSettings).map(for_java), max_size=3))
+    table = {
+        name: replace(topic, name=name, attributes=attributes, order=False, sys_flag=0)
+        for topic, name, attributes in zip(
+            topics, draw(st.lists(plain, min_size=3, max_size=3)), [{}, {"+a": draw(plain)}, {}], strict=False
+        )
+    }
+    mappings: list[QueueMapping] = draw(st.lists(values(QueueMapping).map(for_java), max_size=2))
+    return Registration(
+        filter_servers=tuple(draw(st.lists(plain, max_size=2))),
+        table=TopicTable(
+            version=TableVersion(counter=draw(st.integers(0, 99)), state_version=7, timestamp=8),
+            topics=table,
+            mappings={name: replace(mapping, topic=name) for name, mapping in zip("ab", mappings, strict=False)},
+        ),
+    )
+
+
+def as_version_carries_it(body: Registration, version: int) -> Registration:
+    """Take away what a broker of a version does not send, or what its name server does not know."""
+    if version >= Version.V5_0_0:
+        return body
+    topics = {name: replace(topic, attributes=None) for name, topic in body.table.topics.items()}
+    return replace(body, table=replace(body.table, topics=topics, mappings=None))
+
+
+def without_defaults(body: Registration, version: int) -> Registration:
+    """Take away what Java adds by itself."""
+    table_version = body.table.version
+    assert table_version is not None
+    table = replace(body.table, mapping_version=None, mapping_details=None)
+    if version < Version.V5_0_0:
+        table = replace(table, mappings=None)
+        table = replace(table, topics={name: replace(each, attributes=None) for name, each in table.topics.items()})
+    return replace(body, table=table)
+
+
+@settings(max_examples=100)
+@given(body=registrations())
+def test_java_opens_what_we_compress(java: Peer, body: Registration) -> None:
+    for version in [OLD] if java.release == "4.9.8" else [OLD, NEW]:
+        opened = java.ask_bytes("open-registration", compress_registration(body, version=version), version)
+        read = decode_body(Registration, opened)
+        expected = as_version_carries_it(body, version)
+        if java.release == "4.9.8":
+            expected = replace(expected, table=replace(expected.table, version=known_to_4(body)))
+        assert without_defaults(read, version) == expected
+
+
+@settings(max_examples=100)
+@given(body=registrations())
+def test_we_open_what_java_compresses(java: Peer, body: Registration) -> None:
+    version = OLD if java.release == "4.9.8" else NEW
+    opened = decompress_registration(java.ask_bytes("compress-registration", encode_body(body)), version=version)
+    expected = as_version_carries_it(body, version)
+    if java.release == "4.9.8":
+        expected = replace(expected, table=replace(expected.table, version=known_to_4(body)))
+    assert opened == expected
+
+
+def known_to_4(body: Registration) -> TableVersion:
+    assert body.table.version is not None
+    return replace(body.table.version, state_version=None)
+
+
+@pytest.mark.parametrize("version", [OLD, NEW])
+def test_5_drops_attributes_with_a_blank_and_we_keep_them(peers: dict[str, Peer], version: int) -> None:
+    topic = TopicSettings(name="orders", attributes={"a": "b c"})
+    body = Registration(table=TopicTable(version=TableVersion(), topics={"orders": topic}))
+    compressed = compress_registration(body, version=NEW)
+    opened = decode_body(Registration, peers["5.5.0"].ask_bytes("open-registration", compressed, version))
+    assert opened.table.topics["orders"].attributes == {}
+    assert decompress_registration(compressed, version=version).table.topics["orders"].attributes == {"a": "b c"}

@@ -1,0 +1,119 @@
+"""A peer that wants our memory or our time: what it sends is refused, or forgotten, and never quoted at length."""
+
+import tracemalloc
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from struct import pack
+
+import pytest
+from tests.wire.stored_values import HOST
+
+from steelyard.errors import LimitExceeded, MalformedBody, ProtocolError
+from steelyard.model import Permission, tag_hash
+from steelyard.wire import limits
+from steelyard.wire.binary_header import pack_fields
+from steelyard.wire.bodies import decode_body
+from steelyard.wire.bodies.heartbeat import Heartbeat, SubscriptionBody
+from steelyard.wire.bodies.pop import BatchAck
+from steelyard.wire.bodies.registration import decompress_registration
+from steelyard.wire.bodies.routes import RouteBody
+from steelyard.wire.bodies.settings_text import decode_settings
+from steelyard.wire.headers.common import TopicName
+from steelyard.wire.record import pack_record
+from steelyard.wire.shapes import from_binary
+from steelyard.wire.stored import messages
+
+
+@contextmanager
+def remembering_at_most(size: int) -> Iterator[None]:
+    """Fail when more than so many bytes are kept of what happens inside."""
+    tracemalloc.start()
+    try:
+        yield
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < size
+
+
+def test_long_headers_of_many_lengths_are_forgotten() -> None:
+    with remembering_at_most(200_000):
+        for size in range(30_000, 30_050):
+            assert from_binary(TopicName, pack_fields([("topic", "orders"), ("x", "y" * size)])).topic == "orders"
+
+
+def test_short_headers_of_many_lengths_are_remembered_within_bounds() -> None:
+    with remembering_at_most(40_000_000):
+        for size in range(1, 2_000):
+            for name in "wxyz":
+                from_binary(TopicName, pack_fields([("topic", "orders"), (name, "y" * size)]))
+
+
+def test_topics_that_no_broker_would_take_are_forgotten() -> None:
+    with remembering_at_most(200_000):
+        for number in range(50):
+            topic = b"%d" % number + b"x" * 30_000
+            record = pack_record(topic, 0, 0, 0, b"", b"", born_ms=0, born_host=HOST, stored_ms=0, store_host=HOST)
+            assert [message.topic.encode() for message in messages(record, "broker-a")] == [topic]
+
+
+def test_long_tags_are_forgotten() -> None:
+    with remembering_at_most(200_000):
+        assert len({tag_hash("x" * size) for size in range(30_000, 30_050)}) == 50
+
+
+def test_bits_of_a_permission_that_mean_nothing_are_dropped() -> None:
+    # An enum of flags remembers every combination that was ever asked for.
+    text = b'{"queueDatas":[{"brokerName":"b","perm":%d,"readQueueNums":1,"topicSysFlag":0,"writeQueueNums":1}]}'
+    for number in (6, 0x7FFFFFF6, -10):
+        (counts,) = decode_body(RouteBody, text % number).route("orders").counts
+        assert counts.permission is Permission(6)
+
+
+def _enum() -> object:
+    text = b'{"clientID":"c","consumerDataSet":[{"consumeType":"%s"}],"x":"%s"}'
+    return decode_body(Heartbeat, text % (b"y" * 100_000, b"z" * 1_000_000))
+
+
+def _kind() -> object:
+    return SubscriptionBody(topic="orders", kind="y" * 100_000).subscription()
+
+
+def _expression() -> object:
+    return SubscriptionBody(topic="orders", expression="||" * 50_000).subscription()
+
+
+@pytest.mark.parametrize("read", [_enum, _kind, _expression])
+def test_a_peer_is_quoted_in_part(read: Callable[[], object]) -> None:
+    with pytest.raises(MalformedBody) as caught:
+        read()
+    assert len(str(caught.value)) < 600
+    assert "…" in str(caught.value)
+
+
+def _registration(count: int) -> bytes:
+    topic = b"t 1 1 6 SINGLE_TAG"
+    table = pack(">i2si", 2, b"{}", count) + (pack(">i", len(topic)) + topic) * count
+    return zlib.compress(table + pack(">i2s", 2, b"[]"))
+
+
+def test_a_small_registration_of_too_many_topics_is_refused() -> None:
+    data = _registration(limits.REGISTERED_TOPICS + 1)
+    assert len(data) < 20_000
+    with pytest.raises(LimitExceeded, match="number of topics"):
+        decompress_registration(data, version=407)
+    assert len(decompress_registration(_registration(1000), version=407).table.topics) == 1
+
+
+def test_settings_of_too_many_lines_are_refused() -> None:
+    assert decode_settings(b"a=b\n" * limits.SETTINGS_LINES) == {"a": "b"}
+    with pytest.raises(LimitExceeded, match="number of lines"):
+        decode_settings(b"a=b\n" * (limits.SETTINGS_LINES + 1))
+
+
+def test_more_acknowledgements_than_a_pop_can_mean_are_refused() -> None:
+    text = b'{"acks":[{"b":"%s","c":"g","it":0,"pt":0,"q":0,"r":"0","rq":0,"so":0,"t":"t"}]}'
+    (acks,) = decode_body(BatchAck, text % (b"/" * 200_000)).acks
+    with pytest.raises(ProtocolError, match="number of bits"):
+        next(acks.offsets())
