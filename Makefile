@@ -30,8 +30,9 @@ bench: $(READY)  ## ratios measured side by side in one run; leave the machine a
 fuzz: $(READY)  ## 20,000 broken inputs for every reader of foreign bytes
 	@STEELYARD_FUZZ=20000 $(PY) -m pytest -n auto -m fuzz tests
 
-interop:  ## real Apache RocketMQ clients and servers (arrives with the servers)
-	@echo "make interop: nothing yet; it arrives with the servers, which are the first thing a foreign client can talk to"
+interop: $(READY)  ## Apache's own Java classes read what we write, and we read what they write (needs a JDK 17 and Maven)
+	@$(PY) -m tests.interop.jars
+	@$(PY) -m pytest tests/interop
 
 sim:  ## the seeded simulator (arrives with the balancing machine)
 	@echo "make sim: nothing yet; it arrives with the balancing machine"

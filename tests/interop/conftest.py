@@ -1,11 +1,12 @@
 """What the interop tests share: they run when asked for by name, with one Java process for each release."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from tests.interop.jars import RELEASES
-from tests.interop.peer import Peer
+from tests.interop.jars import RELEASE_5, RELEASES
+from tests.interop.peer import Peer, running
 
 _HERE = Path(__file__).parent
 
@@ -19,13 +20,17 @@ def pytest_ignore_collect(config: pytest.Config) -> bool | None:
 @pytest.fixture(scope="session")
 def peers() -> Iterator[dict[str, Peer]]:
     """Start a Java process for each release, and end them when all tests are done."""
-    running = {release: Peer(release) for release in RELEASES}
-    yield running
-    for peer in running.values():
-        peer.close()
+    with ExitStack() as processes:
+        yield {release: processes.enter_context(running(release)) for release in RELEASES}
 
 
 @pytest.fixture(scope="session", params=RELEASES)
 def java(request: pytest.FixtureRequest, peers: dict[str, Peer]) -> Peer:
     """Give the process of one release; a test that takes it runs with each of them."""
     return peers[request.param]
+
+
+@pytest.fixture(scope="session")
+def java_5(peers: dict[str, Peer]) -> Peer:
+    """Give the process of the newer release, for what the older one does not have."""
+    return peers[RELEASE_5]

@@ -13,10 +13,10 @@ import tempfile
 from hashlib import sha256
 from pathlib import Path
 
-__all__ = ["RELEASES", "NotReady", "class_path"]
+__all__ = ["RELEASES", "RELEASE_4", "RELEASE_5", "NotReady", "class_path"]
 
-RELEASES = ("4.9.8", "5.5.0")
-"""The last of 4.9 and the newest whose client is published whole."""
+RELEASES = RELEASE_4, RELEASE_5 = "4.9.8", "5.5.0"
+"""The last of 4.9, and the newest of 5.x whose client is published whole."""
 
 _JAVA_SOURCES = Path(__file__).parent / "java"
 _OLDEST_JAVA = 17
@@ -50,10 +50,10 @@ def _check_java() -> None:
             f"make interop needs a JDK {_OLDEST_JAVA} and Maven, and there is no {' and no '.join(missing)} "
             "on the PATH: install them and run it again"
         )
-    said = subprocess.run(["javac", "-version"], capture_output=True, text=True, check=False)
-    found = re.search(r"javac (\d+)", said.stdout + said.stderr)
+    version = _run("javac", ["-version"], "javac cannot even say its version").strip()
+    found = re.search(r"javac (\d+)", version)
     if found is None or int(found[1]) < _OLDEST_JAVA:
-        raise NotReady(f"make interop needs a JDK {_OLDEST_JAVA} or newer, and javac says {said.stdout.strip()!r}")
+        raise NotReady(f"make interop needs a JDK {_OLDEST_JAVA} or newer, and here is {version!r}: install one")
 
 
 def _home() -> Path:
@@ -84,7 +84,7 @@ def _fetch(release: str) -> None:
         return
     print(f"fetching Apache RocketMQ's client {release} with Maven", flush=True)
     asked = ["-f", str(_JAVA_SOURCES / "pom.xml"), f"-Drelease={release}", f"-DoutputDirectory={folder}"]
-    _run(["mvn", "--batch-mode", "--quiet", "dependency:copy-dependencies", *asked], f"Maven cannot fetch {release}")
+    _run("mvn", ["--batch-mode", "--quiet", "dependency:copy-dependencies", *asked], f"Maven cannot fetch {release}")
     (folder / _DONE).touch()
 
 
@@ -96,14 +96,16 @@ def _compile(release: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     settings = ["-Xlint:all,-classfile,-processing", "-Werror", "--release", str(_OLDEST_JAVA)]
     places = ["-cp", str(_jars(release) / "*"), "-d", str(folder)]
-    _run(["javac", *settings, *places, *map(str, _sources())], f"javac cannot compile against {release}")
+    _run("javac", [*settings, *places, *map(str, _sources())], f"javac cannot compile against {release}")
     (folder / _DONE).touch()
 
 
-def _run(command: list[str], failure: str) -> None:
+def _run(tool: str, arguments: list[str], failure: str) -> str:
+    command = [shutil.which(tool) or tool, *arguments]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode:
         raise NotReady(f"{failure}; it says:\n{done.stdout.strip()[-2000:]}")
+    return done.stdout
 
 
 if __name__ == "__main__":

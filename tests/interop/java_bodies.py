@@ -18,7 +18,7 @@ from steelyard.wire.bodies import (
 )
 from steelyard.wire.body import Body
 
-__all__ = ["JAVA_BODIES", "LOST", "LOST_IN_4", "NOT_IN_4", "ONLY_IN_5", "SETS"]
+__all__ = ["JAVA_BODIES", "LOST", "LOST_IN_4", "NOT_IN_4", "ONLY_IN_4", "ONLY_IN_5", "SETS"]
 
 JAVA_BODIES: tuple[tuple[type[Body], str], ...] = (
     (access.AccessRules, "AclInfo"),
@@ -87,6 +87,9 @@ ONLY_IN_5 = frozenset(
     }
 )
 """Classes that 4.9 does not have."""
+
+ONLY_IN_4 = frozenset({"TopicConfigSerializeWrapper"})
+"""Classes that 5.x has, but writes and registers a larger one instead."""
 
 SETS = frozenset(
     {

@@ -44,6 +44,7 @@ JAVA_HEADER_OF_REQUEST = {
     Code.GET_CONSUMER_STATUS_FROM_CLIENT: "GetConsumerStatusRequestHeader",
     Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: "GetConsumerStatusRequestHeader",
     Code.QUERY_CONSUME_TIME_SPAN: "QueryConsumeTimeSpanRequestHeader",
+    Code.QUERY_CORRECTION_OFFSET: "QueryCorrectionOffsetHeader",
     Code.QUERY_TOPICS_BY_CONSUMER: "QueryTopicsByConsumerRequestHeader",
     Code.QUERY_SUBSCRIPTION_BY_CONSUMER: "QuerySubscriptionByConsumerRequestHeader",
     Code.GET_CONSUMER_RUNNING_INFO: "GetConsumerRunningInfoRequestHeader",

@@ -5,20 +5,22 @@ raises `JavaRefused`, which tests that expect a refusal look at.
 """
 
 import json
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
-from typing import Any
+from contextlib import contextmanager
+from typing import IO, Any
 
-from tests.interop.jars import class_path
+from tests.interop.jars import RELEASE_4, class_path
 
-__all__ = ["JavaRefused", "Peer", "Word"]
+__all__ = ["JavaRefused", "Peer", "Word", "running"]
 
 Word = str | int | bytes | Mapping[str, str] | None
-"""What a question may hold; truths are written as Java writes them, by bool being an int."""
+"""What a question may hold."""
 
 # Small, because other things run on the machine too; local time that is not UTC, because unique keys are made of it.
-_JAVA = ("java", "-Xmx512m", "-XX:+UseSerialGC", "-Duser.timezone=GMT+05:30")
+_SETTINGS = ("-Xmx512m", "-XX:+UseSerialGC", "-Duser.timezone=GMT+05:30")
 
 
 class JavaRefused(Exception):
@@ -28,15 +30,14 @@ class JavaRefused(Exception):
 class Peer:
     """One running Java process."""
 
-    def __init__(self, release: str) -> None:
+    def __init__(self, release: str, process: subprocess.Popen[bytes], said: IO[bytes]) -> None:
         self.release = release
-        # Apache's loggers write below the home of the user: give them one that goes away.
-        self._home = tempfile.TemporaryDirectory(prefix="steelyard-interop-")
-        self._said = tempfile.TemporaryFile()
-        places = [f"-Duser.home={self._home.name}", "-cp", class_path(release), "peer.Peer"]
-        self._process = subprocess.Popen(
-            [*_JAVA, *places], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said, cwd=self._home.name
-        )
+        self._process, self._said = process, said
+
+    @property
+    def is_4(self) -> bool:
+        """Whether this is the older release, which knows less and forgives more."""
+        return self.release == RELEASE_4
 
     def ask(self, command: str, *words: Word) -> Any:
         """Ask, and return the answer as plain JSON values."""
@@ -58,11 +59,24 @@ class Peer:
         """Ask for bytes, which come as hexadecimal digits."""
         return bytes.fromhex(self.ask(command, *words))
 
-    def close(self) -> None:
-        """End the process: it stops when there is nothing more to read."""
-        self._process.communicate()
-        self._said.close()
-        self._home.cleanup()
+
+@contextmanager
+def running(release: str) -> Iterator[Peer]:
+    """Start a process for a release; it ends when there is nothing more to read for it."""
+    java = shutil.which("java") or "java"
+    with (
+        # Apache's loggers write below the home of the user: give them one that goes away.
+        tempfile.TemporaryDirectory(prefix="steelyard-interop-") as home,
+        tempfile.TemporaryFile() as said,
+        subprocess.Popen(
+            [java, *_SETTINGS, f"-Duser.home={home}", "-cp", class_path(release), "peer.Peer"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=said,
+            cwd=home,
+        ) as process,
+    ):
+        yield Peer(release, process, said)
 
 
 def _written(word: Word) -> Iterator[str]:

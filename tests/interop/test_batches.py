@@ -19,7 +19,7 @@ items = st.tuples(int32, st.binary(max_size=60), properties)
 
 def closes(java: Peer) -> bool:
     """Say whether a release puts a mark behind the last property too."""
-    return java.release != "4.9.8"
+    return not java.is_4
 
 
 def read_by_us(data: bytes) -> list[dict[str, object]]:

@@ -31,7 +31,7 @@ _MAY_IMPORT: dict[str, frozenset[str]] = {
     "client": frozenset({"model", "wire", "balance", "net"}),
     "spark": frozenset({"model", "balance", "client"}),
     "pipelines": frozenset({"model", "spark"}),
-    "cli": frozenset({"model", "balance", "client", "serve", "sim"}),
+    "cli": frozenset({"model", "balance", "client", "serve", "sim", "store"}),
     "dashboard": frozenset({"model", "balance", "client", "serve", "sim"}),
     "testing": frozenset({"model", "balance", "client", "serve", "sim"}),
 }

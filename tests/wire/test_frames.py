@@ -57,9 +57,9 @@ def test_commands_that_nobody_took_come_with_the_next_call(
     received: list[Command] = []
     kept = []
     for start, end, most in zip([0, *cuts], [*cuts, len(stream)], taken, strict=False):
-        arriving = splitter.feed(stream[start:end])
-        received += islice(arriving, most)
-        kept.append(arriving)
+        kept.append(splitter.feed(stream[start:end]))
+        for arriving in data.draw(st.permutations(kept)):
+            received += islice(arriving, most)
     received += splitter.feed(b"")
     assert list(map(meaning, received)) == list(map(meaning, sent))
     assert [command for arriving in kept for command in arriving] == []
@@ -137,6 +137,14 @@ def test_a_broken_start_is_refused_at_its_eighth_byte_however_it_arrives(mark: s
 def test_a_stranger_on_the_line_is_recognised_by_the_first_bytes() -> None:
     with pytest.raises(LimitExceeded, match="frame, byte 0: its length, read from b'GET ', is 1195725860"):
         list(Splitter().feed(b"GET / HTTP/1.1"))
+
+
+def test_what_a_lost_line_returned_before_yields_nothing_more() -> None:
+    splitter = Splitter()
+    older, newer = splitter.feed(b"\xff" * 4), splitter.feed(encode_frame(Command(34)))
+    with pytest.raises(MalformedFrame):
+        list(newer)
+    assert list(older) == []
 
 
 def test_a_lost_line_keeps_nothing_however_often_it_is_fed() -> None:

@@ -81,7 +81,7 @@ def _kind() -> object:
 
 
 def _expression() -> object:
-    return SubscriptionBody(topic="orders", expression="||" * 50_000).subscription()
+    return SubscriptionBody(topic="orders", expression="||" * 10_000).subscription()
 
 
 @pytest.mark.parametrize("read", [_enum, _kind, _expression])
@@ -90,6 +90,12 @@ def test_a_peer_is_quoted_in_part(read: Callable[[], object]) -> None:
         read()
     assert len(str(caught.value)) < 600
     assert "…" in str(caught.value)
+
+
+def test_a_subscription_that_no_pull_could_carry_is_refused() -> None:
+    tags = "||".join(f"{number:02}" for number in range(10_000))
+    with pytest.raises(LimitExceeded, match="the expression"):
+        SubscriptionBody(topic="orders", expression=tags).subscription()
 
 
 def _registration(count: int) -> bytes:

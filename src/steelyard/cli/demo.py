@@ -13,6 +13,7 @@ from steelyard.balance.allocate import Average, Plan, Sticky, Strategy, plan
 from steelyard.balance.explain import Explanation, Why, explain, in_words
 from steelyard.cli.draw import counts, grid, legend, ruler
 from steelyard.cli.plan_input import worked_input
+from steelyard.cli.screen import screen, shown
 from steelyard.model import Queue
 
 __all__ = ["main"]
@@ -28,7 +29,11 @@ _CHANGES = (
 
 def main() -> int:
     """Show the demo on the terminal; nothing is asked and nothing is left behind."""
-    console = Console(highlight=False)
+    return shown(_show)
+
+
+def _show() -> int:
+    console = screen()
     _worked_examples(console)
     _side_by_side(console)
     console.print("Try your own: .venv/bin/steelyard plan --queues 16 --members 1..3")
@@ -36,10 +41,10 @@ def main() -> int:
 
 
 def _worked_examples(console: Console) -> None:
-    console.print("[bold]Java's default, AVG: contiguous pages, the first members get one more[/bold]")
+    console.print("Java's default, AVG: contiguous pages, the first members get one more", style="bold")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("queues x members", no_wrap=True)
-    table.add_column(ruler(16), no_wrap=True)
+    table.add_column("queues x members")
+    table.add_column(ruler(16), overflow="fold")
     table.add_column("each", no_wrap=True)
     for queues, members in ((16, 1), (16, 2), (16, 3), (4, 2), (7, 2)):
         given = worked_input(queues, members)
@@ -50,13 +55,13 @@ def _worked_examples(console: Console) -> None:
 
 
 def _side_by_side(console: Console) -> None:
-    console.print("[bold]A join and a leave, AVG and STICKY side by side; what moved is shown reversed[/bold]")
+    console.print("A join and a leave, AVG and STICKY side by side; what moved is shown reversed", style="bold")
     queues = worked_input(16, 1).queues
     marks = {member: place for place, member in enumerate(_MEMBERS)}
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("", no_wrap=True)
+    table.add_column("", overflow="fold")
     for name in ("AVG", "STICKY"):
-        table.add_column(f"{name}\n{ruler(16)}", no_wrap=True)
+        table.add_column(f"{name}\n{ruler(16)}", overflow="fold")
         table.add_column("\nmoved", no_wrap=True, justify="right")
     table.add_column("\nleast", no_wrap=True, justify="right")
     moved = {"AVG": 0, "STICKY": 0}

@@ -1,6 +1,5 @@
 """Plans as pictures: one row a strategy, one character a queue, the same colour for the same member."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from string import ascii_lowercase, ascii_uppercase, digits
 
@@ -14,7 +13,7 @@ MARKS = digits[1:] + ascii_uppercase + ascii_lowercase + digits[0]
 """The first member is 1, the tenth A."""
 
 _COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red", "bright_cyan", "bright_magenta", "bright_yellow")
-NOBODY = "·"
+NOBODY = "."
 SEVERAL = "!"
 
 
@@ -31,7 +30,7 @@ def grid(
     >>> from steelyard.model import Queue
     >>> queues = [Queue("orders", "broker-a", number) for number in range(5)]
     >>> grid(queues, {"c1": queues[:2], "c2": queues[2:4]}).plain
-    '1122·'
+    '1122.'
     """
     places = marks or {member: place for place, member in enumerate(plan)}
     owners: dict[Queue, list[str]] = {}
@@ -70,14 +69,16 @@ def ruler(count: int) -> str:
     return "".join(str(number % 10) for number in range(count))
 
 
-def legend(members: Sequence[str], plans: Iterable[Mapping[str, Sequence[Queue]]]) -> str:
-    """Say what the marks mean, as far as they occur.
+def legend(members: Sequence[str], pictures: Iterable[Text]) -> str:
+    """Say what the marks mean: those of the members, and the others as far as they occur.
 
-    >>> legend(["c1", "c2"], [])
-    '1 is c1, 2 is c2'
+    >>> legend(["c1", "c2"], [Text("122.")])
+    '1 is c1, 2 is c2, . has no owner'
     """
-    parts = [f"{mark} is {member}" for mark, member in zip(MARKS, members, strict=False)][:9]
-    every = [Counter(queue for mine in plan.values() for queue in mine) for plan in plans]
-    if any(queues and max(queues.values()) > 1 for queues in every):
-        parts += [f"{SEVERAL} has several owners", f"{NOBODY} has none"]
+    parts = [f"{mark} is {member}" for mark, member in zip(MARKS, members, strict=False)]
+    drawn = "".join(picture.plain for picture in pictures)
+    if SEVERAL in drawn:
+        parts.append(f"{SEVERAL} has several owners")
+    if NOBODY in drawn:
+        parts.append(f"{NOBODY} has no owner")
     return ", ".join(parts)

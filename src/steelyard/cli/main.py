@@ -4,7 +4,6 @@ Whatever is wrong with what was asked ends with exit code 2 and one line on stde
 next; nothing has been changed then. A verb lives in a file of its own and is registered here.
 """
 
-import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -12,22 +11,23 @@ from typing import Annotated
 import typer
 
 from steelyard.cli.plan import plan
+from steelyard.cli.screen import refuse, shown
+from steelyard.cli.store import app as store_app
 from steelyard.errors import SteelyardError
 from steelyard.version import __version__
 
 __all__ = ["app", "main"]
 
-BAD_INPUT = 2
 INTERRUPTED = 130
 
 app = typer.Typer(
     name="steelyard",
     help="Messaging that balances itself: see and try how queues are shared.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
 app.command()(plan)
+app.add_typer(store_app)
 
 # What typer raises for an unknown option, a missing one or a value it cannot read.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -41,23 +41,19 @@ def _options(version: Annotated[bool, typer.Option("--version", help="Show the v
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code."""
+    """Run the command line and return its exit code; without a verb it shows its help."""
+    asked = list(sys.argv[1:] if arguments is None else arguments)
+    return shown(lambda: _answer(asked or ["--help"]))
+
+
+def _answer(asked: list[str]) -> int:
     try:
-        code = app(args=list(arguments) if arguments is not None else None, standalone_mode=False)
+        code = app(args=asked, standalone_mode=False)
     except SteelyardError as error:
-        return _refuse(str(error))
+        return refuse(str(error))
     except _UsageError as error:
         tell = getattr(error, "format_message", error.__str__)
-        return _refuse(f"{tell().rstrip('.')}; see: steelyard --help")
+        return refuse(f"{tell().rstrip('.')}; see: steelyard --help")
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
-    except BrokenPipeError:
-        # The reader has seen enough, such as `head`. Python would complain once more when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     return code if isinstance(code, int) else 0
-
-
-def _refuse(what: str) -> int:
-    sys.stderr.write("steelyard: " + " ".join(what.split()) + "\n")
-    return BAD_INPUT

@@ -16,6 +16,7 @@ from steelyard.balance.allocate import plan as make_plan
 from steelyard.balance.explain import Explanation, explain, tell
 from steelyard.cli.draw import counts, grid, legend, ruler
 from steelyard.cli.plan_input import PlanInput, load_rule, member_counts, read_input, worked_input
+from steelyard.cli.screen import screen
 from steelyard.errors import ConfigurationError
 from steelyard.model import in_order
 
@@ -41,13 +42,15 @@ def plan(
         if queues is not None or members is not None:
             raise ConfigurationError("--input already says which queues and members", next_step="leave the others out")
         given = read_input(source)
-        _show_one(given, find_strategy(strategy or "average", given.settings, load=load_rule), as_json)
+        _show_one(
+            given, find_strategy("average" if strategy is None else strategy, given.settings, load=load_rule), as_json
+        )
         return
     if queues is None or members is None:
         raise ConfigurationError(
             "there is nothing to plan", next_step="give --queues and --members, or --input with a file"
         )
-    names = [strategy] if strategy else list(BUILT_IN.names)
+    names = BUILT_IN.names if strategy is None else (strategy,)
     for count in member_counts(members):
         given = worked_input(queues, count)
         strategies = [find_strategy(name, given.settings, load=load_rule) for name in names]
@@ -55,7 +58,7 @@ def plan(
             for each in strategies:
                 _show_one(given, each, as_json)
         else:
-            draw_worked(Console(), given, strategies)
+            draw_worked(screen(), given, strategies)
 
 
 def _planned(given: PlanInput, strategy: Strategy) -> tuple[Plan, Explanation]:
@@ -74,9 +77,10 @@ def _show_one(given: PlanInput, strategy: Strategy, as_json: bool) -> None:
             "max": told.most,
             "min": told.fewest,
         }
-        typer.echo(msgspec.json.encode(answer).decode())
+        # As bytes: JSON is UTF-8, whatever the terminal speaks.
+        typer.echo(msgspec.json.encode(answer))
         return
-    console = Console()
+    console = screen()
     table = Table(title=f"{strategy.name} for group {given.group}", title_justify="left")
     table.add_column("member")
     table.add_column("queues", justify="right")
@@ -85,7 +89,7 @@ def _show_one(given: PlanInput, strategy: Strategy, as_json: bool) -> None:
         table.add_row(member, str(len(mine)), " ".join(map(str, mine)) or "-")
     console.print(table)
     for line in tell(told) if given.previous is not None else tell(told)[:1]:
-        console.print(line, highlight=False, soft_wrap=True)
+        console.print(line, soft_wrap=True)
 
 
 def draw_worked(console: Console, given: PlanInput, strategies: list[Strategy]) -> None:
@@ -96,12 +100,11 @@ def draw_worked(console: Console, given: PlanInput, strategies: list[Strategy]) 
     table.add_column(ruler(len(queues)), overflow="fold")
     table.add_column("each", overflow="fold")
     plans = [_planned(given, strategy)[0] for strategy in strategies]
-    for strategy, made in zip(strategies, plans, strict=True):
-        table.add_row(strategy.name, grid(queues, made), counts(made))
+    pictures = [grid(queues, made) for made in plans]
+    for strategy, made, picture in zip(strategies, plans, pictures, strict=True):
+        table.add_row(strategy.name, picture, counts(made))
     count = len(given.members)
-    console.print(
-        f"{len(queues)} queues, {count} {'member' if count == 1 else 'members'}", style="bold", highlight=False
-    )
+    console.print(f"{len(queues)} queues, {count} {'member' if count == 1 else 'members'}", style="bold")
     console.print(table)
-    console.print(legend(given.members, plans), style="dim", highlight=False)
+    console.print(legend(given.members, pictures), style="dim")
     console.print()

@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
@@ -27,7 +28,7 @@ class _Written(msgspec.Struct, forbid_unknown_fields=True):
     queues: list[Queue]
     members: list[str]
     previous: dict[str, list[Queue]] | None = None
-    config: dict[str, Any] = msgspec.field(default_factory=dict)
+    config: dict[str, Any] | None = None
 
 
 class PlanInput(msgspec.Struct, frozen=True):
@@ -43,24 +44,35 @@ class PlanInput(msgspec.Struct, frozen=True):
 def read_input(name: str) -> PlanInput:
     """Read a group from a JSON file, or from stdin for ``-``."""
     try:
-        text = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
-    except OSError as error:
-        raise ConfigurationError(
-            f"{name} cannot be read ({error.strerror})", next_step="give a JSON file, or - for stdin"
-        ) from error
-    try:
-        written = msgspec.json.decode(text, type=_Written)
+        written = msgspec.json.decode(_read(name), type=_Written)
     except (ValueError, RecursionError) as error:
         raise ConfigurationError(
             f"{name} is not a plan's input: {error}", next_step=f"it looks like {_EXAMPLE}"
         ) from error
-    before = [queue for had in (written.previous or {}).values() for queue in had]
-    for queue in (*written.queues, *before):
+    settings = read_settings(written.config or {})
+    fixed = settings.queues or []
+    lists = [
+        written.queues,
+        *(written.previous or {}).values(),
+        *(fixed.values() if isinstance(fixed, dict) else [fixed]),
+    ]
+    for queue in chain.from_iterable(lists):
         if not queue.topic or not queue.broker or queue.queue_id < 0:
             raise ConfigurationError(
                 f"{name} has the queue {list(queue)}", next_step='a queue is ["topic", "broker", id] with an id from 0'
             )
-    return PlanInput(written.group, written.queues, written.members, written.previous, read_settings(written.config))
+    return PlanInput(written.group, written.queues, written.members, written.previous, settings)
+
+
+def _read(name: str) -> bytes:
+    if name == "-" and sys.stdin is None:
+        raise ConfigurationError("stdin is closed", next_step="give a JSON file, or write to stdin")
+    try:
+        return sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+    except OSError as error:
+        raise ConfigurationError(
+            f"the file {name!r} cannot be read ({error.strerror})", next_step="give a JSON file, or - for stdin"
+        ) from error
 
 
 def worked_input(queues: int, members: int) -> PlanInput:
@@ -87,7 +99,7 @@ def member_counts(text: str) -> list[int]:
     """
     try:
         first, dots, last = text.partition("..")
-        counts = list(range(int(first), int(last) + 1)) if dots else [int(part) for part in text.split(",")]
+        counts = range(int(first), int(last) + 1) if dots else [int(part) for part in text.split(",")]
     except ValueError:
         counts = []
     if not counts or not all(1 <= count <= MOST_MEMBERS for count in counts):
@@ -95,7 +107,7 @@ def member_counts(text: str) -> list[int]:
             f"--members {text} is not a number of members",
             next_step=f"give one such as 3, a range such as 1..3 or a list such as 2,4,8, from 1 to {MOST_MEMBERS}",
         )
-    return counts
+    return list(counts)
 
 
 def load_rule(name: str) -> Rule:
@@ -107,9 +119,10 @@ def load_rule(name: str) -> Rule:
         found: object = importlib.import_module(module)
         for part in attribute.split("."):
             found = getattr(found, part)
-    except (ImportError, AttributeError, ValueError) as error:
+    except (Exception, SystemExit) as error:
+        # Whatever a user's module does while it is imported, be it to end the process, is told in one line.
         raise ConfigurationError(
-            f"the strategy {name} cannot be loaded ({error})",
+            f"the strategy {name} cannot be loaded ({type(error).__name__}: {error})",
             next_step="give module:callable, importable from here",
         ) from error
     if not callable(found):

@@ -12,8 +12,7 @@ import errno
 import fcntl
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
@@ -37,7 +36,7 @@ class RealDisk:
     def __init__(self, root: str | Path, *, read_only: bool = False) -> None:
         self._root = Path(root)
         self._read_only = read_only
-        with _border("open", str(root)):
+        with _Border("open", str(root)):
             if not read_only and not self._root.is_dir():
                 self._root.mkdir(parents=True, exist_ok=True)
                 _sync_folder(self._root.resolve().parent)
@@ -49,7 +48,7 @@ class RealDisk:
         """Open a file for reading and writing; without ``create`` it must exist. Read only, it is never created."""
         place = self._place(path, "open")
         flags = os.O_RDONLY if self._read_only else os.O_RDWR | (os.O_CREAT if create else 0)
-        with _border("open", path):
+        with _Border("open", path):
             if place.is_dir():
                 raise DiskFailed("open", path=path, why="is a directory")
             return _RealFile(path, os.open(place, flags | os.O_CLOEXEC, _MODE))
@@ -57,27 +56,27 @@ class RealDisk:
     def names(self, folder: str) -> list[str]:
         """List the names in a folder, sorted; none if there is no such folder."""
         place = self._place(folder, "names")
-        with _border("names", folder), suppress(*_NOT_THERE):
+        with _Border("names", folder), suppress(*_NOT_THERE):
             return sorted(entry.name for entry in place.iterdir())
         return []
 
     def read(self, path: str) -> bytes | None:
         """Read a whole small file; None if there is no such file."""
         place = self._place(path, "read")
-        with _border("read", path), suppress(*_NOT_THERE):
+        with _Border("read", path), suppress(*_NOT_THERE):
             return place.read_bytes()
         return None
 
     def mkdir(self, folder: str) -> None:
         """Make a folder and those above it; no error if it is there."""
         place = self._place_to_change(folder, "mkdir")
-        with _border("mkdir", folder):
+        with _Border("mkdir", folder):
             place.mkdir(parents=True, exist_ok=True)
 
     def rename(self, old: str, new: str) -> None:
         """Give a file another name, taking the place of a file that has it."""
         old_place, new_place = self._place_to_change(old, "rename"), self._place_to_change(new, "rename")
-        with _border("rename", old):
+        with _Border("rename", old):
             for path, place in ((old, old_place), (new, new_place)):
                 if place.is_dir():
                     raise DiskFailed("rename", path=path, why="is a directory")
@@ -88,7 +87,7 @@ class RealDisk:
         place = self._place_to_change(path, "remove")
         if not path:
             raise DiskFailed("remove", path="the directory itself", why="only what is in it can be removed")
-        with _border("remove", path), suppress(*_NOT_THERE):
+        with _Border("remove", path), suppress(*_NOT_THERE):
             if place.is_dir() and not place.is_symlink():
                 place.rmdir()
             else:
@@ -97,19 +96,19 @@ class RealDisk:
     def sync_folder(self, folder: str) -> None:
         """Make the names in a folder safe from a loss of power."""
         place = self._place_to_change(folder, "sync_folder")
-        with _border("sync_folder", folder):
+        with _Border("sync_folder", folder):
             _sync_folder(place)
 
     def free_bytes(self) -> int:
         """Return how many bytes can still be written."""
-        with _border("statvfs", str(self._root)):
+        with _Border("statvfs", str(self._root)):
             room = os.statvfs(self._root)
         return room.f_bavail * room.f_frsize
 
     def lock(self, path: str) -> "_RealLock":
         """Lock the directory by a file in it; `StoreLocked` if another process has it, or this one already does."""
         place = self._place_to_change(path, "lock")
-        with _border("lock", path):
+        with _Border("lock", path):
             with suppress(*_NOT_THERE):
                 if _identity(place.stat()) in _HELD:
                     raise self._locked_by(str(os.getpid()))
@@ -156,19 +155,19 @@ class _RealFile:
 
     @property
     def size(self) -> int:
-        with _border("size", self._path):
+        with _Border("size", self._path):
             return os.fstat(self._handle).st_size
 
     def write(self, at: int, data: bytes) -> int:
-        with _border("write", self._path):
+        with _Border("write", self._path):
             return os.pwrite(self._handle, data, at)
 
     def sync(self) -> None:
-        with _border("fsync", self._path):
+        with _Border("fsync", self._path):
             _sync(self._handle)
 
     def truncate(self, size: int) -> None:
-        with _border("truncate", self._path):
+        with _Border("truncate", self._path):
             self._close_unviewed()
             if self._maps:
                 # Reading a view beyond the end of its file ends the process.
@@ -176,7 +175,7 @@ class _RealFile:
             os.ftruncate(self._handle, size)
 
     def view(self) -> memoryview:
-        with _border("view", self._path):
+        with _Border("view", self._path):
             size = os.fstat(self._handle).st_size
             if not size:
                 return memoryview(b"")
@@ -190,7 +189,7 @@ class _RealFile:
         self._maps.clear()
         handle, self._handle = self._handle, -1
         if handle >= 0:
-            with _border("close", self._path):
+            with _Border("close", self._path):
                 os.close(handle)
 
     def _close_unviewed(self) -> None:
@@ -217,17 +216,27 @@ class _RealLock:
                 os.close(handle)
 
 
-@contextmanager
-def _border(operation: str, path: str) -> Iterator[None]:
-    """Turn what the operating system says, and what Python says of impossible arguments, into our own errors."""
-    try:
-        yield
-    except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        kind = DiskFull if error.errno in _NO_ROOM else DiskFailed
-        raise kind(operation, path=path, why=why) from error
-    except (ValueError, OverflowError) as error:
-        raise DiskFailed(operation, path=path, why=str(error)) from error
+class _Border:
+    """Turn what the operating system says, and what Python says of impossible arguments, into our own errors.
+
+    A class and not a generator, because writes and views go through it by the hundred thousand.
+    """
+
+    __slots__ = ("_operation", "_path")
+
+    def __init__(self, operation: str, path: str) -> None:
+        self._operation, self._path = operation, path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError):
+            failed = DiskFull if error.errno in _NO_ROOM else DiskFailed
+            why = (error.strerror or str(error)).lower()
+            raise failed(self._operation, path=self._path, why=why) from error
+        if isinstance(error, ValueError | OverflowError):
+            raise DiskFailed(self._operation, path=self._path, why=str(error)) from error
 
 
 def _sync(handle: int) -> None:

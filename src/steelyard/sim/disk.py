@@ -102,6 +102,14 @@ class ForgettingDisk:
         """
         return self._successor(self._names.after_power_loss(choose or self._choose, unit=unit))
 
+    def power_losses(self, *, unit: int | None = None) -> Iterator["ForgettingDisk"]:
+        """Go through every way in which the lights can go out: for histories with few unsafe pages and names."""
+        turn = _Turn()
+        while True:
+            yield self.lose_power(turn, unit=unit)
+            if not turn.is_next():
+                return
+
     def open(self, path: str, *, create: bool = False) -> "_OpenFile":
         """Open a file for reading and writing; without ``create`` it must exist."""
         checked_path(path, "open")
@@ -315,3 +323,29 @@ class _HeldLock:
     def release(self) -> None:
         if self._locks.get(self._path) is self:
             del self._locks[self._path]
+
+
+class _Turn:
+    """Choices that are made again and again, differently each time, until all were made."""
+
+    __slots__ = ("_made", "_script")
+
+    def __init__(self) -> None:
+        self._script: list[int] = []
+        self._made: list[tuple[int, int]] = []
+
+    def __call__(self, outcomes: int) -> int:
+        at = len(self._made)
+        choice = self._script[at] if at < len(self._script) else 0
+        self._made.append((choice, outcomes))
+        return choice
+
+    def is_next(self) -> bool:
+        """Turn to the next choices; False if these were the last."""
+        while self._made and self._made[-1][0] + 1 == self._made[-1][1]:
+            self._made.pop()
+        self._script = [choice for choice, _ in self._made]
+        self._made.clear()
+        if self._script:
+            self._script[-1] += 1
+        return bool(self._script)

@@ -107,12 +107,11 @@ class Content:
 
     def sync(self) -> None:
         """Make safe what is dirty."""
-        for number in self._dirty:
+        # Another thread may write meanwhile: what it changes after the page was let go counts as unsafe, seen or not.
+        dirty, self._dirty, self._sizes = list(self._dirty), set(), [self.size]
+        for number in dirty:
+            self._unsafe.pop(number, None)
             _patch(self._safe, number * self._page, self._image(number).ljust(self._page, b"\0"))
-            del self._unsafe[number]
-        del self._safe[self.size :]
-        self._dirty.clear()
-        self._sizes = [self.size]
 
     def fail_sync(self) -> None:
         """Let everything dirty count as clean, wherever it is."""

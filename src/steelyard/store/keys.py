@@ -39,6 +39,7 @@ _HASH_BYTES = 8
 _hash = partial(blake2b, digest_size=_HASH_BYTES)
 
 _KEYS, _UNIQUE_KEY = KEYS.encode(), UNIQUE_KEY.encode()
+_KEYS_OPENING, _UNIQUE_KEY_OPENING = b"\x02" + _KEYS + b"\x01", b"\x02" + _UNIQUE_KEY + b"\x01"
 
 
 def keys_path(segment_start: int) -> str:
@@ -127,8 +128,12 @@ def record_keys(properties: bytes) -> list[bytes]:
     >>> record_keys(b"KEYS\x01o-1  o-2\x02UNIQ_KEY\x01AC11\x02")
     [b'o-1', b'o-2', b'AC11']
     """
-    unique, words = find_property(properties, _UNIQUE_KEY), find_property(properties, _KEYS)
-    keys = [word for word in words.split(b" ") if word] if words else []
+    # Every record comes by here, and nearly every one has both: the short way to the last value of a name, which gives
+    # nothing where there is none or where it is empty. What then counts is for find_property to say.
+    text = b"\x02" + properties
+    words = text.rpartition(_KEYS_OPENING)[2].partition(b"\x02")[0] or find_property(properties, _KEYS)
+    unique = text.rpartition(_UNIQUE_KEY_OPENING)[2].partition(b"\x02")[0] or find_property(properties, _UNIQUE_KEY)
+    keys = list(filter(None, words.split(b" "))) if words else []
     if unique:
         keys.append(unique)
     return keys

@@ -5,10 +5,11 @@ one. Keys have an index of their own, which follows the log in its own time: who
 """
 
 from steelyard.store.disk import Disk
-from steelyard.store.keys import KeyIndex, keys_path
+from steelyard.store.keys import KEYS_FOLDER, KeyIndex, keys_path
 from steelyard.store.log import Log, Segment
 from steelyard.store.queues import HOLE_SIZE, QueueIndex
 from steelyard.store.recovery import Indexes
+from steelyard.store.replace import make_folder
 from steelyard.store.sums import SumsByNeed
 from steelyard.store.walk import Found, Walk, find_whole
 from steelyard.wire.properties import find_property
@@ -102,6 +103,8 @@ class Lookup:
 
     def save(self) -> None:
         """Write the key indexes that are in memory; call it when the log is synced."""
+        if self._keys:
+            make_folder(self._disk, KEYS_FOLDER)
         for index in self._keys.values():
             index.save(self._disk)
 

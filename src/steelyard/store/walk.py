@@ -113,23 +113,27 @@ class Walk:
         self.start = start if start is not None or not segments else segments[0].start
         self.end = self.start or 0
         """The position after the last whole record, or after the blank that follows it."""
+        self._gap: list[Damage] = []
+        """What is damage only if a whole record follows; otherwise it belongs to the tail."""
 
     def __iter__(self) -> Iterator[Found]:
         expected = segments[0].start if (segments := self.segments) else 0
-        for number, segment in enumerate(segments):
+        for segment in segments:
             if segment.start > expected:
                 self._lost(segment, expected, segment.start, "missing")
-            later = segments[number + 1 :]
             expected = segment.end
-            yield from self._one(segment, has_later=bool(later))
+            yield from self._one(segment)
 
-    def _one(self, segment: Segment, *, has_later: bool) -> Iterator[Found]:
+    def _one(self, segment: Segment) -> Iterator[Found]:
         sums = self.sums.get(segment.start)
         view, base = segment.view, segment.start
         at, limit = max(0, (self.start or 0) - base), len(segment.view)
         while at < limit:
             found = find_whole(view, at, base + at, sums)
             if found is not None:
+                if self._gap:
+                    self.damages += self._gap
+                    self._gap.clear()
                 yield found
                 at += found.size
                 self.end = base + at
@@ -140,8 +144,7 @@ class Walk:
                 return
             again = self._next_whole(view, at + 1, base, sums)
             if again is None:
-                if has_later:
-                    self._lost(segment, base + at, segment.end, "damaged")
+                self._lost(segment, base + at, segment.end, "damaged")
                 return
             self._lost(segment, base + at, base + again, "damaged")
             at = again
@@ -161,4 +164,4 @@ class Walk:
         return None
 
     def _lost(self, segment: Segment, start: int, end: int, what: str) -> None:
-        self.damages.append(Damage(segment.path, start, end - start, what=what))
+        self._gap.append(Damage(segment.path, start, end - start, what=what))

@@ -16,6 +16,7 @@ from steelyard.wire.command import Command, decode_command, encode_header
 __all__ = ["Splitter", "encode_frame"]
 
 _LENGTHS = Layout(">ii")
+_LENGTH = Layout(">i")
 _MOST = limits.FRAME_BYTES - 4
 _TYPES = {kind.value: kind for kind in HeaderType}
 # A piece on a list costs about as much as this many bytes: with more pieces than that, they are joined.
@@ -76,7 +77,7 @@ class Splitter:
 
     def _commands(self) -> Iterator[Command]:
         held = self._held = [b"".join(self._held)]
-        arrived, start, end = held[0], 0, self._held_bytes
+        arrived, start, end = held[0], self._taken, self._held_bytes
         try:
             while end - start >= 8:
                 length, mark = _LENGTHS.unpack_from(arrived, start)
@@ -91,17 +92,15 @@ class Splitter:
                 self._taken = start = stop
                 yield command
                 if self._held is not held:
-                    return  # fed again before all was taken: the newer call goes on from here
+                    return  # somebody else went on from here: another call, or what it returned
             else:
                 self._needed = 8 if end - start >= 4 else 4
-                if (
-                    end - start >= 4
-                    and not 4 <= int.from_bytes(arrived[start : start + 4], "big", signed=True) <= _MOST
-                ):
+                if end - start >= 4 and not 4 <= _LENGTH.unpack_from(arrived, start)[0] <= _MOST:
                     raise _broken(arrived[start:])
         except ProtocolError as error:
             # A copy has no traceback: nothing of what was read is kept, and nothing grows when it is raised again.
-            self._broken, self._held = copy(error), []
+            self._broken = copy(error)
+            self._held, self._held_bytes, self._taken = [], 0, 0
             raise
         self._held, self._held_bytes, self._taken = [arrived[start:]] if start < end else [], end - start, 0
 

@@ -3,11 +3,29 @@
 A limit is checked before the memory is taken, so that a few hostile bytes never cost more than the limit itself.
 """
 
+__all__ = [
+    "BATCH_ITEMS",
+    "DECOMPRESSED_BYTES",
+    "FRAME_BYTES",
+    "HEADER_BYTES",
+    "HEADER_FIELDS",
+    "JSON_DEPTH",
+    "JSON_MARKS",
+    "KEY_BYTES",
+    "PROPERTIES_BYTES",
+    "REGISTERED_TOPICS",
+    "SETTINGS_LINES",
+    "TOPIC_BYTES",
+    "TOPIC_BYTES_V1",
+    "VALUE_BYTES",
+]
+
 FRAME_BYTES = 16 * 1024 * 1024
 """A whole frame. Apache's own limit: a larger frame would be refused by every other peer as well."""
 
 HEADER_BYTES = 64 * 1024
-"""A frame's header. Room for a full properties text (32 KiB) in JSON's escapes beside all other fields."""
+"""A frame's header. Room for a full properties text (32 KiB) beside all other fields, also in JSON, where each of its
+separators takes six bytes: nearly 3,000 properties."""
 
 HEADER_FIELDS = 256
 """Fields in one header. The largest request of the protocol has under 40."""

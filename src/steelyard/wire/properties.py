@@ -72,11 +72,15 @@ def find_property(raw: bytes, name: bytes) -> bytes | None:
     """
     # Only an entry's start follows \x02, and \x02 cannot be inside a value: a value never passes for a name.
     opening = b"\x02" + name + b"\x01"
-    before, found, after = (b"\x02" + raw).rpartition(opening)
-    while found:
-        if value := after.partition(b"\x02")[0]:
+    end = len(raw)
+    while (at := raw.rfind(opening, 0, end)) >= 0:
+        start = at + len(opening)
+        stop = raw.find(b"\x02", start)
+        if value := raw[start:] if stop < 0 else raw[start:stop]:
             return value
-        before, found, after = before.rpartition(opening)
+        end = at
+    if raw.startswith(opening[1:]):
+        return raw[len(opening) - 1 :].partition(b"\x02")[0] or None
     return None
 
 

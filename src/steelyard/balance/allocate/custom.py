@@ -1,7 +1,8 @@
 """A strategy of the user's own: an ordinary callable with a name.
 
-The callable is foreign code, so its answer is looked at before anything is done with it: what it raises, and queues
-that were never on offer, become an `AllocationError` that names the strategy.
+The callable is foreign code, so it gets lists of its own, and its answer is looked at before anything is done with it:
+what it raises, and queues that were never on offer, become an `AllocationError` that names the strategy. A queue that
+it lists twice counts once.
 """
 
 from collections.abc import Sequence
@@ -33,11 +34,11 @@ class Custom:
         if place_of(group, member, queues, members) is None:
             return []
         try:
-            mine = list(self.rule(group, member, queues, members))
+            mine = list(dict.fromkeys(self.rule(group, member, list(queues), list(members))))
             strange = set(mine).difference(queues)
         except SteelyardError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise AllocationError(
                 f"the strategy {self.name!r} failed for member {member!r} of group {group!r}: {error!r}",
                 next_step="mend the callable; until then nothing changes hands",

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 from msgspec import field
 
-from steelyard.errors import ConfigurationError, MalformedBody
+from steelyard.errors import ConfigurationError, LimitExceeded, MalformedBody
 from steelyard.model import FilterKind, Subscription
+from steelyard.wire import limits
 from steelyard.wire.body import Body, always
 from steelyard.wire.numbers import Int32, Int64
 
@@ -28,6 +29,8 @@ __all__ = [
     "StartFrom",
     "SubscriptionBody",
 ]
+
+_SUBSCRIPTION = "body of SubscriptionBody"
 
 
 class ConsumeKind(Enum):
@@ -88,11 +91,16 @@ class SubscriptionBody(Body, frozen=True, kw_only=True):
 
     def subscription(self) -> Subscription:
         """Return the subscription as the rest of the house knows it; its tags are read from the expression again."""
+        # A pull has to carry it in a header's field, so longer ones are of no use; each tag costs memory and a hash.
+        if len(self.expression) > limits.VALUE_BYTES:
+            raise LimitExceeded(
+                "the expression", where=_SUBSCRIPTION, limit=limits.VALUE_BYTES, found=len(self.expression)
+            )
         try:
             kind = FilterKind(self.kind or FilterKind.TAG.value)
             return Subscription(self.topic, self.expression, kind, self.version)
         except (ConfigurationError, ValueError) as error:
-            raise MalformedBody(str(error), where="body of SubscriptionBody") from None
+            raise MalformedBody(str(error), where=_SUBSCRIPTION) from None
 
 
 class ProducerBeat(Body, frozen=True, kw_only=True):
