@@ -137,13 +137,28 @@ def test_what_a_users_strategy_does_wrong_is_an_error_that_names_it() -> None:
     def gives_up(*_: object) -> list[Queue]:
         raise AllocationError("not today")
 
+    def ends_everything(*_: object) -> list[Queue]:
+        raise SystemExit(3)
+
     for rule, said in (
         (fails, "'mine' failed.*IndexError"),
         (invents, "elsewhere@broker-z:7"),
         (gives_up, "not today"),
+        (ends_everything, "'mine' failed.*SystemExit"),
     ):
         with pytest.raises(AllocationError, match=said):
             plan(Custom("mine", rule), "billing", queues_of(2), ["c1"])
+
+
+def test_a_users_strategy_may_use_up_its_lists_and_name_a_queue_twice() -> None:
+    def pops(_group: str, member: str, queues: list[Queue], members: list[str]) -> list[Queue]:
+        last = queues.pop()
+        members.clear()
+        return [last, last] if member == "c1" else queues
+
+    queues = queues_of(3)
+    shared = plan(Custom("mine", cast("Rule", pops)), "billing", queues, ["c1", "c2"])
+    assert shared == {"c1": queues[2:], "c2": queues[:2]}
 
 
 @pytest.mark.parametrize(

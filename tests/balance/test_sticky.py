@@ -134,6 +134,15 @@ def test_a_group_too_large_to_be_exact_is_even_and_a_fixpoint(topics: int, membe
         assert least_moves(cut, members, owner) == 0
 
 
+def test_the_least_of_a_large_group_is_found_before_the_suite_loses_patience() -> None:
+    topics, members, size = 190, 1000, 500
+    assert topics * members <= FLOW_CELLS
+    # A tenth of the members has everything: nearly all extras must move, along many ways of the same price.
+    owner = [queue * queue // 7 % (members // 10) for queue in range(topics * size)]
+    cut = list(range(0, topics * size + 1, size))
+    assert least_moves(cut, members, owner) == moves(owner, sticky(cut, members, owner))
+
+
 def test_an_extra_is_exchanged_where_the_first_choice_was_one_move_too_dear() -> None:
     cut, owner = [0, 4, 5], [0, 0, 2, 2, 0]
     planned = sticky(cut, 3, owner)

@@ -40,9 +40,12 @@ def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"steelyard {__version__}\n"
 
 
-def test_without_a_verb_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    main([])
-    assert "plan" in capsys.readouterr().out
+@pytest.mark.parametrize(("asked", "verb"), [([], "plan"), (["store"], "verify")])
+def test_without_a_verb_the_help_is_shown(asked: list[str], verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(asked) == 0
+    said = capsys.readouterr()
+    assert verb in said.out
+    assert said.err == ""
 
 
 def test_a_plan_is_printed_as_json_with_what_moved(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -121,6 +124,16 @@ def test_a_group_can_be_read_from_stdin(capsys: pytest.CaptureFixture[str], monk
     assert json.loads(capsys.readouterr().out)["strategy"] == "AVG"
 
 
+def test_a_closed_stdin_is_one_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    assert "stdin is closed" in refused(capsys, "plan", "--input", "-")
+
+
+def test_null_says_as_much_as_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    nulls = GROUP | {"previous": None, "config": None}
+    assert planned(capsys, tmp_path, nulls, "sticky") == planned(capsys, tmp_path, GROUP, "sticky")
+
+
 def test_people_get_the_plan_in_words(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     group = GROUP | {"previous": {"old": QUEUES}}
     assert main(["plan", "--input", written(tmp_path, group), "--strategy", "sticky"]) == 0
@@ -157,6 +170,34 @@ def test_a_strategy_of_ones_own_is_loaded_by_its_path(
 
 
 @pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("has_a_typo", "def rule(:", "SyntaxError"),
+        ("fails_at_once", "1 / 0", "ZeroDivisionError"),
+        ("is_a_script", "raise SystemExit(3)", "SystemExit: 3"),
+        (".not_absolute", "", "TypeError"),
+    ],
+)
+def test_a_module_that_cannot_be_imported_is_one_line(
+    name: str, text: str, says: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / f"{name}.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert says in refused(capsys, "plan", "--input", written(tmp_path, GROUP), "--strategy", f"{name}:rule")
+
+
+def test_every_mark_of_a_drawing_is_explained(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "my_first_two_rule.py").write_text("def rule(group, member, queues, members):\n    return queues[:2]\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert main(["plan", "--queues", "4", "--members", "10", "--strategy", "my_first_two_rule:rule"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    for part in ("!!..", "9 is c09, A is c10", "! has several owners", ". has no owner"):
+        assert part in said
+
+
+@pytest.mark.parametrize(
     ("value", "says"),
     [
         ("", "is not a plan's input"),
@@ -176,6 +217,8 @@ def test_a_strategy_of_ones_own_is_loaded_by_its_path(
         (GROUP | {"previous": {"c1": [["t", "b", -4]]}}, "an id from 0"),
         (GROUP | {"config": {"virtual_nodes": "ten"}}, "wrong at virtual_nodes"),
         (GROUP | {"config": {"nodes": 3}}, "unknown field `nodes`"),
+        (GROUP | {"config": {"queues": [["t", "b", -4]]}}, "an id from 0"),
+        (GROUP | {"config": {"queues": {"c1": [["t", "", 4]]}}}, "has the queue"),
         ("[" * 100_000, "is not a plan's input"),
     ],
 )
@@ -200,6 +243,7 @@ def test_bad_input_is_one_line_and_exit_code_two(
         ("json:dumpz", {}, "cannot be loaded"),
         ("json:__name__", {}, "is a str"),
         (":", {}, "cannot be loaded"),
+        ("", {}, "is called ''"),
     ],
 )
 def test_a_strategy_that_cannot_be_made_is_one_line_and_exit_code_two(
@@ -221,6 +265,7 @@ def test_a_strategy_that_cannot_be_made_is_one_line_and_exit_code_two(
         ["plan", "--queues", "4", "--members", "3..1"],
         ["plan", "--queues", "4", "--members", "0"],
         ["plan", "--queues", "4", "--members", "1..x"],
+        ["plan", "--queues", "4", "--members", f"1..{10**30}"],
         ["plan", "--queues", "four", "--members", "1"],
         ["plan", "--input", "/does/not/exist"],
         ["plan", "--input", "/"],

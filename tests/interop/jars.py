@@ -13,12 +13,17 @@ import tempfile
 from hashlib import sha256
 from pathlib import Path
 
-__all__ = ["RELEASES", "RELEASE_4", "RELEASE_5", "NotReady", "class_path"]
+__all__ = ["RELEASES", "RELEASE_4", "RELEASE_5", "SERVER_RELEASES", "NotReady", "class_path", "server_class_path"]
 
 RELEASES = RELEASE_4, RELEASE_5 = "4.9.8", "5.5.0"
 """The last of 4.9, and the newest of 5.x whose client is published whole."""
 
+SERVER_RELEASES = "4.9.7", "5.5.0"
+"""Those whose servers open and write directories of the store."""
+
 _JAVA_SOURCES = Path(__file__).parent / "java"
+_CLIENT = _JAVA_SOURCES / "pom.xml"
+_SERVERS = _JAVA_SOURCES / "servers" / "pom.xml"
 _OLDEST_JAVA = 17
 _DONE = ".done"
 
@@ -29,18 +34,28 @@ class NotReady(Exception):
 
 def class_path(release: str) -> str:
     """Return the class path of a release; raise NotReady if it was not prepared."""
-    jars, classes = _jars(release), _classes(release)
+    jars, classes = _jars(release, _CLIENT), _classes(release)
     if not (jars / _DONE).exists() or not (classes / _DONE).exists():
         raise NotReady(f"the Java side for {release} is not prepared: run make interop")
     return os.pathsep.join((str(classes), str(jars / "*")))
+
+
+def server_class_path(release: str) -> str:
+    """Return the class path of a release's servers; raise NotReady if it was not prepared."""
+    jars = _jars(release, _SERVERS)
+    if not (jars / _DONE).exists():
+        raise NotReady(f"Apache's servers of {release} are not prepared: run make interop")
+    return str(jars / "*")
 
 
 def prepare() -> None:
     """Fetch and compile what is missing."""
     _check_java()
     for release in RELEASES:
-        _fetch(release)
+        _fetch(release, _CLIENT)
         _compile(release)
+    for release in SERVER_RELEASES:
+        _fetch(release, _SERVERS)
 
 
 def _check_java() -> None:
@@ -61,9 +76,9 @@ def _home() -> Path:
     return Path(tempfile.gettempdir() if outside else sys.prefix) / "interop"
 
 
-def _jars(release: str) -> Path:
+def _jars(release: str, pom: Path) -> Path:
     # Named after what is asked for: another pom is another folder.
-    return _home() / f"jars-{release}-{_digest(_JAVA_SOURCES / 'pom.xml')}"
+    return _home() / f"jars-{release}-{_digest(pom)}"
 
 
 def _classes(release: str) -> Path:
@@ -78,12 +93,13 @@ def _digest(*files: Path) -> str:
     return sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[:12]
 
 
-def _fetch(release: str) -> None:
-    folder = _jars(release)
+def _fetch(release: str, pom: Path) -> None:
+    folder = _jars(release, pom)
     if (folder / _DONE).exists():
         return
-    print(f"fetching Apache RocketMQ's client {release} with Maven", flush=True)
-    asked = ["-f", str(_JAVA_SOURCES / "pom.xml"), f"-Drelease={release}", f"-DoutputDirectory={folder}"]
+    what = "client" if pom == _CLIENT else "servers"
+    print(f"fetching Apache RocketMQ's {what} {release} with Maven", flush=True)
+    asked = ["-f", str(pom), f"-Drelease={release}", f"-DoutputDirectory={folder}"]
     _run("mvn", ["--batch-mode", "--quiet", "dependency:copy-dependencies", *asked], f"Maven cannot fetch {release}")
     (folder / _DONE).touch()
 
@@ -95,7 +111,7 @@ def _compile(release: str) -> None:
     print(f"compiling the Java side against {release}", flush=True)
     folder.mkdir(parents=True, exist_ok=True)
     settings = ["-Xlint:all,-classfile,-processing", "-Werror", "--release", str(_OLDEST_JAVA)]
-    places = ["-cp", str(_jars(release) / "*"), "-d", str(folder)]
+    places = ["-cp", str(_jars(release, _CLIENT) / "*"), "-d", str(folder)]
     _run("javac", [*settings, *places, *map(str, _sources())], f"javac cannot compile against {release}")
     (folder / _DONE).touch()
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.wire.stored_values import properties as any_properties
 
 from steelyard.wire import property_names
-from steelyard.wire.bodies import assignment, groups, members, pop, topics
+from steelyard.wire.bodies import assignment, groups, heartbeat, members, pop, topics
 from steelyard.wire.bodies.codec import encode_body
 from steelyard.wire.body import Body
 from steelyard.wire.codes import LANGUAGES
@@ -96,9 +96,11 @@ def _within_enums(value: Body, parts: dict[str, Any]) -> dict[str, Any]:
 
 
 def _told_apart_by(part: Any) -> object:
-    """Return what Java's sets tell an element by: not by a version, and not by what has a default there."""
+    """Return what Java's sets tell an element by: names, and not all that is known beside them."""
     if isinstance(part, groups.SimpleSubscription):
         return part.topic, part.expression, part.expression_type
+    if isinstance(part, heartbeat.SubscriptionBody):
+        return f"{part.topic}@{part.expression}"
     if isinstance(part, assignment.AssignedQueue):
         return part.queue
     return encode_body(part)

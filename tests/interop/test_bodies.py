@@ -155,7 +155,7 @@ def test_we_read_the_route_as_name_servers_write_it_to_new_callers(java: Peer) -
     features += ["QuoteFieldNames", "SkipTransientField"] if java.is_4 else []
     returned = java.ask_bytes("rewrite-body", encode_body(ROUTE), "TopicRouteData", *features)
     assert b'"brokerAddrs":{"0":' in returned
-    assert (b"\\uD83D\\uDC0E" in returned) == (java.is_4)
+    assert (b"\\uD83D\\uDC0E" in returned) == java.is_4
     assert decode_body(RouteBody, returned).route("orders") == ROUTE.route("orders")
 
 

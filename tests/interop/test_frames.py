@@ -88,6 +88,8 @@ def test_both_read_every_recorded_frame_alike(java: Peer) -> None:
         Command(1, {ASTRAL: ASTRAL}, remark=ASTRAL * 500 + '\x00\x1f"\\'),
         Command(310, {"i": "p" * 32_767}),
         Command(310, {"i": "\U0001f40e" * 8_191}),
+        Command(310, {"i": '"' * 32_767}),
+        Command(310, {"i": "a\x01b\x02" * 8_191}),
         Command(310, {f"name{number}": str(number) for number in range(limits.HEADER_FIELDS)}),
     ],
     ids=lambda command: f"code{command.code}-{len(command.fields)}fields-{len(command.remark or '')}remark",

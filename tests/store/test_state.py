@@ -9,7 +9,7 @@ from tests.fuzzing import Dice
 from tests.store.ends import every_end
 from tests.wire.body_values import values
 
-from steelyard.errors import DiskFailed, DiskFull, LimitExceeded, MalformedBody
+from steelyard.errors import ConfigurationError, DiskFailed, DiskFull, LimitExceeded
 from steelyard.sim.disk import FaultKind, ForgettingDisk, Operation
 from steelyard.store.replace import make_folder
 from steelyard.store.state import (
@@ -73,7 +73,12 @@ def _bits(disk: ForgettingDisk, path: str) -> int:
 # What is written and read
 
 
-@given(st.one_of([st.tuples(st.just(document), values(document.kind)) for document in _CONFIG]))
+def _with_value(document: Document[Any]) -> st.SearchStrategy[tuple[Document[Any], Any]]:
+    kind: Any = document.kind
+    return st.tuples(st.just(document), values(kind))
+
+
+@given(st.one_of([_with_value(document) for document in _CONFIG]))
 def test_a_document_comes_back_as_it_was_saved(drawn: tuple[Document[Any], Any]) -> None:
     document, value = drawn
     disk = _disk()
@@ -116,9 +121,11 @@ _OTHERS_FILES: list[tuple[str, Document[Any], str, Any]] = [
     (
         "4.9",
         TOPICS,
-        '{\n\t"dataVersion":{\n\t\t"counter":3,\n\t\t"timestamp":1700000000000\n\t},\n\t"topicConfigTable":{\n\t\t'
-        '"steelyard":{\n\t\t\t"order":false,\n\t\t\t"perm":6,\n\t\t\t"readQueueNums":4,\n\t\t\t"topicFilterType":'
-        '"SINGLE_TAG",\n\t\t\t"topicName":"steelyard",\n\t\t\t"topicSysFlag":0,\n\t\t\t"writeQueueNums":4\n\t\t}\n\t}\n}',
+        (
+            '{\n\t"dataVersion":{\n\t\t"counter":3,\n\t\t"timestamp":1700000000000\n\t},\n\t"topicConfigTable":{\n\t\t'
+            '"steelyard":{\n\t\t\t"order":false,\n\t\t\t"perm":6,\n\t\t\t"readQueueNums":4,\n\t\t\t"topicFilterType":'
+            '"SINGLE_TAG",\n\t\t\t"topicName":"steelyard",\n\t\t\t"topicSysFlag":0,\n\t\t\t"writeQueueNums":4\n\t\t}\n\t}\n}'
+        ),
         TopicTable(
             version=_VERSION, topics={"steelyard": TopicSettings(name="steelyard", read_queues=4, write_queues=4)}
         ),
@@ -126,9 +133,11 @@ _OTHERS_FILES: list[tuple[str, Document[Any], str, Any]] = [
     (
         "4.9",
         GROUPS,
-        '{"dataVersion":{"counter":3,"timestamp":1700000000000},"subscriptionGroupTable":{"steelyard":{"brokerId":0,'
-        '"consumeBroadcastEnable":true,"consumeEnable":true,"consumeFromMinEnable":true,"groupName":"steelyard",'
-        '"notifyConsumerIdsChangedEnable":true,"retryMaxTimes":16,"retryQueueNums":1,"whichBrokerWhenConsumeSlowly":1}}}',
+        (
+            '{"dataVersion":{"counter":3,"timestamp":1700000000000},"subscriptionGroupTable":{"steelyard":{"brokerId":0,'
+            '"consumeBroadcastEnable":true,"consumeEnable":true,"consumeFromMinEnable":true,"groupName":"steelyard",'
+            '"notifyConsumerIdsChangedEnable":true,"retryMaxTimes":16,"retryQueueNums":1,"whichBrokerWhenConsumeSlowly":1}}}'
+        ),
         GroupTable(version=_VERSION, groups={"steelyard": GroupSettings(name="steelyard")}),
     ),
     (
@@ -140,8 +149,10 @@ _OTHERS_FILES: list[tuple[str, Document[Any], str, Any]] = [
     (
         "5.5",
         GROUP_OFFSETS,
-        '{\n\t"groupTopicMap":{\n\t\t"billing":[\n\t\t\t"orders"\n\t\t]\n\t},\n\t"offsetTable":{\n\t\t"orders@billing"'
-        ":{\n\t\t\t0:12,\n\t\t\t1:9\n\t\t}\n\t}\n}",
+        (
+            '{\n\t"groupTopicMap":{\n\t\t"billing":[\n\t\t\t"orders"\n\t\t]\n\t},\n\t"offsetTable":{\n\t\t"orders@billing"'
+            ":{\n\t\t\t0:12,\n\t\t\t1:9\n\t\t}\n\t}\n}"
+        ),
         _NEW,
     ),
     (
@@ -175,10 +186,10 @@ def test_who_edits_a_file_by_hand_removes_the_checksum() -> None:
     assert load(disk, GROUP_OFFSETS) == Loaded(_NEW)
 
 
-def test_a_file_that_was_only_indented_anew_still_has_a_checksum_that_does_not_fit() -> None:
+def test_a_file_that_another_program_indented_anew_is_that_programs_own() -> None:
     disk = _disk()
-    _put(disk, FORMAT.path, b'{\n  "v": 1,\n  "steelyard": {\n    "crc32": 2229004093,\n    "v": 1\n  }\n}\n')
-    assert load(disk, FORMAT) == Loaded(None, "steelyard/format.json is damaged (its checksum does not fit)")
+    _put(disk, FORMAT.path, b'{\n  "v": 7,\n  "steelyard": {\n    "crc32": 2229004093,\n    "v": 1\n  }\n}\n')
+    assert load(disk, FORMAT) == Loaded(Format(v=7))
 
 
 def test_what_could_not_be_read_back_is_refused_before_anything_is_touched() -> None:
@@ -186,7 +197,7 @@ def test_what_could_not_be_read_back_is_refused_before_anything_is_touched() -> 
     calls = disk.calls["any"]
     with pytest.raises(LimitExceeded):
         save(disk, GROUP_OFFSETS, GroupOffsets(offsets={"x" * (1 << 24): ById({0: 1})}))
-    with pytest.raises(MalformedBody):
+    with pytest.raises(ConfigurationError):
         save(disk, GROUP_OFFSETS, GroupOffsets(offsets={"\ud800@billing": ById({0: 1})}))
     assert disk.calls["any"] == calls
     assert load(disk, GROUP_OFFSETS) == Loaded(_OLD)
@@ -323,16 +334,13 @@ def test_every_flipped_bit_of_a_backup_that_is_needed_is_reported(missing: bool)
         _flip(disk, GROUP_OFFSETS.backup, bit)
 
 
-def test_a_thousand_flips_over_file_and_backup_never_give_a_wrong_value() -> None:
+def test_a_thousand_times_a_few_flips_over_file_and_backup_never_give_a_wrong_value() -> None:
     dice = Dice(4711)
     for _ in range(1000):
         disk = _disk(_OLD, _NEW)
-        damaged = set()
-        for _ in range(dice.randint(1, 4)):
+        for _ in range(dice.randint(1, 6)):
             path = dice.choice([GROUP_OFFSETS.path, GROUP_OFFSETS.backup])
-            before = disk.read(path)
             _flip(disk, path, dice.randrange(_bits(disk, path)))
-            damaged ^= {path} if disk.read(path) == before else set()
         loaded = load(disk, GROUP_OFFSETS)
         assert loaded.value in (_NEW, _OLD, None)
         assert (loaded.note is None) == (loaded.value == _NEW)

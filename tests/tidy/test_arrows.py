@@ -7,6 +7,7 @@ it. `errors` and `version` may be imported by all and import nothing of the proj
 
 import ast
 from collections.abc import Iterator
+from importlib.util import resolve_name
 
 from tests.tidy.tree import Source, complain, modules
 
@@ -77,6 +78,8 @@ def test_an_arrow_up_is_seen_wherever_it_hides() -> None:
         "def late():\n    from steelyard.net import clock": "net",
         "if TYPE_CHECKING:\n    from steelyard.client import Producer": "client",
         "importlib.import_module('steelyard.spark.source')": "spark",
+        "importlib.import_module('.net', 'steelyard')": "net",
+        "from importlib import import_module as load\nload('steelyard.net')": "net",
     }
     for text, target in hidden.items():
         (complaint,) = arrows_up(Source("src/steelyard/balance/member.py", text))
@@ -126,8 +129,9 @@ def arrows_up(source: Source) -> Iterator[str]:
         allowed |= _EVERYBODY_MAY
     lazily = _ONLY_LAZILY.get(source.room, frozenset())
     late = {node for function in ast.walk(source.tree) if _is_function(function) for node in ast.walk(function)}
+    importers = _importers(source.tree)
     for node in ast.walk(source.tree):
-        for target in _targets(source, node):
+        for target in _targets(source, node, importers):
             room = target.partition(".")[0]
             if room == source.room and target:
                 continue
@@ -150,15 +154,23 @@ def _is_function(node: ast.AST) -> bool:
     return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
 
 
-def _targets(source: Source, node: ast.AST) -> Iterator[str]:
+def _importers(tree: ast.Module) -> set[str]:
+    """Name the functions that import by name, also where one was given another name."""
+    aliases = (alias for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names)
+    return {"import_module", "__import__"} | {
+        alias.asname for alias in aliases if alias.asname and alias.name == "import_module"
+    }
+
+
+def _targets(source: Source, node: ast.AST, importers: set[str]) -> Iterator[str]:
     """Yield what a node imports of the project, as dotted names below ``steelyard``; the package itself is empty."""
     if isinstance(node, ast.Import):
         names = [alias.name for alias in node.names]
     elif isinstance(node, ast.ImportFrom):
         names = _imported_from(source, node)
-    elif isinstance(node, ast.Call) and _called(node) in ("import_module", "__import__") and node.args:
-        first = node.args[0]
-        names = [first.value] if isinstance(first, ast.Constant) and isinstance(first.value, str) else []
+    elif isinstance(node, ast.Call) and _called(node) in importers:
+        given = [each.value for each in node.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+        names = [resolve_name(given[0], "".join(given[1:2]) or source.module)] if given else []
     else:
         return
     for name in names:

@@ -43,6 +43,8 @@ def test_a_broken_example_is_seen(tmp_path: Path) -> None:
     assert not said("```python\n>>> 1 + 1\n2\n```")
     assert "page.md:1" in said("```python\n>>> 1 + 1\n3\n```")[0]
     assert "ends the program" in said("```python\nraise SystemExit\n```")[0]
+    assert "raises" in said("```Python\n1 / 0\n```")[0]
+    assert "page.md:3 is never closed" in said("words\n\n```python\n1 / 0\n")[0]
 
 
 def test_an_example_leaves_nothing_for_the_next(tmp_path: Path) -> None:
@@ -55,6 +57,9 @@ def example_complaints(page: str, text: str, directory: Path) -> list[str]:
     found = fences(page, text)
     following = {before: after for before, after in pairwise(found) if after.comment == _PRINTS}
     for fence in found:
+        if not fence.is_closed:
+            complaints.append(f"{page}:{fence.line} is never closed: the rest of the page is taken for an example")
+            continue
         if fence.language not in _PYTHON:
             continue
         if fence.comment.startswith(_NOT_RUN):

@@ -15,6 +15,9 @@ _SWITCHED_OFF = {
     r"#\s*mypy:\s*[a-z_]+": "set it in pyproject.toml for everyone",
     r"#\s*pragma:\s*[n]o cover": "test it, or remove it",
     r"#\s*fmt:\s*(?:[o]ff|[s]kip)": "let ruff format it",
+    r"^\s*(?:extend-)?[i]gnore\s*=": "take the rule out of what is selected, for everyone",
+    r"[d]isable_error_code|[i]gnore_missing_imports|[i]gnore_errors": "say the types, in typings/ for what has none",
+    r"@(?:typing\.)?[n]o_type_check": "say the type so that mypy can follow",
     r"per-file-[i]gnores|tool\.mypy\.[o]verrides": "one rule for all files",
     r"pytest\.mark\.(?:[s]kip\b|[x]fail)": "mend what it tests, or remove it",
 }
@@ -34,6 +37,9 @@ def test_a_switch_is_seen() -> None:
         ("x = 1  # type:", " ignore"),
         ("x = 1  # no", "qa: E501"),
         ("[tool.ruff.lint.per-file", "-ignores]"),
+        ("ign", 'ore = ["E501"]'),
+        ("ignore_missing", "_imports = true"),
+        ("@no_type", "_check"),
     ):
         assert list(switched_off(Source("x.py", "".join(parts))))
     assert not list(switched_off(Source("x.py", "# why the type is what it is")))

@@ -2,12 +2,16 @@
 
 The rule is a list of what may be imported and not of what may not: a list of the forbidden always misses the next
 module somebody thinks of, and this one also answers the question that a refusal raises, namely what to use instead.
-Everything on it turns values into values. Besides imports, a few builtins reach the world, and two more (`hash` of a
+Everything on it turns values into values. A module on the list may itself have imported one that is not, such as
+`contextlib.os`: that way is closed too. Besides imports, a few builtins reach the world, and two more (`hash` of a
 text, `id`) give other answers in every process, which would give every member of a group a plan of its own.
 """
 
 import ast
+import sys
 from collections.abc import Iterator
+from importlib import import_module
+from types import ModuleType
 
 from tests.tidy.tree import Source, complain, modules
 
@@ -37,10 +41,15 @@ _BUILTINS = {
     "eval": "call a function",
     "compile": "call a function",
     "__import__": "import at the top of the file",
+    "__builtins__": "import at the top of the file",
+    "__loader__": "import at the top of the file",
+    "__spec__": "import at the top of the file",
+    "globals": "name what you mean",
     "id": "it differs in every process: compare values",
     "hash": "it differs in every process for texts: use java_hash, or hashlib",
 }
 _CLOCK_READS = {"now", "utcnow", "today"}
+_CLOCKS = {"datetime", "date"}
 
 
 def test_pure_rooms_do_not_touch_the_world() -> None:
@@ -63,6 +72,14 @@ def test_every_way_to_the_world_is_seen() -> None:
         "print('x')",
         "datetime.now(UTC)",
         "date.today()",
+        "read_clock = datetime.now",
+        "take(datetime.date.today)",
+        "from contextlib import os",
+        "import contextlib\ncontextlib.os.getcwd()",
+        "import dataclasses as d\nd.sys.exit()",
+        "__builtins__['open']('x')",
+        "globals()['open']('x')",
+        "class Key:\n    def __hash__(self):\n        return open('x')",
         "def place(name):\n    return hash(name) % 4",
         "sorted(members, key=id)",
     ):
@@ -81,6 +98,8 @@ class Key:
     id: int
     def __hash__(self):
         return hash((self.id, self.open))
+import collections.abc, json.decoder
+said = change.now, collections.abc.Mapping, json.decoder.JSONDecoder
 """
     assert not list(touches(Source("src/steelyard/balance/pick.py", text)))
     assert not list(touches(Source("src/steelyard/sim/world.py", "from random import Random")))
@@ -98,18 +117,42 @@ def touches(source: Source) -> Iterator[str]:
                         "take what you need from the world as an argument and return what you want done "
                         "(a module that is all values may join the list in tests/tidy/test_pure_rooms.py)"
                     )
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CLOCK_READS:
-            yield f"{source.at(node)} reads a clock with {node.func.attr}(): take now_ms as an argument"
-    yield from _builtins(source, source.tree)
+    for node, outer, name in _taken_out(source.tree):
+        inner = getattr(outer, name, None)
+        if isinstance(inner, ModuleType) and _root(inner.__name__) not in allowed:
+            yield f"{source.at(node)} finds {inner.__name__!r} in {outer.__name__!r}: take what you need as an argument"
+    called = {node.func for node in ast.walk(source.tree) if isinstance(node, ast.Call)}
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Attribute) and node.attr in _CLOCK_READS:
+            of = getattr(node.value, "attr", getattr(node.value, "id", ""))
+            if node in called or of in _CLOCKS:
+                yield f"{source.at(node)} reads a clock with {node.attr}: take now_ms as an argument"
+    yield from _builtins(source, source.tree, frozenset())
 
 
-def _builtins(source: Source, node: ast.AST) -> Iterator[str]:
+def _builtins(source: Source, node: ast.AST, fine: frozenset[str]) -> Iterator[str]:
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.FunctionDef) and child.name == "__hash__":
-            continue
-        if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Load) and child.id in _BUILTINS:
+        within = frozenset({"hash"}) if isinstance(child, ast.FunctionDef) and child.name == "__hash__" else fine
+        if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Load) and child.id in _BUILTINS.keys() - fine:
             yield f"{source.at(child)} uses {child.id}: {_BUILTINS[child.id]}"
-        yield from _builtins(source, child)
+        yield from _builtins(source, child, within)
+
+
+def _taken_out(tree: ast.Module) -> Iterator[tuple[ast.AST, ModuleType, str]]:
+    """Yield what is taken out of modules of the standard library: the place, the module and the name in it."""
+    standard = _VALUES & sys.stdlib_module_names
+    bound: dict[str, ModuleType] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and not node.level and node.module and _root(node.module) in standard:
+            yield from ((node, import_module(node.module), alias.name) for alias in node.names)
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                if _root(alias.name) in standard:
+                    name = alias.name if alias.asname else _root(alias.name)
+                    bound[alias.asname or name] = import_module(name)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in bound:
+            yield node, bound[node.value.id], node.attr
 
 
 def _roots(node: ast.Import | ast.ImportFrom) -> list[str]:
@@ -117,5 +160,9 @@ def _roots(node: ast.Import | ast.ImportFrom) -> list[str]:
         module = node.module or ""
         if node.level or {alias.name for alias in node.names} <= _ONLY_THESE.get(module, frozenset()):
             return []
-        return [module.partition(".")[0]]
-    return [alias.name.partition(".")[0] for alias in node.names]
+        return [_root(module)]
+    return [_root(alias.name) for alias in node.names]
+
+
+def _root(module: str) -> str:
+    return module.partition(".")[0]

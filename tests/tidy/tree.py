@@ -65,6 +65,7 @@ class Fence:
     language: str
     text: str
     comment: str
+    is_closed: bool = True
 
 
 def modules() -> list[Source]:
@@ -93,7 +94,7 @@ def fences(page: str, text: str) -> list[Fence]:
     for number, line in enumerate(text.splitlines(), start=1):
         opening = re.match(r"\s*(`{3,}|~{3,})\s*([\w+-]*)", line)
         if not mark and opening:
-            start, mark, language, body = number, opening[1], opening[2], []
+            start, mark, language, body = number, opening[1], opening[2].lower(), []
         elif mark and line.strip() == mark:
             found.append(Fence(page, start, language, "".join(f"{part}\n" for part in body), above))
             mark, above = "", ""
@@ -102,6 +103,8 @@ def fences(page: str, text: str) -> list[Fence]:
         elif line.strip():
             comment = re.fullmatch(r"<!--\s*(.*?)\s*-->", line.strip())
             above = comment[1] if comment else ""
+    if mark:
+        found.append(Fence(page, start, language, "\n".join(body), above, is_closed=False))
     return found
 
 

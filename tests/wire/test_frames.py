@@ -109,12 +109,19 @@ def test_garbage_is_named_and_the_line_is_lost(start: bytes, says: str) -> None:
         list(splitter.feed(encode_frame(Command(34))))
 
 
+@pytest.mark.parametrize("properties", ["p\x01" + '"' * 32_765, "a\x01b\x02" * 8_191], ids=["quotes", "separators"])
+def test_a_header_has_room_for_full_properties_however_they_are_escaped(properties: str) -> None:
+    sent = Command(310, {"i": properties})
+    (received,) = Splitter().feed(encode_frame(sent))
+    assert received.texts() == sent.texts()
+
+
 @pytest.mark.parametrize(
     ("start", "limit"),
     [
         (bytes.fromhex("00fffffd"), limits.FRAME_BYTES),
         (bytes.fromhex("7fffffff"), limits.FRAME_BYTES),
-        (bytes.fromhex("00f00000 00010001"), limits.HEADER_BYTES),
+        (bytes.fromhex("00f00000 00040001"), limits.HEADER_BYTES),
         (bytes.fromhex("00f00000 01ffffff"), limits.HEADER_BYTES),
     ],
 )

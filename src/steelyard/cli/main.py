@@ -52,8 +52,9 @@ def _answer(asked: list[str]) -> int:
     except SteelyardError as error:
         return refuse(str(error))
     except _UsageError as error:
-        tell = getattr(error, "format_message", error.__str__)
-        return refuse(f"{tell().rstrip('.')}; see: steelyard --help")
+        what = getattr(error, "format_message", error.__str__)().rstrip(".")
+        # A verb that has verbs of its own and was given none has shown its help, and there is nothing to add.
+        return refuse(f"{what}; see: steelyard --help") if what else 0
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     return code if isinstance(code, int) else 0

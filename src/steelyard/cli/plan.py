@@ -42,9 +42,8 @@ def plan(
         if queues is not None or members is not None:
             raise ConfigurationError("--input already says which queues and members", next_step="leave the others out")
         given = read_input(source)
-        _show_one(
-            given, find_strategy("average" if strategy is None else strategy, given.settings, load=load_rule), as_json
-        )
+        name = "average" if strategy is None else strategy
+        _show_one(given, find_strategy(name, given.settings, load=load_rule), as_json)
         return
     if queues is None or members is None:
         raise ConfigurationError(

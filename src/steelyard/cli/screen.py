@@ -35,9 +35,10 @@ def shown(show: Callable[[], int]) -> int:
     try:
         return show()
     except (OSError, SystemExit) as error:
-        # Typer and rich leave the process when they meet a closed pipe; the reason is what they were handling.
+        # Typer and rich leave the process when they meet a closed pipe; the reason is what they were handling. An
+        # error that names a file is none of writing an answer.
         cause = error.__context__ if isinstance(error, SystemExit) else error
-        if not isinstance(cause, OSError):
+        if not isinstance(cause, OSError) or cause.filename is not None:
             raise
         # Python would complain once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -7,7 +7,7 @@ of a running broker. Exit codes: 0 all is well, 1 something is damaged (told lin
 import sys
 import time
 from base64 import b64encode
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -15,11 +15,10 @@ import typer
 from steelyard.cli.screen import screen
 from steelyard.errors import ConfigurationError
 from steelyard.model import StoredMessage
-from steelyard.serve.files import RealDisk
-from steelyard.store.contents import contents
 from steelyard.store.findings import Verdict, counted
-from steelyard.store.verifying import verify as look_over
-from steelyard.store.walk import Damage, Found
+
+if TYPE_CHECKING:
+    from steelyard.store.walk import Found
 
 __all__ = ["app", "cat", "verify"]
 
@@ -41,6 +40,10 @@ def verify(
 
     A write that a crash left unfinished is only a note, unless something knew of a message there.
     """
+    # Here and not above, so that other verbs do not wait for what they do not need.
+    from steelyard.serve.files import RealDisk
+    from steelyard.store.verifying import verify as look_over
+
     progress = _Progress()
     verdict = look_over(RealDisk(directory, read_only=True), progress.tell)
     progress.clear()
@@ -86,13 +89,16 @@ def cat(
         raise ConfigurationError("--from is an offset of one queue", next_step="give --topic and --queue too")
     name = topic.encode(errors="surrogateescape") if topic is not None else None
 
-    def is_wanted(found: Found) -> bool:
+    from steelyard.serve.files import RealDisk
+    from steelyard.store.contents import contents
+
+    def is_wanted(found: "Found") -> bool:
         return (name is None or found.topic == name) and (queue is None or found.queue_id == queue)
 
     out = screen().file
     damages = 0
     for each in contents(RealDisk(directory, read_only=True), is_wanted):
-        if isinstance(each, Damage):
+        if not isinstance(each, StoredMessage):
             damages += 1
             print(_shown(str(each)), file=sys.stderr)
         elif start is None or each.offset >= start:

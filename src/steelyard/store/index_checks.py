@@ -12,7 +12,7 @@ from struct import Struct as Layout
 from steelyard.store.findings import Finding, counted
 from steelyard.store.index_files import INDEX_FOLDER
 from steelyard.store.marks import SCHEDULE_TOPIC, mark_of
-from steelyard.store.queues import ENTRY_BYTES, QueueIndex
+from steelyard.store.queues import ENTRY_BYTES, HOLE_SIZE, QueueIndex
 from steelyard.store.walk import Found
 
 __all__ = ["IndexCheck"]
@@ -43,9 +43,13 @@ class IndexCheck:
         self._seen_to = 0
 
     def meet(self, found: Found) -> tuple[int, int]:
-        """Compare with one message of the log; return how many offsets before it are missing, since which position."""
+        """Compare with one message of the log; return how many are missing before it, and since which position.
+
+        Those that have an entry do not count: their entry tells where they were.
+        """
         index, offset = self._index, found.offset
         gap, since = offset - self._next if self._next >= 0 else 0, self._seen_to
+        missing = gap - self._entries_between(self._next, offset) if gap > 0 else 0
         self._next, self._seen_to = offset + 1, found.position
         at = offset - index.start
         if not 0 <= at < len(self._met):
@@ -58,7 +62,11 @@ class IndexCheck:
             self._met[at] = _MET
         elif self._met[at] == _UNMET:
             self._met[at] = _WRONG
-        return max(gap, 0), since
+        return missing, since
+
+    def _entries_between(self, start: int, end: int) -> int:
+        start, end = max(start, self._index.start), min(end, self._index.end)
+        return sum(size != HOLE_SIZE for _, size, _ in self._index.slice(start, end)) if start < end else 0
 
     def unmet(self, log_start: int) -> Iterator[int]:
         """Yield the positions of entries that point at no message of theirs, though they should."""
@@ -103,7 +111,7 @@ def _is_entry(found: Found, entries: bytearray, at: int) -> bool:
     if entries[at : at + _PLACE_BYTES] != _pack_place(found.position, found.size):
         return False
     mark: int = _read_mark(entries, at + _PLACE_BYTES)[0]
-    if found.topic == SCHEDULE_TOPIC:
-        # How long each level delays is a setting of the broker that wrote it.
-        return mark >= found.stored_ms
-    return mark < _ELSEWHERE or mark == mark_of(found.topic, found.properties, found.stored_ms)
+    if found.topic == SCHEDULE_TOPIC and mark >= found.stored_ms:
+        return True  # how long each level delays is a setting of the broker that wrote it
+    # Apache's 4.9 writes the tag's hash for delayed messages too when it repairs an index.
+    return mark < _ELSEWHERE or mark == mark_of(b"", found.properties, found.stored_ms)

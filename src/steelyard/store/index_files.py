@@ -1,42 +1,76 @@
 """Queue indexes as files, in Apache's layout: ``consumequeue/<topic>/<queue>/<first byte>``, 300,000 entries each.
 
-Nothing here is precious: whatever is missing or does not fit is made again from the log.
+Nothing here is precious: whatever is missing or does not fit is made again from the log. But an index may know more
+than the log does: how many messages a queue had whose files are gone by now. So a file is written over, not removed
+first, and the one that holds a queue's last number stays.
 """
 
+from bisect import bisect_left
+from zlib import crc32
+
+from steelyard.errors import DiskFailed
 from steelyard.store.disk import Disk
 from steelyard.store.log import segment_name, write_all
 from steelyard.store.queues import ENTRY_BYTES, HOLE, QueueIndex
 
-__all__ = ["INDEX_FOLDER", "load_indexes", "remove_index", "save_index"]
+__all__ = ["INDEX_FOLDER", "Indexes", "can_be_folder", "checksum", "load_indexes", "remove_index", "save_indexes"]
+
+Indexes = dict[tuple[bytes, int], QueueIndex]
+"""The index of each queue, by topic and number."""
 
 INDEX_FOLDER = "consumequeue"
 _FILE_BYTES = 300_000 * ENTRY_BYTES
-_NOTHING = bytes(ENTRY_BYTES)
+_LONGEST_NAME = 255
+
+
+def can_be_folder(topic: bytes) -> bool:
+    r"""Say whether a topic can have a folder of its name.
+
+    >>> can_be_folder(b"orders"), can_be_folder(b"../orders"), can_be_folder(b"\xff"), can_be_folder(b"")
+    (True, False, False, False)
+    """
+    try:
+        topic.decode()
+    except UnicodeDecodeError:
+        return False
+    return 0 < len(topic) <= _LONGEST_NAME and not {47, 0} & set(topic) and topic not in (b".", b"..")
 
 
 def _folder(topic: bytes, queue_id: int) -> str:
     return f"{INDEX_FOLDER}/{topic.decode()}/{queue_id}"
 
 
-def load_indexes(disk: Disk) -> dict[tuple[bytes, int], QueueIndex]:
-    """Read all index files; a queue whose files do not fit together is left out."""
-    indexes: dict[tuple[bytes, int], QueueIndex] = {}
+def checksum(indexes: Indexes) -> int:
+    """Return a checksum of all indexes, so that the next start knows whether it reads what was written."""
+    value = 0
+    for (topic, queue_id), index in sorted(indexes.items()):
+        if index.shown:
+            value = crc32(b"%b %d %d" % (topic, queue_id, index.start), value)
+            value = crc32(index.entries, value)
+    return value
+
+
+def load_indexes(disk: Disk) -> Indexes:
+    """Read all index files; where a file is missing, a queue has what follows."""
+    indexes: Indexes = {}
     for topic in disk.names(INDEX_FOLDER):
         for queue in disk.names(f"{INDEX_FOLDER}/{topic}"):
             if not queue.isascii() or not queue.isdigit():
                 continue
             index = _load(disk, f"{INDEX_FOLDER}/{topic}/{queue}")
             if index is not None:
-                indexes[topic.encode(), int(queue)] = index
+                indexes[topic.encode(errors="surrogateescape"), int(queue)] = index
     return indexes
 
 
 def _load(disk: Disk, folder: str) -> QueueIndex | None:
     names = _files(disk, folder)
-    index = QueueIndex(int(names[0]) // ENTRY_BYTES if names else 0)
+    if not names:
+        return None
+    index = QueueIndex(int(names[0]) // ENTRY_BYTES)
     for name in names:
         if int(name) != index.end * ENTRY_BYTES:
-            return None  # a file is missing, or one is not full
+            index = QueueIndex(int(name) // ENTRY_BYTES)  # a file is missing, or one is not full
         data = disk.read(f"{folder}/{name}") or b""
         index.entries += data[: _written(data)]
     index.shown = index.saved = index.end
@@ -44,57 +78,78 @@ def _load(disk: Disk, folder: str) -> QueueIndex | None:
     return index
 
 
+def _written(data: bytes) -> int:
+    """Return how many bytes of a file are entries: those that were never written are zero, and come last."""
+    count = len(data) // ENTRY_BYTES
+    places = range(count)
+    low = bisect_left(places, 1, key=lambda place: not any(data[place * ENTRY_BYTES : (place + 1) * ENTRY_BYTES]))
+    if data[low * ENTRY_BYTES :] == bytes(len(data) - low * ENTRY_BYTES):
+        return low * ENTRY_BYTES
+    # Something is between the zeros, or zeros are between entries: all up to the last that is not zero.
+    return min(-(-len(data.rstrip(b"\0")) // ENTRY_BYTES), count) * ENTRY_BYTES
+
+
 def _files(disk: Disk, folder: str) -> list[str]:
     return [name for name in disk.names(folder) if name.isascii() and name.isdigit() and len(name) == 20]
 
 
-def _written(data: bytes) -> int:
-    """Return how many bytes of a file are entries: those that were never written are zero, and come last."""
-    low, high = 0, len(data) // ENTRY_BYTES
-    while low < high:
-        middle = (low + high) // 2
-        if data[middle * ENTRY_BYTES : (middle + 1) * ENTRY_BYTES] == _NOTHING:
-            high = middle
-        else:
-            low = middle + 1
-    return low * ENTRY_BYTES
+def save_indexes(disk: Disk, indexes: Indexes) -> None:
+    """Write what was added since the last time, and sync it. What fails with one queue is told after the others."""
+    failed: DiskFailed | None = None
+    for (topic, queue_id), index in indexes.items():
+        try:
+            _save(disk, _folder(topic, queue_id), index)
+        except DiskFailed as error:
+            failed = failed or error
+    if failed is not None:
+        raise failed
 
 
-def save_index(disk: Disk, topic: bytes, queue_id: int, index: QueueIndex) -> None:
-    """Write what was added since the last time, sync it, and remove files that only hold what is forgotten."""
-    folder = _folder(topic, queue_id)
-    base, at, end = (offset * ENTRY_BYTES for offset in (index.start, index.saved, index.shown))
-    if at < end:
-        disk.mkdir(folder)
-    while at < end:
-        first = at // _FILE_BYTES * _FILE_BYTES
-        stop = min(end, first + _FILE_BYTES)
-        _write(disk, f"{folder}/{segment_name(first)}", first, at, bytes(index.entries[at - base : stop - base]))
-        at = stop
-    forgotten = [name for name in _files(disk, folder) if int(name) + _FILE_BYTES <= base]
-    for name in forgotten:
+def _save(disk: Disk, folder: str, index: QueueIndex) -> None:
+    """Write one index, and remove files that only hold what is forgotten."""
+    shown = index.shown
+    if index.is_anew and shown:
+        _write(disk, folder, index, min(index.start, shown - 1) * ENTRY_BYTES // _FILE_BYTES * _FILE_BYTES)
+    elif index.saved < shown:
+        _write(disk, folder, index, index.saved * ENTRY_BYTES)
+    # The file of the last number stays, even if what is in it is forgotten.
+    old = [name for name in _files(disk, folder) if int(name) + _FILE_BYTES < index.start * ENTRY_BYTES]
+    for name in old:
         disk.remove(f"{folder}/{name}")
-    if forgotten or index.saved < index.shown:
+    if old:
         disk.sync_folder(folder)
-    index.saved = index.shown
+    index.saved, index.is_anew = shown, False
 
 
-def _write(disk: Disk, path: str, first: int, at: int, data: bytes) -> None:
-    file = disk.open(path, create=True)
-    try:
-        if file.size < _FILE_BYTES:
-            if not file.size:
-                # What is before the first message of a new file is lost or never was here: holes, as Apache has it.
-                data, at = HOLE * ((at - first) // ENTRY_BYTES) + data, first
-            file.truncate(_FILE_BYTES)
-        write_all(file, at - first, data, path)
-        file.sync()
-    finally:
-        file.close()
+def _write(disk: Disk, folder: str, index: QueueIndex, at: int) -> None:
+    """Write entries from a byte of the queue on; those before its first message are holes, as Apache has it."""
+    disk.mkdir(folder)
+    start, end = index.start * ENTRY_BYTES, index.shown * ENTRY_BYTES
+    files = range(at // _FILE_BYTES * _FILE_BYTES, end, _FILE_BYTES)
+    if index.is_anew:
+        for name in _files(disk, folder):
+            if int(name) not in files:
+                disk.remove(f"{folder}/{name}")
+    for first in files:
+        stop = min(end, first + _FILE_BYTES)
+        path = f"{folder}/{segment_name(first)}"
+        file = disk.open(path, create=True)
+        try:
+            at = first if not file.size else max(at, first)
+            holes = HOLE * ((min(start, stop) - at) // ENTRY_BYTES)
+            write_all(file, at - first, holes + bytes(index.entries[max(0, at - start) : max(0, stop - start)]), path)
+            if index.is_anew:
+                file.truncate(stop - first)  # what follows is of the old index
+            if file.size != _FILE_BYTES:
+                file.truncate(_FILE_BYTES)
+            file.sync()
+        finally:
+            file.close()
+    disk.sync_folder(folder)
 
 
 def remove_index(disk: Disk, topic: bytes, queue_id: int) -> None:
     """Remove the files of a queue's index."""
-    folder = _folder(topic, queue_id)
+    folder = f"{INDEX_FOLDER}/{topic.decode(errors='surrogateescape')}/{queue_id}"
     for name in disk.names(folder):
         disk.remove(f"{folder}/{name}")

@@ -3,10 +3,12 @@
 A position counts bytes from the very first message; a file is called after the position of its first byte. Records are
 kept until `flush` and then written joined, one write a file: that is what makes it fast. What was not written did not
 happen. After a failed write the file may hold parts of it: they are put back to zero and synced before anything else is
-written there, so that nothing stale can ever be taken for a message.
+written there, so that nothing stale can ever be taken for a message. A sync that failed is never tried again: `unsure`
+says so, and who owns the log takes no more writes.
 """
 
 from bisect import bisect_right
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from steelyard.errors import DiskFailed
@@ -60,7 +62,18 @@ class _Waiting:
 class Log:
     """Segments in order, and what waits to be written behind them."""
 
-    __slots__ = ("_dirty_to", "_disk", "_tail", "_waiting", "_wanted_end", "end", "segment_bytes", "segments", "starts")
+    __slots__ = (
+        "_dirty_to",
+        "_disk",
+        "_tail",
+        "_waiting",
+        "_wanted_end",
+        "end",
+        "segment_bytes",
+        "segments",
+        "starts",
+        "unsure",
+    )
 
     def __init__(self, disk: Disk, segment_bytes: int, segments: list[Segment], end: int) -> None:
         self._disk = disk
@@ -74,6 +87,8 @@ class Log:
         self._tail: _Waiting | None = None
         self._dirty_to = end
         """Up to here a failed write may have left something behind."""
+        self.unsure: DiskFailed | None = None
+        """The sync that failed, if one did: nobody knows what the disk holds since."""
 
     @property
     def start(self) -> int:
@@ -81,60 +96,65 @@ class Log:
         return self.segments[0].start if self.segments else self.end
 
     def place(self, size: int) -> int:
-        """Return the position that the next record of this size will have; files are changed where it does not fit."""
+        """Return the position that the next record will have if it is this long: in the next file if it has to be."""
         position = self._wanted_end
-        into = position // self.segment_bytes * self.segment_bytes
-        room = into + self.segment_bytes - position
+        room = self.segment_bytes - position % self.segment_bytes
+        return position if size + BLANK_BYTES <= room else position + room
+
+    def add(self, parts: tuple[bytes, ...], size: int, position: int) -> None:
+        """Keep the parts of a record for the next flush, at the place that `place` gave for it."""
         tail = self._tail
-        if size + BLANK_BYTES > room:
-            if tail is None:
-                tail = self._begin(into, position)
+        if tail is None or position != self._wanted_end:
+            tail = self._turn_to(position)
+        tail.parts += parts
+        tail.size += size
+        self._wanted_end = position + size
+
+    def _turn_to(self, position: int) -> _Waiting:
+        """Go on at a position: that of the end, or that of the next file after a blank that fills this one."""
+        room = position - self._wanted_end
+        if room:
+            tail = self._tail or self._begin(self._wanted_end)
             tail.parts.append(pack_blank(room))
             tail.size += room
-            position = self._wanted_end = into + self.segment_bytes
-            self._begin(position, position)
-        elif tail is None:
-            self._begin(into, position)
-        return position
+            self._wanted_end = position
+        return self._begin(position)
 
-    def _begin(self, segment_start: int, start: int) -> _Waiting:
-        self._tail = _Waiting(segment_start, start)
+    def _begin(self, start: int) -> _Waiting:
+        self._tail = _Waiting(start - start % self.segment_bytes, start)
         self._waiting.append(self._tail)
         return self._tail
-
-    def add(self, record: bytes) -> None:
-        """Keep a record for the next flush, at the place that `place` gave for it."""
-        tail = self._tail
-        assert tail is not None
-        tail.parts.append(record)
-        tail.size += len(record)
-        self._wanted_end += len(record)
 
     def flush(self) -> DiskFailed | None:
         """Write what waits. Return what went wrong, if anything did: then what lies behind `end` did not happen."""
         waiting, self._waiting, self._tail = self._waiting, [], None
+        error: DiskFailed | None = None
         try:
             for part in waiting:
                 segment = self._segment(part.segment_start)
-                if self._dirty_to > self.end:
+                if not self.is_healthy:
                     self.heal()
-                self._dirty_to = part.start + len(data) if (data := b"".join(part.parts)) else self._dirty_to
+                data = b"".join(part.parts)
+                self._dirty_to = part.start + len(data)
                 write_all(segment.file, part.start - segment.start, data, segment.path)
                 self.end = self._dirty_to = part.start + part.size
-        except DiskFailed as error:
-            self._wanted_end = self.end
-            return error
+        except DiskFailed as failure:
+            error = failure
+            with suppress(DiskFailed):
+                self.heal()  # at once if it can be: a crash must find as little as possible of what did not happen
         self._wanted_end = self.end
-        return None
+        return error
 
     def heal(self) -> None:
         """Put back to zero what a failed write left behind the end, and sync that."""
+        if self.is_healthy:
+            return
         segment = self.segments[-1]
         at = self.end - segment.start
-        left = bytes(segment.view[at : min(self._dirty_to - segment.start, segment.size)]).rstrip(b"\0")
+        left = bytes(segment.view[at : self._dirty_to - segment.start]).rstrip(b"\0")
         if left:
             write_all(segment.file, at, bytes(len(left)), segment.path)
-            segment.file.sync()
+            self._sync(segment.file)
         self._dirty_to = self.end
 
     @property
@@ -147,19 +167,36 @@ class Log:
         if self.segments and self.segments[-1].start == start:
             return self.segments[-1]
         path = f"{LOG_FOLDER}/{segment_name(start)}"
-        if not self.segments:
-            self._disk.mkdir(LOG_FOLDER)
-            self._disk.sync_folder("")
+        self._disk.mkdir(LOG_FOLDER)
         file = self._disk.open(path, create=True)
-        if file.size:
-            file.truncate(0)  # left over from a try that failed
-        file.truncate(self.segment_bytes)
-        file.sync()
-        self._disk.sync_folder(LOG_FOLDER)
-        segment = Segment(start, self.segment_bytes, file, file.view())
+        try:
+            if file.size:
+                file.truncate(0)  # left over from a try that failed
+            file.truncate(self.segment_bytes)
+            self._sync(file)
+            for folder in (LOG_FOLDER, ""):
+                self._sync_folder(folder)
+            segment = Segment(start, self.segment_bytes, file, file.view())
+        except DiskFailed:
+            file.close()
+            raise
         self.segments.append(segment)
         self.starts.append(start)
         return segment
+
+    def _sync(self, file: File) -> None:
+        try:
+            file.sync()
+        except DiskFailed as error:
+            self.unsure = error
+            raise
+
+    def _sync_folder(self, folder: str) -> None:
+        try:
+            self._disk.sync_folder(folder)
+        except DiskFailed as error:
+            self.unsure = error
+            raise
 
     def segment_at(self, position: int) -> Segment | None:
         """Return the segment that holds a position, or None."""
@@ -167,6 +204,11 @@ class Log:
         if place < 0 or position >= self.segments[place].end:
             return None
         return self.segments[place]
+
+    def segments_from(self, position: int) -> list[Segment]:
+        """Return the segments that hold anything behind a position: the one it is in, and those that follow."""
+        first = bisect_right(self.starts, position) - 1
+        return [segment for segment in self.segments[max(0, first) :] if segment.end > position]
 
     def read(self, position: int, size: int) -> memoryview | None:
         """Return some bytes of the log as they lie in the file; None where they are not all in one."""
@@ -184,6 +226,11 @@ class Log:
         del self.segments[0], self.starts[0]
         oldest.file.close()
         return oldest
+
+    def close(self) -> None:
+        """Let go of the files; views that somebody still holds stay valid."""
+        for segment in self.segments:
+            segment.file.close()
 
 
 def write_all(file: File, at: int, data: bytes, path: str) -> None:

@@ -5,13 +5,12 @@ one. Keys have an index of their own, which follows the log in its own time: who
 """
 
 from steelyard.store.disk import Disk
+from steelyard.store.index_files import Indexes
 from steelyard.store.keys import KEYS_FOLDER, KeyIndex, keys_path
 from steelyard.store.log import Log, Segment
 from steelyard.store.queues import HOLE_SIZE, QueueIndex
-from steelyard.store.recovery import Indexes
 from steelyard.store.replace import make_folder
-from steelyard.store.sums import SumsByNeed
-from steelyard.store.walk import Found, Walk, find_whole
+from steelyard.store.walk import Found, SumsBySegment, Walk, find_whole
 from steelyard.wire.properties import find_property
 
 __all__ = ["Lookup"]
@@ -20,7 +19,7 @@ __all__ = ["Lookup"]
 class Lookup:
     """Questions about messages that are there."""
 
-    def __init__(self, disk: Disk, log: Log, queues: Indexes, sums: SumsByNeed) -> None:
+    def __init__(self, disk: Disk, log: Log, queues: Indexes, sums: SumsBySegment) -> None:
         self._disk, self._log, self._queues, self._sums = disk, log, queues, sums
         self._keys: dict[int, KeyIndex] = {}
 
@@ -33,7 +32,7 @@ class Lookup:
         segment = self._log.segment_at(position) if 0 <= position < self._log.end else None
         if segment is None:
             return None
-        return find_whole(segment.view, position - segment.start, position, self._sums.of(segment.start))
+        return find_whole(segment.view, position - segment.start, position, self._sums.get(segment.start))
 
     def offset_at(self, topic: bytes, queue_id: int, stored_ms: int) -> int:
         """Return the first offset whose message was stored at or after a time; the next to be written if none was."""
@@ -48,7 +47,7 @@ class Lookup:
                 high = middle
             else:
                 low = seen + 1
-        return low
+        return self._first_time(index, low, index.shown)[0]
 
     def stored_ms(self, topic: bytes, queue_id: int, offset: int) -> int | None:
         """Return when the message at an offset was stored, or None if it is not there."""
@@ -89,9 +88,7 @@ class Lookup:
             self._keys[segment.start] = index
         end = min(segment.end, self._log.end)
         if index.indexed_to < end:
-            for found in Walk([segment], {}, index.indexed_to):
-                if found.position >= end:
-                    break
+            for found in Walk([segment], self._sums, index.indexed_to, end):
                 index.add(found.topic, found.properties, found.position, found.position + found.size)
             index.indexed_to = end
         return index

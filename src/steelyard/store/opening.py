@@ -1,23 +1,37 @@
 """Opening and closing a directory: is it a store, is it ours alone, was it left in order.
 
 While a process has it, a file called ``abort`` lies in it, as with Apache's broker: whoever finds it knows that the
-last one did not get to close. What a clean close leaves behind is believed only as far as it fits what is there.
+last one did not get to close. Ours says in it that it was us, once all is settled: then the sums beside the log are of
+the records in it. Where another broker ran last, they are so only up to our last clean close. What a clean close leaves
+behind is believed only as far as it fits what is there.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 
-from steelyard.errors import NotAStore
-from steelyard.store.disk import Disk, Lock
+from msgspec import Struct
+
+from steelyard.errors import DiskFailed, NotAStore
+from steelyard.store.disk import Disk, File
 from steelyard.store.log import LOG_FOLDER, Segment
-from steelyard.store.recovery import open_segments
-from steelyard.store.state import CLOSED, FORMAT, Closed, Format, load, save
+from steelyard.store.state import CLOSED, FORMAT, Closed, Document, Format, load, save
 
-__all__ = ["Opened", "look_at", "take"]
+__all__ = ["Opened", "give_back", "look_at", "mark_as_ours", "refuse_others", "take"]
 
 _ABORT = "abort"
 _KNOWN_FORMAT = 1
 # What a broker of either kind may leave in its directory before there is any log.
 _HARMLESS = frozenset({"lock", "lost+found"})
+
+
+class Running(Struct, frozen=True, kw_only=True):
+    """What a process of ours writes down while it has a directory."""
+
+    segment_bytes: int
+
+
+_RUNNING = Document(_ABORT, Running, keeps_backup=False)
 
 
 @dataclass(slots=True)
@@ -28,11 +42,13 @@ class Opened:
     segment_bytes: int
     closed: Closed | None
     """What the last clean close said, if there was one and the log is still as it left it."""
-    is_ours: bool
+    sums_to: int | None = None
+    """Up to which position, and which time, sums are surely of the records that are there; None if all are."""
+    sums_to_ms: int = 0
 
 
-def look_at(disk: Disk, segment_bytes: int) -> Opened:
-    """Look at a directory without changing anything; `NotAStore` if it holds something else."""
+def refuse_others(disk: Disk) -> None:
+    """Refuse a directory that holds something else than a store, or a store of a newer release: `NotAStore`."""
     names = set(disk.names("")) - _HARMLESS
     form = load(disk, FORMAT)
     if form.value is not None and form.value.v > _KNOWN_FORMAT:
@@ -40,15 +56,53 @@ def look_at(disk: Disk, segment_bytes: int) -> Opened:
             f"the directory has format {form.value.v}, this release knows {_KNOWN_FORMAT}",
             next_step="use the newer release that wrote it",
         )
-    if names and LOG_FOLDER not in names and "steelyard" not in names:
+    if names - {_ABORT, f"{_ABORT}.tmp"} and LOG_FOLDER not in names and "steelyard" not in names:
         raise NotAStore(f"the directory holds {', '.join(sorted(names)[:3])}, which no broker wrote")
-    closed = None if _ABORT in names else load(disk, CLOSED).value
-    sizes = [disk.open(f"{LOG_FOLDER}/{name}").size for name in disk.names(LOG_FOLDER)]
-    size = closed.segment_bytes if closed is not None else max(sizes, default=0) or segment_bytes
-    segments = open_segments(disk, size)
-    if closed is not None and not _fits(segments, closed):
-        closed = None
-    return Opened(segments, size, closed, is_ours=form.value is not None)
+
+
+def look_at(disk: Disk, segment_bytes: int) -> Opened:
+    """Look at a directory without changing anything; `NotAStore` if it holds something else."""
+    refuse_others(disk)
+    is_in_use = _ABORT in disk.names("")
+    running, closed = load(disk, _RUNNING).value if is_in_use else None, load(disk, CLOSED).value
+    files = _open_files(disk)
+    try:
+        said = running.segment_bytes if running is not None else closed.segment_bytes if closed is not None else 0
+        size = _segment_bytes(files, said) or segment_bytes
+        segments = [Segment(start, size, file, file.view()) for start, file in files.items()]
+    except BaseException:
+        for file in files.values():
+            file.close()
+        raise
+    if running is not None:
+        return Opened(segments, size, None)
+    if closed is None:
+        return Opened(segments, size, None, 0)
+    if is_in_use or not _fits(segments, closed):
+        return Opened(segments, size, None, closed.end, closed.closed_ms)
+    return Opened(segments, size, closed)
+
+
+def _open_files(disk: Disk) -> dict[int, File]:
+    """Open the files of the log; what is no log file is refused, since nothing here may be overwritten by mistake."""
+    names = disk.names(LOG_FOLDER)
+    for name in names:
+        if not (name.isascii() and name.isdigit() and len(name) == 20):
+            raise NotAStore(f"{LOG_FOLDER}/{name} is not a file of a log")
+    return {int(name): disk.open(f"{LOG_FOLDER}/{name}") for name in names}
+
+
+def _segment_bytes(files: dict[int, File], said: int) -> int:
+    """Return how large all files of the log are, or were before one was cut short; 0 if nothing tells."""
+    longest = max((file.size for file in files.values()), default=0)
+    starts = sorted(files)
+    nearest = min((later - start for start, later in pairwise(starts)), default=0)
+    for size in (said, longest, nearest):
+        if size and size >= longest and not any(start % size for start in starts):
+            return size
+    if longest:
+        raise NotAStore(f"the files in {LOG_FOLDER} do not belong together: the longest has {longest} bytes")
+    return said
 
 
 def _fits(segments: list[Segment], closed: Closed) -> bool:
@@ -65,20 +119,26 @@ def _fits(segments: list[Segment], closed: Closed) -> bool:
     return 0 <= at < last.size and not any(last.view[at : at + 8])
 
 
-def take(disk: Disk) -> Lock:
-    """Take the directory for this process and mark it as in use, before anything in it is changed."""
-    lock = disk.lock("lock")
-    if disk.read(FORMAT.path) is None:
+def take(disk: Disk, found: Opened) -> None:
+    """Mark the directory as in use, before anything in it is changed; its lock is held."""
+    if load(disk, FORMAT).value is None:
         disk.mkdir("steelyard")
         save(disk, FORMAT, Format())
-    disk.open(_ABORT, create=True).close()
+    if found.sums_to is None:
+        mark_as_ours(disk, found.segment_bytes)
+    if _ABORT not in disk.names(""):
+        disk.open(_ABORT, create=True).close()
     disk.sync_folder("")
-    return lock
 
 
-def give_back(disk: Disk, lock: Lock, closed: Closed) -> None:
-    """Say that all is in order, and let others have the directory."""
+def mark_as_ours(disk: Disk, segment_bytes: int) -> None:
+    """Say that whatever is in the directory is from us. On a full disk it stays unsaid."""
+    with suppress(DiskFailed):
+        save(disk, _RUNNING, Running(segment_bytes=segment_bytes))
+
+
+def give_back(disk: Disk, closed: Closed) -> None:
+    """Say that all is in order."""
     save(disk, CLOSED, closed)
     disk.remove(_ABORT)
     disk.sync_folder("")
-    lock.release()

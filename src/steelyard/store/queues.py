@@ -39,13 +39,13 @@ class QueueIndex:
     """The entries of one queue from offset ``start`` on.
 
     >>> index = QueueIndex()
-    >>> index.add(0, 120, 7), index.end, index.shown
-    (0, 1, 0)
+    >>> index.add(0, 120, 7); index.end, index.shown
+    (1, 0)
     >>> index.show(); index.entry(0)
     Entry(position=0, size=120, mark=7)
     """
 
-    __slots__ = ("checked_end", "checked_start", "entries", "saved", "shown", "start")
+    __slots__ = ("checked_end", "checked_start", "entries", "is_anew", "saved", "shown", "start")
 
     def __init__(self, start: int = 0, entries: bytes = b"") -> None:
         self.start = start
@@ -54,6 +54,8 @@ class QueueIndex:
         """Readers see offsets below this."""
         self.saved = self.start
         """Offsets below this are in the index file."""
+        self.is_anew = False
+        """Whether the files hold something else, and have to be written anew."""
         self.checked_start = self.checked_end = start
         """Offsets in between were held against the log."""
 
@@ -62,12 +64,9 @@ class QueueIndex:
         """The next offset to be given."""
         return self.start + len(self.entries) // ENTRY_BYTES
 
-    def add(self, position: int, size: int, mark: int) -> int:
-        """Add an entry and return its offset; it is not shown yet."""
-        entries = self.entries
-        offset = self.start + len(entries) // 20
-        entries += _pack(position, size, mark)
-        return offset
+    def add(self, position: int, size: int, mark: int) -> None:
+        """Add the entry of the next offset; it is not shown yet."""
+        self.entries += _pack(position, size, mark)
 
     def add_holes(self, count: int) -> None:
         """Add entries of lost messages."""
@@ -77,6 +76,7 @@ class QueueIndex:
         """Note that a message was lost."""
         at = (offset - self.start) * ENTRY_BYTES
         self.entries[at : at + ENTRY_BYTES] = HOLE
+        self.saved = min(self.saved, offset)
 
     def show(self) -> None:
         """Show what was added."""
@@ -95,8 +95,8 @@ class QueueIndex:
         at, stop = (start - self.start) * ENTRY_BYTES, (end - self.start) * ENTRY_BYTES
         return _ENTRY.iter_unpack(self.entries[at:stop])
 
-    def forget_before(self, position: int) -> bool:
-        """Forget leading entries that point below a position of the log, and holes among them; say if any were."""
+    def first_from(self, position: int) -> int:
+        """Return the first offset whose message lies at or behind a position of the log; holes before it are passed."""
         low, high = self.start, self.shown
         while low < high:
             middle = (low + high) // 2
@@ -106,6 +106,11 @@ class QueueIndex:
                 high = middle
         while low < self.shown and self.entry(low).is_hole:
             low += 1
+        return low
+
+    def forget_before(self, position: int) -> bool:
+        """Forget leading entries that point below a position of the log, and holes among them; say if any were."""
+        low = self.first_from(position)
         if low == self.start:
             return False
         del self.entries[: (low - self.start) * ENTRY_BYTES]

@@ -1,26 +1,25 @@
-"""Opening a directory: what is trusted, what is made again from the log, and where the tail is cut.
+"""Making the indexes again from the log, after anything but a clean close.
 
-After a clean close the index files are believed and each old record is checked when it is first read. After anything
-else the whole log is walked: indexes are made anew, damage is told, and what lies behind the last whole record is cut:
-the file is shortened to it and lengthened again, so that it holds zeros, and synced, before anything is written. Doing
-all this twice gives the same bytes, so a crash in the middle does no harm.
+The whole log is walked. Damage is told, with how many messages it cost as far as anything can tell, and so is what lies
+behind the last whole record, which will be cut off (cutting.py). Offsets must follow one another: what was lost leaves
+holes. A record whose offset cannot be is refused, since one flipped bit must not cost a queue or fill the memory.
 """
 
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from steelyard.errors import NotAStore
-from steelyard.store.disk import Disk
-from steelyard.store.log import LOG_FOLDER, Segment
+from steelyard.store.evidence import MOST_HOLES, Evidence
+from steelyard.store.index_files import Indexes, can_be_folder
+from steelyard.store.log import LOG_FOLDER, Segment, segment_name
 from steelyard.store.queues import QueueIndex
-from steelyard.store.sums import SUM_BYTES, Sums, sums_before, sums_path
+from steelyard.store.sums import SUM_BYTES, Sums, sums_path
 from steelyard.store.walk import Damage, Found, Walk
 from steelyard.wire.record_layout import SMALLEST_BYTES
 
-__all__ = ["Indexes", "Rebuilt", "cut", "open_segments", "rebuild"]
+__all__ = ["Indexes", "Rebuilt", "rebuild"]
 
-Indexes = dict[tuple[bytes, int], QueueIndex]
-"""The index of each queue, by topic and number."""
+_CHUNK = 1 << 20
 
 
 @dataclass(slots=True)
@@ -33,102 +32,121 @@ class Rebuilt:
     damages: list[Damage]
 
 
-def open_segments(disk: Disk, segment_bytes: int) -> list[Segment]:
-    """Open the files of the log; what is no log file is refused, since nothing here may be overwritten by mistake."""
-    segments: list[Segment] = []
-    names = disk.names(LOG_FOLDER)
-    for name in names:
-        if not (name.isascii() and name.isdigit() and len(name) == 20):
-            raise NotAStore(f"{LOG_FOLDER}/{name} is not a file of a log")
-        file = disk.open(f"{LOG_FOLDER}/{name}")
-        segments.append(Segment(int(name), segment_bytes, file, file.view()))
-    return segments
-
-
-def rebuild(disk: Disk, segments: list[Segment], known: Indexes, mark: Callable[[Found], int]) -> Rebuilt:
+def rebuild(
+    segments: Sequence[Segment], known: Indexes, sums: dict[int, Sums], mark: Callable[[Found], int]
+) -> Rebuilt:
     """Walk the log and make the indexes again. ``known`` are older indexes, which may tell what was lost."""
-    sums = {segment.start: Sums(data) for segment in segments if (data := disk.read(sums_path(segment.start)))}
+    evidence = Evidence(known, sums)
     walk = Walk(segments, sums)
-    indexes: Indexes = {}
-    refused: list[Damage] = []
+    numbering = _Numbering(evidence, walk)
+    indexes = numbering.indexes
     for found in walk:
         index = indexes.get((found.topic, found.queue_id))
-        if index is None:
-            index = indexes[found.topic, found.queue_id] = QueueIndex(found.offset)
-        gap = found.offset - index.end
-        if gap:
-            lost_bytes = sum(damage.size for damage in walk.damages)
-            if gap < 0 or gap > lost_bytes // SMALLEST_BYTES:
-                path = next(s.path for s in reversed(segments) if s.start <= found.position)
-                refused.append(Damage(path, found.position, found.size, 1, "out of order"))
+        if index is None or found.offset != index.end:
+            index = numbering.index_for(found, index)
+            if index is None:
                 continue
-            index.add_holes(gap)
         index.add(found.position, found.size, mark(found))
-    damages = [replace(damage, records=_lost_in(damage, known)) for damage in walk.damages] + refused
-    _keep_numbers_of_the_lost(indexes, known, walk)
+    damages = [
+        replace(damage, records=evidence.count(damage.position, damage.position + damage.size))
+        for damage in walk.damages
+    ]
+    # Zeros behind the end are no damage, unless something was there.
+    damages += [damage for damage in _tail(segments, sums, walk.end, evidence) if damage.size or damage.records]
+    for lost in walk.hit:
+        numbering.keep_number(lost)
+    evidence.keep_numbers(indexes, damages, segments[0].start if segments else 0, walk.end)
     for index in indexes.values():
         index.show()
-        index.saved = index.start
-    damages += [
-        Damage(sums_path(start), 0, SUM_BYTES * each.damaged, 0, "damaged sums")
-        for start, each in sums.items()
-        if each.damaged
-    ]
-    return Rebuilt(walk.end, indexes, damages)
+        index.saved, index.is_anew = index.start, True
+    return Rebuilt(walk.end, indexes, damages + numbering.refused + list(_damaged_sums(sums)))
 
 
-def _lost_in(damage: Damage, known: Indexes) -> int | None:
-    """Count the messages that indexes knew in damaged bytes; None if no index can tell."""
-    if not known:
+class _Numbering:
+    """Which offsets may follow which."""
+
+    def __init__(self, evidence: Evidence, walk: Walk) -> None:
+        self._evidence, self._walk = evidence, walk
+        self.indexes: Indexes = {}
+        self.refused: list[Damage] = []
+
+    def index_for(self, found: Found, index: QueueIndex | None) -> QueueIndex | None:
+        """Return the index that a record belongs at the end of, after holes if need be; None refuses the record."""
+        if not can_be_folder(found.topic):
+            self._refuse(found, "of a topic that cannot be")
+        elif index is None and self._can_have_offset(found):
+            return self._begin(found)
+        elif index is not None and found.offset > index.end and self._can_have_gap(found, found.offset - index.end):
+            index.add_holes(found.offset - index.end)
+            return index
+        elif index is not None and found.offset < index.end and self._begins_again(found):
+            return self._begin(found)
+        else:
+            self._refuse(found, "out of order")
         return None
-    return sum(
-        damage.position <= position < damage.position + damage.size
-        for index in known.values()
-        for position, _, _ in index.slice(index.start, index.shown)
-    )
+
+    def keep_number(self, lost: Found) -> None:
+        """Let a queue go on behind a message that is surely lost."""
+        index = self.indexes.get((lost.topic, lost.queue_id))
+        if index is None and can_be_folder(lost.topic):
+            index = self._begin(lost)
+        if index is not None and lost.offset >= index.end:
+            index.add_holes(lost.offset + 1 - index.end)
+
+    def _begin(self, found: Found) -> QueueIndex:
+        index = self.indexes[found.topic, found.queue_id] = QueueIndex(found.offset)
+        return index
+
+    def _can_have_offset(self, found: Found) -> bool:
+        """Say whether so many messages can have been before a record."""
+        return found.offset <= found.position // SMALLEST_BYTES + MOST_HOLES or self._has_sum(found)
+
+    def _can_have_gap(self, found: Found, gap: int) -> bool:
+        """Say whether so many messages can have been lost before a record."""
+        lost_bytes = sum(damage.size for damage in self._walk.damages)
+        return gap <= max(MOST_HOLES, lost_bytes // SMALLEST_BYTES) or self._has_sum(found)
+
+    def _begins_again(self, found: Found) -> bool:
+        """Say whether the topic was removed and made again, as Apache's broker does it: numbers begin again then."""
+        known = self._evidence.has(found.topic, found.queue_id, found.offset, found.position)
+        return found.offset == 0 if known is None else known
+
+    def _has_sum(self, found: Found) -> bool:
+        segment = _segment_of(self._walk.segments, found.position)
+        return self._evidence.has_sum(segment.start, found.position)
+
+    def _refuse(self, found: Found, what: str) -> None:
+        path = _segment_of(self._walk.segments, found.position).path
+        self.refused.append(Damage(path, found.position, found.size, 1, what))
 
 
-def _keep_numbers_of_the_lost(indexes: Indexes, known: Indexes, walk: Walk) -> None:
-    """Let no offset be given twice: messages lost at the end of a queue, before the end of the log, leave holes."""
-    if not walk.damages:
-        return
-    spans = [range(damage.position, damage.position + damage.size) for damage in walk.damages]
-    for queue, old in known.items():
-        index = indexes.setdefault(queue, QueueIndex(old.start))
-        lost = 0
-        for position, _, _ in old.slice(max(index.end, old.start), old.shown) if old.shown > index.end else ():
-            lost += 1 if any(position in span for span in spans) else 0
-        index.add_holes(lost)
+def _segment_of(segments: Sequence[Segment], position: int) -> Segment:
+    return segments[bisect_right(segments, position, key=lambda segment: segment.start) - 1]
 
 
-def cut(disk: Disk, segments: list[Segment], end: int) -> list[Segment]:
-    """Make everything behind the end of the log zero, and sync that; files that begin there are removed."""
-    kept: list[Segment] = []
+def _tail(segments: Sequence[Segment], sums: dict[int, Sums], end: int, evidence: Evidence) -> Iterator[Damage]:
+    """Yield what is behind the end of the log: the bytes in files, and files that only sums know of."""
     for segment in segments:
-        if segment.start >= end and segment.start != segments[0].start:
-            segment.file.close()
-            disk.remove(segment.path)
-            disk.remove(sums_path(segment.start))
-            continue
-        if end < segment.end or len(segment.view) != segment.size:
-            segment.view.release()
-            segment.file.truncate(min(end - segment.start, segment.size))
-            segment.file.truncate(segment.size)
-            segment.file.sync()
-            segment.view = segment.file.view()
-            _cut_sums(disk, segment, end)
-        kept.append(segment)
-    if segments:
-        disk.sync_folder(LOG_FOLDER)
-    return kept
+        if segment.end > end:
+            start = max(end, segment.start)
+            size, records = _written(segment.view, start - segment.start), evidence.count(start, segment.end)
+            yield Damage(segment.path, start, size, records, "cut off")
+    there = {segment.start for segment in segments}
+    for start, each in sums.items():
+        if start >= end and start not in there:
+            yield Damage(f"{LOG_FOLDER}/{segment_name(start)}", start, 0, each.count(start, 1 << 63), "missing")
 
 
-def _cut_sums(disk: Disk, segment: Segment, end: int) -> None:
-    """Forget sums of records behind the end: other records will lie there."""
-    path = sums_path(segment.start)
-    data = disk.read(path)
-    if data:
-        file = disk.open(path)
-        file.truncate(sums_before(data, end))
-        file.sync()
-        file.close()
+def _written(view: memoryview, at: int) -> int:
+    """Return how many bytes from a byte on are not merely zeros at the end."""
+    for start in range(at + (len(view) - at - 1) // _CHUNK * _CHUNK, at - 1, -_CHUNK):
+        chunk = bytes(view[start : start + _CHUNK]).rstrip(b"\0")
+        if chunk:
+            return start - at + len(chunk)
+    return 0
+
+
+def _damaged_sums(sums: dict[int, Sums]) -> Iterator[Damage]:
+    for start, each in sums.items():
+        if each.damaged:
+            yield Damage(sums_path(start), 0, SUM_BYTES * each.damaged, 0, "damaged sums")

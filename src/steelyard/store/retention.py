@@ -4,31 +4,31 @@ The file that is written to never goes. A file's newest message is judged by the
 older; so no file has to be read for it.
 """
 
-from steelyard.store.disk import Disk
-from steelyard.store.log import Log
+from steelyard.store.log import Log, Segment
 from steelyard.store.options import StoreOptions
-from steelyard.store.sums import sums_path
-from steelyard.store.walk import Walk
+from steelyard.store.walk import SumsBySegment, Walk
 
-__all__ = ["drop_old"]
-
-
-def drop_old(disk: Disk, log: Log, options: StoreOptions, now_ms: int) -> list[str]:
-    """Remove the log files that are too old or too many, and return their paths."""
-    removed: list[str] = []
-    while len(log.segments) > 1 and (_is_too_much(log, options) or _is_too_old(log, options, now_ms)):
-        segment = log.drop_first()
-        disk.remove(sums_path(segment.start))
-        removed.append(segment.path)
-    return removed
+__all__ = ["old_segments"]
 
 
-def _is_too_much(log: Log, options: StoreOptions) -> bool:
-    return options.keep_bytes is not None and log.end - log.start > options.keep_bytes
+def old_segments(log: Log, sums: SumsBySegment, options: StoreOptions, now_ms: int) -> list[Segment]:
+    """Return the log files that are too old or too many, the oldest first."""
+    old: list[Segment] = []
+    for segment in log.segments[:-1]:
+        if not (_is_too_much(segment, log, options) or _is_too_old(segment, log, sums, options, now_ms)):
+            break
+        old.append(segment)
+    return old
 
 
-def _is_too_old(log: Log, options: StoreOptions, now_ms: int) -> bool:
+def _is_too_much(segment: Segment, log: Log, options: StoreOptions) -> bool:
+    return options.keep_bytes is not None and log.end - segment.start > options.keep_bytes
+
+
+def _is_too_old(segment: Segment, log: Log, sums: SumsBySegment, options: StoreOptions, now_ms: int) -> bool:
     if options.keep_ms is None:
         return False
-    first_of_next = next(iter(Walk(log.segments[1:2], {})), None)
-    return first_of_next is not None and first_of_next.stored_ms < now_ms - options.keep_ms
+    later = log.segments[log.segments.index(segment) + 1 :]
+    # With their sums: a flipped bit in one time must not cost a file of messages.
+    first = next(iter(Walk(later, sums, stop=log.end)), None)
+    return first is not None and first.stored_ms < now_ms - options.keep_ms

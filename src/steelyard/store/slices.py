@@ -1,12 +1,11 @@
 """What a read gives back: the bytes of some messages of one queue, as they lie in the log, and where to go on."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 __all__ = ["Slice"]
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
+class Slice(Struct, frozen=True, gc=False):
     """Messages of a queue. ``parts`` joined are records back to back; they are views of the log, not copies."""
 
     parts: list[memoryview]

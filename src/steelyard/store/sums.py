@@ -6,26 +6,29 @@ checksum of these two, so that a damaged sum is not mistaken for a damaged recor
 without one (another program wrote it, or the end of the log before a crash) is judged by what it carries.
 """
 
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from operator import add
 from struct import Struct as Layout
 from zlib import crc32
 
-from steelyard.store.disk import Disk
-from steelyard.store.log import segment_name
-
-__all__ = ["SUM_BYTES", "Sums", "SumsByNeed", "pack_sum", "record_sum", "sums_before", "sums_path"]
+__all__ = ["SUMS_FOLDER", "SUM_BYTES", "Sums", "pack_sum", "pack_sums", "record_sum", "sums_before", "sums_path"]
 
 _SUM = Layout(">qI")
 _WHOLE = Layout(">qII")
 SUM_BYTES = _WHOLE.size
-_FOLDER = "steelyard/sums"
+SUMS_FOLDER = "steelyard/sums"
 
 _pack = _SUM.pack
+_pack_check = Layout(">I").pack
+_read = _WHOLE.unpack_from
 _read_position = Layout(">q").unpack_from
 
 
 def sums_path(segment_start: int) -> str:
     """Return the path of the sums of a segment."""
-    return f"{_FOLDER}/{segment_name(segment_start)}"
+    return f"{SUMS_FOLDER}/{segment_start:020d}"
 
 
 def record_sum(head: bytes | memoryview, rest: bytes | memoryview) -> int:
@@ -33,70 +36,134 @@ def record_sum(head: bytes | memoryview, rest: bytes | memoryview) -> int:
     return crc32(rest, crc32(head))
 
 
+def pack_sums(records: Iterable[tuple[int, bytes, bytes]]) -> bytes:
+    """Write the sums of some records: of each, its position and what is before and behind its body."""
+    # Column by column: a loop in C for all that a flush brings, instead of one here for every message.
+    positions, heads, tails = zip(*records, strict=True)
+    entries = list(map(_pack, positions, map(crc32, map(add, heads, tails))))
+    return b"".join(chain.from_iterable(zip(entries, map(_pack_check, map(crc32, entries)), strict=True)))
+
+
 def pack_sum(position: int, value: int) -> bytes:
     """Write the sum of one record."""
     entry = _pack(position, value)
-    return entry + crc32(entry).to_bytes(4, "big")
+    return entry + _pack_check(crc32(entry))
 
 
 def sums_before(data: bytes, end: int) -> int:
     """Return how many bytes of a file of sums belong to records that lie before a position."""
     size = len(data) // SUM_BYTES * SUM_BYTES
-    while size and not 0 <= _read_position(data, size - SUM_BYTES)[0] < end:
+    # A damaged sum says nothing about those before it, so it must not end the search.
+    while size and not (_is_whole(data, size - SUM_BYTES) and _read_position(data, size - SUM_BYTES)[0] < end):
         size -= SUM_BYTES
     return size
 
 
+def _is_whole(data: bytes, at: int) -> bool:
+    return crc32(data[at : at + _SUM.size]) == int.from_bytes(data[at + _SUM.size : at + SUM_BYTES], "big")
+
+
 class Sums:
-    """The sums of one segment, as read from its file: in the order of positions.
+    """The sums of one segment, as read from its file: in the order of positions, damaged ones aside.
 
     >>> sums = Sums(pack_sum(0, 17) + pack_sum(120, 4711))
     >>> sums.get(120), sums.get(50), sums.get(0)
     (4711, None, 17)
     """
 
-    __slots__ = ("_data", "_next", "damaged")
+    __slots__ = ("_data", "_next", "_ours_to", "_ours_to_ms", "damaged", "stale")
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, ours_to: int | None = None, ours_to_ms: int = 0) -> None:
         self._data = data
         self._next = 0
+        self._ours_to, self._ours_to_ms = ours_to, ours_to_ms
         self.damaged = 0
         """How many entries were met that were not what was written."""
+        self.stale: set[int] = set()
+        """The positions where another program has put a record since."""
+
+    def __len__(self) -> int:
+        return len(self._data) // SUM_BYTES
 
     def get(self, position: int) -> int | None:
         """Return the sum of the record at a position, or None if there is none. Quick for positions in order."""
         data, at = self._data, self._next
-        if at + SUM_BYTES > len(data) or _read_position(data, at)[0] != position:
-            at = self._find(position)
-            if at < 0:
-                return None
-        self._next = at + SUM_BYTES
-        _, value, check = _WHOLE.unpack_from(data, at)
-        if crc32(data[at : at + _SUM.size]) != check:
+        last = len(data) - SUM_BYTES
+        while at <= last:
+            said, value, check = _read(data, at)
+            if crc32(data[at : at + _SUM.size]) == check:
+                if said == position:
+                    self._next = at + SUM_BYTES
+                    return int(value)
+                break
             self.damaged += 1
+            at += SUM_BYTES
+        self._next = at
+        return self._find(position)
+
+    def is_next(self, position: int, value: int) -> bool:
+        """Say whether the next sum in order is whole and this one. Quick: if not, `agree` looks closer."""
+        at, entry = self._next, _pack(position, value)
+        if self._data[at : at + SUM_BYTES] != entry + _pack_check(crc32(entry)):
+            return False
+        self._next = at + SUM_BYTES
+        return True
+
+    def _find(self, position: int) -> int | None:
+        """Search for a sum out of order: by halves, and from end to end if something damaged is in the way."""
+        data = self._data
+        place = bisect_left(range(len(self)), position, key=lambda each: _read_position(data, each * SUM_BYTES)[0])
+        at = place * SUM_BYTES
+        if place < len(self) and _read_position(data, at)[0] == position and _is_whole(data, at):
+            self._next = at + SUM_BYTES
+            return int(_read(data, at)[1])
+        if not self.damaged:
             return None
-        return int(value)
-
-    def _find(self, position: int) -> int:
         wanted = position.to_bytes(8, "big")
-        at = self._data.find(wanted, self._next)
-        if at < 0:
-            at = self._data.find(wanted)
-        while at >= 0 and at % SUM_BYTES:
-            at = self._data.find(wanted, at + 1)
-        return at
+        at = data.find(wanted)
+        while at >= 0 and (at % SUM_BYTES or not _is_whole(data, at)):
+            at = data.find(wanted, at + 1)
+        return int(_read(data, at)[1]) if 0 <= at <= len(data) - SUM_BYTES else None
 
+    def agree(self, position: int, value: int, stored_ms: int) -> bool:
+        """Say whether a record may be what it was: it has no sum, or this one, or another program wrote it since."""
+        said = self.get(position)
+        if said is None or said == value:
+            return True
+        if self._ours_to is None or (position < self._ours_to and stored_ms <= self._ours_to_ms):
+            return False
+        self.stale.add(position)
+        return True
 
-class SumsByNeed:
-    """The sums of each segment, read when they are first asked for."""
+    def positions(self) -> Iterator[int]:
+        """Yield the positions of all sums that are whole."""
+        for at in range(0, len(self) * SUM_BYTES, SUM_BYTES):
+            if _is_whole(self._data, at):
+                yield _read_position(self._data, at)[0]
 
-    def __init__(self, disk: Disk) -> None:
-        self._disk = disk
-        self._sums: dict[int, Sums | None] = {}
+    def some(self, most: int) -> Iterator[int]:
+        """Yield the positions of some sums that are whole, from all over the file."""
+        for place in range(0, len(self), max(1, len(self) // most)):
+            if _is_whole(self._data, place * SUM_BYTES):
+                yield _read_position(self._data, place * SUM_BYTES)[0]
 
-    def of(self, segment_start: int) -> Sums | None:
-        """Return the sums of a segment, or None if it has none."""
-        if segment_start not in self._sums:
-            data = self._disk.read(sums_path(segment_start))
-            self._sums[segment_start] = Sums(data) if data else None
-        return self._sums[segment_start]
+    def count(self, start: int, end: int) -> int:
+        """Count the records that began between two positions, as far as sums are left."""
+        count = 0
+        # From behind, because it is the end of the log that is asked for at every start.
+        for at in range(len(self) * SUM_BYTES - SUM_BYTES, -1, -SUM_BYTES):
+            if _is_whole(self._data, at):
+                (position,) = _read_position(self._data, at)
+                if position < start:
+                    break
+                count += position < end
+        return count
+
+    def without_stale(self) -> bytes:
+        """Return the sums that are true: whole, and of records that are still there."""
+        places = range(0, len(self) * SUM_BYTES, SUM_BYTES)
+        return b"".join(
+            self._data[at : at + SUM_BYTES]
+            for at in places
+            if _is_whole(self._data, at) and _read_position(self._data, at)[0] not in self.stale
+        )

@@ -43,6 +43,7 @@ from steelyard.store.state import (
 )
 from steelyard.store.sums import SUM_BYTES, Sums, sums_path
 from steelyard.store.walk import Damage, Found, Walk, find_whole
+from steelyard.wire.record_layout import SMALLEST_BYTES
 
 __all__ = ["Watch", "open_to_look", "verify"]
 
@@ -68,8 +69,10 @@ def open_to_look(disk: Disk) -> list[Segment]:
 
 def verify(disk: Disk, watch: Watch) -> Verdict:
     """Look at everything in a directory and say what is wrong with it."""
+    # The indexes first: while a broker writes, the log is ahead of all that lies beside it, and never behind.
+    known = load_indexes(disk)
     segments = open_to_look(disk)
-    look = _Look(disk, segments, is_clean="abort" not in disk.names(""))
+    look = _Look(disk, known, segments, is_clean="abort" not in disk.names(""))
     messages = look.walk(watch)
     findings = tuple(look.findings())
     return Verdict(
@@ -88,6 +91,7 @@ class _Look:
     """One look at a directory: what was read before, and what the walk gave."""
 
     disk: Disk
+    known: Indexes
     segments: list[Segment]
     is_clean: bool
     end: int = 0
@@ -95,19 +99,16 @@ class _Look:
     damages: list[Damage] = field(default_factory=list)
     lost: dict[int, int] = field(default_factory=dict)
     """How many messages are lost, as far as known, by the position of the damage."""
-    known: Indexes = field(default_factory=dict)
     sums: dict[int, bytes] = field(default_factory=dict)
     closed: Loaded[Closed] = field(default_factory=lambda: Loaded(None))
     topics: frozenset[str] | None = None
 
     def walk(self, watch: Watch) -> int:
         """Walk the log, comparing on the way; return how many messages there are."""
-        # Everything beside the log is read first: while a broker writes, the log is ahead of it and never behind.
         disk = self.disk
         self.closed = load(disk, CLOSED)
         table = load(disk, TOPICS).value
         self.topics = None if table is None else frozenset(table.topics)
-        self.known = load_indexes(disk)
         self.sums = {each.start: disk.read(sums_path(each.start)) or b"" for each in self.segments}
         self.checks = {
             queue: IndexCheck(*queue, index)
@@ -133,18 +134,21 @@ class _Look:
         check = self.checks.get(queue)
         if check is None:
             check = self.checks[queue] = IndexCheck(*queue, None)
-        gap, since = check.meet(found)
-        if gap and damages:
-            # The queue's numbers tell what was lost; the first damage since its last message is as good as any other.
-            at = next((each.position for each in damages if since < each.position < found.position), -1)
-            self.lost[at] = self.lost.get(at, 0) + gap
+        missing, since = check.meet(found)
+        if missing and damages:
+            # The queue's numbers tell what was lost: in the first damage since its last message that has room for it.
+            for damage in damages:
+                if since < damage.position < found.position and missing <= damage.size // SMALLEST_BYTES:
+                    self.lost[damage.position] = self.lost.get(damage.position, 0) + missing
+                    break
 
     def _is_whole_now(self, damage: Damage) -> bool:
         """Say whether a place that looked broken is fine by now: a broker was just writing there."""
         segment = next((each for each in self.segments if each.path == damage.path), None)
         position, end = damage.position, damage.position + damage.size
+        sums = Sums(self.sums[segment.start]) if segment is not None else None
         while segment is not None and segment.start <= position < end:
-            found = find_whole(segment.view, position - segment.start, position)
+            found = find_whole(segment.view, position - segment.start, position, sums)
             if found is None:
                 return False
             position += found.size
@@ -157,9 +161,8 @@ class _Look:
         if not self.is_clean:
             return "not closed: a broker has it open, or the last one crashed"
         closed = self.closed.value
-        if closed is not None and closed.end == self.end:
-            return "closed cleanly"
-        return "closed cleanly" if closed is None else "closed cleanly, and used by another program since"
+        is_longer = closed is not None and closed.end < self.end
+        return "closed cleanly, and used by another program since" if is_longer else "closed cleanly"
 
     def findings(self) -> Iterator[Finding]:
         """Yield all that is wrong, the log first."""
@@ -177,11 +180,11 @@ class _Look:
         yield from self._of_unread_indexes()
         yield from self._of_sums()
         yield from self._of_documents()
-        for start in self.sums:
-            content = self.disk.read(keys_path(start))
-            if content is not None and KeyIndex.load(self.disk, start) is None:
+        for segment in self.segments:
+            content = self.disk.read(keys_path(segment.start))
+            if content is not None and KeyIndex.load(self.disk, segment.start) is None:
                 what = "the key index is damaged; it is made again from the log"
-                yield Finding(keys_path(start), 0, len(content), what, 0)
+                yield Finding(keys_path(segment.start), 0, len(content), what, 0)
 
     def _is_told(self, position: int) -> bool:
         """Say whether what is lost at a position is told with the log."""
@@ -196,15 +199,12 @@ class _Look:
         """Count the messages that something knew behind the end of the log, and those that indexes knew in damage."""
         start = self.segments[0].start if self.segments else 0
         beyond = 0
-        in_damage: dict[int, int] = {}
         for check in self.checks.values():
             for position in check.unmet(start):
                 damage = self._damage_at(position)
                 if damage is not None:
-                    in_damage[damage.position] = in_damage.get(damage.position, 0) + 1
+                    self.lost[damage.position] = self.lost.get(damage.position, 0) + 1
                 beyond += position >= self.end
-        for at, count in in_damage.items():
-            self.lost[at] = max(count, self.lost.get(at, 0))
         by_sums = sum(position >= self.end for data in self.sums.values() for position, whole in _sums(data) if whole)
         return max(beyond, by_sums)
 
@@ -245,7 +245,11 @@ class _Look:
         for topic in self.disk.names(INDEX_FOLDER):
             for queue in self.disk.names(f"{INDEX_FOLDER}/{topic}"):
                 path = f"{INDEX_FOLDER}/{topic}/{queue}"
-                known = queue.isascii() and queue.isdigit() and (topic.encode(), int(queue)) in self.known
+                known = (
+                    queue.isascii()
+                    and queue.isdigit()
+                    and (topic.encode(errors="surrogateescape"), int(queue)) in self.known
+                )
                 if not known and self.disk.names(path):
                     yield Finding(path, 0, 0, "the files of the index do not fit together")
 

@@ -8,11 +8,12 @@ between is damage, and is told. What comes after the last whole record is the ta
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from struct import Struct as Layout
+from typing import Protocol
 from zlib import crc32
 
 from msgspec import Struct
 
-from steelyard.store.log import Segment
+from steelyard.store.log import LOG_FOLDER, Segment, segment_name
 from steelyard.store.sums import Sums, record_sum
 from steelyard.wire.record_layout import (
     BLANK_BYTES,
@@ -26,14 +27,19 @@ from steelyard.wire.record_layout import (
     peek_record,
 )
 
-__all__ = ["Damage", "Found", "Walk", "find_whole"]
+__all__ = ["Damage", "Found", "SumsBySegment", "Walk", "find_whole"]
 
 _read_head = IPV4_HEAD.layout.unpack_from
 _HEAD_BYTES = IPV4_HEAD.size
+_read_one_byte = Layout(">b").unpack_from
 _read_two_bytes = Layout(">h").unpack_from
 _MAGIC_START = (V1_MAGIC & 0xFFFFFFFF).to_bytes(4, "big")[:3]
+_BLANK_MAGIC = (BLANK_MAGIC & 0xFFFFFFFF).to_bytes(4, "big")
 _MAGIC_AT = 4
 _CHUNK = 1 << 20
+
+# The fields of the head that are asked for most; those in between are skipped.
+_read_some = Layout(">iiii4xqqi16xq20xi").unpack_from
 
 
 class Found(Struct, frozen=True, gc=False):
@@ -63,7 +69,16 @@ class Damage:
         return f"{self.path}, position {self.position}: {self.size} bytes are {self.what}{lost}"
 
 
-def find_whole(view: bytes | memoryview, at: int, position: int, sums: Sums | None = None) -> Found | None:
+class SumsBySegment(Protocol):
+    """Where the sums of a segment are found, by its start."""
+
+    def get(self, segment_start: int, /) -> Sums | None:
+        """Return the sums of a segment, or None if it has none."""
+
+
+def find_whole(
+    view: bytes | memoryview, at: int, position: int, sums: Sums | None = None, *, check_body: bool = True
+) -> Found | None:
     """Read the record that begins at a byte if it is whole and says that it lies at ``position``; else None."""
     left = len(view) - at
     if left < SMALLEST_BYTES:
@@ -87,32 +102,65 @@ def find_whole(view: bytes | memoryview, at: int, position: int, sums: Sums | No
         return None
     if body_bytes < 0 or topic_at + 2 > end:
         return None
-    topic_bytes = view[body_end] if magic == V1_MAGIC else _read_two_bytes(view, body_end)[0]
+    (topic_bytes,) = (_read_one_byte if magic == V1_MAGIC else _read_two_bytes)(view, body_end)
     topic_end = topic_at + topic_bytes
     properties_at = topic_end + 2
     if not 0 <= topic_bytes <= end - topic_at - 2 or properties_at + _read_two_bytes(view, topic_end)[0] != end:
         return None
-    if crc32(view[body_at:body_end]) & 0x7FFFFFFF != crc or queue_id < 0 or offset < 0:
+    if queue_id < 0 or offset < 0 or (check_body and crc32(view[body_at:body_end]) & 0x7FFFFFFF != crc):
         return None
-    if sums is not None:
-        value = sums.get(position)
-        if value is not None and value != record_sum(view[at:body_at], view[body_end:end]):
-            return None
+    if sums is not None and not sums.agree(position, record_sum(view[at:body_at], view[body_end:end]), stored_ms):
+        return None
     return Found(
         position, size, bytes(view[topic_at:topic_end]), queue_id, offset, stored_ms, bytes(view[properties_at:end])
     )
 
 
-class Walk:
-    """One walk over all segments. `damages` and `end` are complete once it is through."""
+def _is_blank(view: memoryview, at: int, segment_bytes: int) -> bool:
+    """Say whether a blank begins at a byte: it tells its size, which is what is left of the file."""
+    start = peek_record(view, at)
+    return start is not None and start.magic == BLANK_MAGIC and start.size == segment_bytes - at >= BLANK_BYTES
 
-    def __init__(self, segments: Sequence[Segment], sums: dict[int, Sums], start: int | None = None) -> None:
+
+def _find_summed(window: bytes, at: int, base: int, sums: Sums) -> Iterator[Found]:
+    """Yield records as long as each is the usual kind and its sum is the next; the rest is for `find_whole` to judge.
+
+    This is the same judgement made quickly. A record that agrees with its sum is what we wrote, so that no part of it
+    needs a check of its own, but for the body.
+    """
+    limit, is_next = len(window), sums.is_next
+    while at + SMALLEST_BYTES <= limit:
+        size, magic, crc, queue_id, offset, position, sys_flag, stored_ms, body_bytes = _read_some(window, at)
+        body_at = at + _HEAD_BYTES
+        body_end, end = body_at + body_bytes, at + size
+        if magic != V1_MAGIC or sys_flag & IPV6_BITS or position != base + at or not body_at <= body_end < end <= limit:
+            return
+        if crc32(window[body_at:body_end]) & 0x7FFFFFFF != crc:
+            return
+        if not is_next(position, crc32(window[at:body_at] + window[body_end:end])):
+            return
+        topic_at = body_end + 1
+        topic_end = topic_at + window[body_end]
+        topic, properties = window[topic_at:topic_end], window[topic_end + 2 : end]
+        yield Found(position, size, topic, queue_id, offset, stored_ms, properties)
+        at = end
+
+
+class Walk:
+    """One walk over all segments, or from one position to another. Complete once it is through: `damages`, `end`."""
+
+    def __init__(
+        self, segments: Sequence[Segment], sums: SumsBySegment, start: int | None = None, stop: int | None = None
+    ) -> None:
         self.segments = segments
         self.sums = sums
         self.damages: list[Damage] = []
         self.start = start if start is not None or not segments else segments[0].start
+        self._stop = stop
         self.end = self.start or 0
         """The position after the last whole record, or after the blank that follows it."""
+        self.hit: list[Found] = []
+        """Records of which only the body was hit: what they were is known, and that they are lost."""
         self._gap: list[Damage] = []
         """What is damage only if a whole record follows; otherwise it belongs to the tail."""
 
@@ -120,48 +168,80 @@ class Walk:
         expected = segments[0].start if (segments := self.segments) else 0
         for segment in segments:
             if segment.start > expected:
-                self._lost(segment, expected, segment.start, "missing")
+                self._lost(f"{LOG_FOLDER}/{segment_name(expected)}", expected, segment.start, "missing")
             expected = segment.end
             yield from self._one(segment)
 
     def _one(self, segment: Segment) -> Iterator[Found]:
         sums = self.sums.get(segment.start)
-        view, base = segment.view, segment.start
-        at, limit = max(0, (self.start or 0) - base), len(segment.view)
+        base, limit = segment.start, min(len(segment.view), segment.size)
+        if self._stop is not None:
+            limit = max(0, min(limit, self._stop - base))
+        view, at = segment.view[:limit], max(0, (self.start or 0) - base)
+        window, window_at = b"", at  # a copy, since bytes are cut several times quicker than a view
         while at < limit:
-            found = find_whole(view, at, base + at, sums)
-            if found is not None:
+            if at >= window_at + len(window):
+                window, window_at = bytes(view[at : at + _CHUNK]), at
+            for found in _find_summed(window, at - window_at, base + window_at, sums) if sums is not None else ():
                 if self._gap:
-                    self.damages += self._gap
-                    self._gap.clear()
+                    self._close_gap()
                 yield found
                 at += found.size
                 self.end = base + at
+            if at >= limit:
+                return
+            careful = find_whole(window, at - window_at, base + at, sums) or find_whole(view, at, base + at, sums)
+            if careful is not None:
+                self._close_gap()
+                yield careful
+                at += careful.size
+                self.end = base + at
                 continue
-            start = peek_record(view, at)
-            if start is not None and start.magic == BLANK_MAGIC and start.size == segment.size - at >= BLANK_BYTES:
+            if _is_blank(view, at, segment.size):
                 self.end = segment.end
                 return
-            again = self._next_whole(view, at + 1, base, sums)
+            again = self._next_place(view, at, segment, sums)
             if again is None:
-                self._lost(segment, base + at, segment.end, "damaged")
+                self._lost(segment.path, base + at, segment.end, "damaged")
                 return
-            self._lost(segment, base + at, base + again, "damaged")
+            self._lost(segment.path, base + at, base + again, "damaged")
             at = again
 
-    def _next_whole(self, view: memoryview, at: int, base: int, sums: Sums | None) -> int | None:
+    def _close_gap(self) -> None:
+        """Note that a whole record followed what was in between."""
+        self.damages += self._gap
+        self._gap.clear()
+
+    def _next_place(self, view: memoryview, at: int, segment: Segment, sums: Sums | None) -> int | None:
+        """Return where to go on after a place that holds no whole record, or None."""
+        base, size = segment.start, segment.size
+        if sums is not None and sums.get(base + at) is not None:
+            hit = find_whole(view, at, base + at, sums, check_body=False)
+            if hit is not None and hit.position not in sums.stale:
+                self.hit.append(hit)
+                # Only the body was hit, so this is where it ends. Looking for a record in it would find what its
+                # sender may have put there.
+                return at + hit.size
+        again = self._next_whole(view, at, base, sums)
+        if again is None:
+            # A blank is not damage, and its size and place must fit: so this is one.
+            blank = bytes(view[at:]).rfind(_BLANK_MAGIC) - _MAGIC_AT
+            again = at + blank if blank > 0 and _is_blank(view, at + blank, size) else None
+        return again
+
+    def _next_whole(self, view: memoryview, after: int, base: int, sums: Sums | None) -> int | None:
         """Return where the next whole record begins, or None."""
-        limit = len(view)
+        at, limit = after + 1, len(view)
         while at < limit:
             chunk = bytes(view[at : at + _CHUNK])
             magic = chunk.find(_MAGIC_START)
             while magic >= 0:
                 start = at + magic - _MAGIC_AT
-                if start >= 0 and find_whole(view, start, base + start, sums) is not None:
+                if start > after and find_whole(view, start, base + start, sums) is not None:
                     return start
                 magic = chunk.find(_MAGIC_START, magic + 1)
             at += max(1, len(chunk) - len(_MAGIC_START) + 1) if len(chunk) == _CHUNK else len(chunk)
         return None
 
-    def _lost(self, segment: Segment, start: int, end: int, what: str) -> None:
-        self._gap.append(Damage(segment.path, start, end - start, what=what))
+    def _lost(self, path: str, start: int, end: int, what: str) -> None:
+        self._gap.append(Damage(path, start, end - start, what=what))

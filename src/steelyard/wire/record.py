@@ -31,7 +31,17 @@ from steelyard.wire.record_layout import (
 )
 from steelyard.wire.sysflag import BORN_IPV6, STORE_IPV6
 
-__all__ = ["Record", "body_crc", "decode_record", "encode_record", "pack_record", "read_records"]
+__all__ = [
+    "Record",
+    "body_crc",
+    "decode_record",
+    "encode_record",
+    "head_shape",
+    "pack_head",
+    "pack_record",
+    "pack_tail",
+    "read_records",
+]
 
 _ONE_BYTE = Layout(">b")
 _TWO_BYTES = Layout(">h")
@@ -102,42 +112,90 @@ def pack_record(
     >>> len(record), decode_record(record).offset
     (99, 41)
     """
-    body_bytes, topic_bytes, properties_bytes = len(body), len(topic), len(properties)
+    tail = pack_tail(topic, properties)
+    shape = head_shape(born_host, store_host)
+    head = pack_head(
+        shape,
+        shape.size + len(body) + len(tail),
+        topic,
+        queue_id,
+        offset,
+        position,
+        body,
+        born_ms,
+        born_host,
+        stored_ms,
+        store_host,
+        flag,
+        sys_flag,
+        reconsume_times,
+        prepared_offset,
+        crc,
+    )
+    return b"".join((head, body, tail))
+
+
+def head_shape(born_host: bytes, store_host: bytes) -> Head:
+    """Return the shape of the head of a record with these hosts."""
+    return IPV4_HEAD if len(born_host) == IPV4_BYTES == len(store_host) else _head_for(born_host, store_host)
+
+
+def pack_tail(topic: bytes, properties: bytes) -> bytes:
+    """Write what follows the body of a record; together with the head's and the body's size it gives the whole's."""
+    topic_bytes, properties_bytes = len(topic), len(properties)
     if properties_bytes > _PROPERTIES_BYTES:
         raise LimitExceeded("properties text", where="record", limit=_PROPERTIES_BYTES, found=properties_bytes)
     if topic_bytes <= _SHORT_TOPIC_BYTES:
-        magic, topic_length = V1_MAGIC, _pack_one_byte(topic_bytes)
+        topic_length = _pack_one_byte(topic_bytes)
     elif topic_bytes <= limits.TOPIC_BYTES:
-        magic, topic_length = V2_MAGIC, _pack_two_bytes(topic_bytes)
+        topic_length = _pack_two_bytes(topic_bytes)
     else:
         raise LimitExceeded("topic", where="record", limit=limits.TOPIC_BYTES, found=topic_bytes)
-    layout, head_bytes, ipv6_bits = (
-        IPV4_HEAD if len(born_host) == IPV4_BYTES == len(store_host) else _head_for(born_host, store_host)
-    )
-    size = head_bytes + body_bytes + len(topic_length) + topic_bytes + 2 + properties_bytes
+    return b"".join((topic_length, topic, _pack_two_bytes(properties_bytes), properties))
+
+
+def pack_head(
+    shape: Head,
+    size: int,
+    topic: bytes,
+    queue_id: int,
+    offset: int,
+    position: int,
+    body: bytes | memoryview,
+    born_ms: int,
+    born_host: bytes,
+    stored_ms: int,
+    store_host: bytes,
+    flag: int,
+    sys_flag: int,
+    reconsume_times: int,
+    prepared_offset: int,
+    crc: int | None = None,
+) -> bytes:
+    """Write what precedes the body of a record whose whole size is known."""
+    # Every message comes by here: arguments go by order and not by name, which costs half as much.
     try:
-        head = layout.pack(
+        return shape.layout.pack(
             size,
-            magic,
+            V1_MAGIC if len(topic) <= _SHORT_TOPIC_BYTES else V2_MAGIC,
             crc32(body) & 0x7FFFFFFF if crc is None else crc,
             queue_id,
             flag,
             offset,
             position,
-            sys_flag & ~IPV6_BITS | ipv6_bits,
+            sys_flag & ~IPV6_BITS | shape.ipv6_bits,
             born_ms,
             born_host,
             stored_ms,
             store_host,
             reconsume_times,
             prepared_offset,
-            body_bytes,
+            len(body),
         )
     except layout_error:
         ints = {"queue_id": queue_id, "flag": flag, "sys_flag": sys_flag, "reconsume_times": reconsume_times}
         longs = {"offset": offset, "position": position, "born_ms": born_ms, "stored_ms": stored_ms}
         raise _unfit(ints | {"crc": crc or 0, "size": size}, longs | {"prepared_offset": prepared_offset}) from None
-    return b"".join((head, body, topic_length, topic, _pack_two_bytes(properties_bytes), properties))
 
 
 def encode_record(record: Record) -> bytes:

@@ -1,0 +1,345 @@
+"""Directories of our store opened by real Apache brokers, and theirs opened by ours.
+
+A broker takes seconds to start and to stop, so a test tells a whole story with one and ends it as soon as it can.
+"""
+
+import json
+import shutil
+import time
+from base64 import b64decode
+from pathlib import Path
+
+import pytest
+from tests.interop.jars import SERVER_RELEASES, NotReady, server_class_path
+from tests.interop.servers import ApacheBroker, Line, apache
+from tests.interop.talk import commit, committed, create_group, create_topic, delete_topic, pull_all, send, send_batch
+
+from steelyard.cli.main import main
+from steelyard.errors import StoreLocked
+from steelyard.serve.files import RealDisk
+from steelyard.store.marks import SCHEDULE_TOPIC
+from steelyard.store.options import StoreOptions
+from steelyard.store.state import DELAY_OFFSETS, GROUP_OFFSETS, GROUPS, TOPICS, load, save
+from steelyard.store.store import Store
+from steelyard.wire.batch import BatchItem
+from steelyard.wire.bodies.groups import GroupSettings, GroupTable
+from steelyard.wire.bodies.offsets import DelayOffsets, GroupOffsets
+from steelyard.wire.bodies.topics import TopicSettings, TopicTable
+from steelyard.wire.compression import compress, flagged
+from steelyard.wire.maps import ById
+from steelyard.wire.properties import encode_properties
+from steelyard.wire.record import Record, body_crc, read_records
+from steelyard.wire.stored import to_message
+from steelyard.wire.sysflag import Compression
+
+SEGMENT = 1 << 20
+SIZES = {"mappedFileSizeCommitLog": SEGMENT}
+BORN_HOST = bytes.fromhex("0a00000700001f90")
+LONG_TOPIC = "long-" * 40
+GROUP = "billing"
+ANEW, ANEW_BEFORE = "anew", 5
+NEVER_MS = 3_600_000
+SCHEDULE = SCHEDULE_TOPIC.decode()
+
+Truth = dict[tuple[str, int], list[Record]]
+"""The messages of each queue."""
+
+pytestmark = pytest.mark.timeout(180)
+
+
+@pytest.fixture(params=SERVER_RELEASES)
+def release(request: pytest.FixtureRequest) -> str:
+    try:
+        server_class_path(request.param)
+    except NotReady as problem:
+        pytest.skip(str(problem))
+    return str(request.param)
+
+
+class Writer:
+    """Fills a store, and remembers what it wrote."""
+
+    def __init__(self, store: Store, now_ms: int) -> None:
+        self._store, self.now_ms = store, now_ms
+        self.truth: Truth = {}
+
+    def write(self, topic: str, queue_id: int, body: bytes, properties: dict[str, str], *, sys_flag: int = 0) -> None:
+        """Append one message."""
+        self.now_ms += 1
+        text = encode_properties(properties)
+        times = {"born_ms": self.now_ms - 50, "stored_ms": self.now_ms}
+        flags = {"flag": 7, "sys_flag": sys_flag, "reconsume_times": 2, "prepared_offset": 0}
+        place = self._store.append(topic.encode(), queue_id, body, text, born_host=BORN_HOST, **times, **flags)
+        record = Record(
+            topic.encode(),
+            queue_id,
+            place.offset,
+            place.position,
+            body,
+            text,
+            born_host=BORN_HOST,
+            store_host=StoreOptions().store_host,
+            crc=body_crc(body),
+            size=place.size,
+            **times,
+            **flags,
+        )
+        self.truth.setdefault((topic, queue_id), []).append(record)
+
+    def flush(self) -> None:
+        """Put what was written into the log."""
+        assert self._store.flush().error is None
+
+
+def filled(
+    root: Path, now_ms: int, *, long_topic: bool, close: bool = True
+) -> tuple[Truth, dict[tuple[str, int], int]]:
+    """Write a directory with everything that ours can have; return its messages, and a group's offsets."""
+    disk = RealDisk(root)
+    store = Store.open(disk, StoreOptions(segment_bytes=SEGMENT))
+    writer = Writer(store, now_ms - NEVER_MS)
+    for number in range(900):
+        topic, queues = (("orders", 4), ("bills", 2))[number % 3 == 0]
+        body = b"%d " % number * (1000 if number % 2 else 1)
+        packed = number % 5 == 0
+        properties = {"TAGS": f"T{number % 3}", "KEYS": f"k{number} both", "UNIQ_KEY": f"{number:032X}", "näme": "wörd"}
+        writer.write(
+            topic,
+            number % queues,
+            compress(body, Compression.ZLIB) if packed else body,
+            properties,
+            sys_flag=flagged(0, Compression.ZLIB) if packed else 0,
+        )
+        if number % 10 == 9:
+            writer.flush()
+    names = ["orders", "bills", "later", SCHEDULE]
+    if long_topic:
+        names.append(LONG_TOPIC)
+        for number in range(10):
+            writer.write(LONG_TOPIC, 0, b"long %d" % number, {"TAGS": "long"})
+    for level, body in ((1, b"delivered before"), (1, b"due"), (18, b"much later")):
+        waiting = {"REAL_TOPIC": "later", "REAL_QID": "0", "DELAY": str(level), "TAGS": "slow"}
+        writer.write(SCHEDULE, level - 1, body, waiting)
+    writer.now_ms = now_ms
+    writer.write(SCHEDULE, 17, b"even later", {"REAL_TOPIC": "later", "REAL_QID": "0", "DELAY": "18"})
+    writer.flush()
+    offsets = {("orders", queue_id): 10 + queue_id for queue_id in range(4)} | {("bills", 0): 0, ("bills", 1): 100}
+    disk.mkdir("config")
+    save(disk, TOPICS, TopicTable(topics={name: _settings(name) for name in names}))
+    save(disk, GROUPS, GroupTable(groups={GROUP: GroupSettings(name=GROUP, max_retries=5)}))
+    save(disk, DELAY_OFFSETS, DelayOffsets(offsets=ById({1: 1})))
+    table: dict[str, dict[int, int]] = {}
+    for (topic, queue_id), offset in offsets.items():
+        table.setdefault(f"{topic}@{GROUP}", {})[queue_id] = offset
+    save(disk, GROUP_OFFSETS, GroupOffsets(offsets={name: ById(each) for name, each in table.items()}))
+    if close:
+        store.close(now_ms)
+    return writer.truth, offsets
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _settings(topic: str) -> TopicSettings:
+    queues = {"orders": 4, "bills": 2, SCHEDULE: 18}.get(topic, 1)
+    return TopicSettings(name=topic, read_queues=queues, write_queues=queues)
+
+
+def pulled(line: Line, queues: list[tuple[str, int]]) -> Truth:
+    return {queue: list(pull_all(line, *queue)) for queue in queues}
+
+
+def settled(broker: ApacheBroker, topic: str, count: int) -> list[Record]:
+    """Wait until so many messages are in the first queue of a topic."""
+    end = time.monotonic() + 20
+    with broker.line() as line:
+        while True:
+            found = list(pull_all(line, topic, 0))
+            if len(found) >= count or time.monotonic() > end:
+                return found
+            time.sleep(0.1)
+
+
+def check_with_our_tools(capsys: pytest.CaptureFixture[str], root: Path, truth: Truth, copy: Path) -> None:
+    """Hold what `verify`, `cat` and our store say of a directory against what its broker served."""
+    capsys.readouterr()
+    code = main(["store", "verify", str(root), "--json"])
+    verdict = json.loads(capsys.readouterr().out)
+    assert (code, [each for each in verdict["findings"] if each["is_damage"]]) == (0, [])
+    assert verdict["messages"] >= sum(map(len, truth.values()))
+
+    assert main(["store", "cat", str(root), "--json"]) == 0
+    shown: dict[tuple[str, int], list[dict[str, object]]] = {}
+    for line in capsys.readouterr().out.splitlines():
+        message = json.loads(line)
+        shown.setdefault((message["topic"], message["queue_id"]), []).append(message)
+    for queue, records in truth.items():
+        found = shown.get(queue, [])
+        if queue[0] == ANEW:
+            found = found[ANEW_BEFORE:]  # the log still has what the topic held before it was removed
+        assert [_told(record) for record in records] == [_read(each) for each in found], queue
+
+    shutil.copytree(root, copy)
+    store = Store.open(RealDisk(copy), StoreOptions())
+    assert store.damages == []
+    for (topic, queue_id), records in truth.items():
+        low, high = store.bounds(topic.encode(), queue_id)
+        assert high - low == len(records)
+        read = store.read(topic.encode(), queue_id, low, most=10_000, most_bytes=1 << 30)
+        assert list(read_records(read.joined(), check_crc=True)) == records
+    store.close(1)
+    shutil.rmtree(copy)
+
+
+def _told(record: Record) -> dict[str, object]:
+    message = to_message(record, "")
+    return {
+        "offset": message.offset,
+        "position": message.position,
+        "born_ms": message.born_ms,
+        "stored_ms": message.stored_ms,
+        "born_host": message.born_host,
+        "store_host": message.store_host,
+        "message_id": message.message_id,
+        "properties": dict(message.properties),
+        "flag": message.flag,
+        "sys_flag": message.sys_flag,
+        "reconsume_times": message.reconsume_times,
+        "body": message.body,
+    }
+
+
+def _read(shown: dict[str, object]) -> dict[str, object]:
+    text = str(shown["body"])
+    body = b64decode(text) if shown["body_encoding"] == "base64" else text.encode()
+    return {name: value for name, value in shown.items() if name in _NAMES} | {"body": body}
+
+
+_NAMES = frozenset(
+    """
+    offset position born_ms stored_ms born_host store_host message_id properties flag sys_flag reconsume_times
+    """.split()
+)
+
+
+# -- the stories ------------------------------------------------------------------------------------------------------
+
+
+def test_apache_serves_our_directory_writes_on_and_gives_it_back(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, release: str
+) -> None:
+    root = tmp_path / "store"
+    now_ms = _now_ms()
+    truth, offsets = filled(root, now_ms, long_topic=release != "4.9.7")
+    assert len(list((root / "commitlog").iterdir())) == 2
+    ours = list(truth)
+    with apache(release, root, **SIZES) as broker:
+        with broker.line() as line:
+            assert pulled(line, ours) == truth
+            assert {queue: committed(line, GROUP, *queue) for queue in offsets} == offsets
+        with pytest.raises(StoreLocked):
+            Store.open(RealDisk(root), StoreOptions())
+        (delivered,) = settled(broker, "later", 1)
+        assert delivered.body == b"due"
+        with broker.line() as line:
+            for number in range(40):
+                born_ms = now_ms + number
+                send(line, "orders", number % 4, b"from Apache %d" % number, {"TAGS": "new"}, born_ms=born_ms)
+            commit(line, GROUP, "orders", 0, 99)
+            after = pulled(line, [*ours, ("later", 0)])
+        broker.stop()
+    assert all(after[queue][: len(records)] == records for queue, records in truth.items())
+    assert sum(map(len, after.values())) == sum(map(len, truth.values())) + 41
+    check_with_our_tools(capsys, root, after, tmp_path / "copy")
+    table = load(RealDisk(root, read_only=True), GROUP_OFFSETS).value
+    assert table is not None
+    assert dict(table.offsets[f"orders@{GROUP}"]) == {0: 99, 1: 11, 2: 12, 3: 13}
+
+
+def test_apache_serves_our_directory_after_a_crash(tmp_path: Path, release: str) -> None:
+    truth, offsets = filled(tmp_path / "held", _now_ms(), long_topic=release != "4.9.7", close=False)
+    # Nothing of what a close writes is there; in the copy, nobody holds the lock either.
+    root = Path(shutil.copytree(tmp_path / "held", tmp_path / "store"))
+    with apache(release, root, **SIZES) as broker, broker.line() as line:
+        assert pulled(line, list(truth)) == truth
+        assert {queue: committed(line, GROUP, *queue) for queue in offsets} == offsets
+
+
+def test_our_store_serves_a_directory_that_apache_wrote(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, release: str
+) -> None:
+    root = tmp_path / "store"
+    queues = [
+        *(("orders", number) for number in range(4)),
+        *((topic, 0) for topic in ("bills", "later", ANEW, SCHEDULE)),
+    ]
+    queues.append((SCHEDULE, 17))
+    with apache(release, root, **SIZES) as broker:
+        with broker.line() as line:
+            for topic, count in (("orders", 4), ("bills", 1), ("later", 1)):
+                create_topic(line, topic, count)
+            create_group(line, GROUP)
+            send_and_make_anew(line)
+            send_everything(line)
+            commit(line, GROUP, "orders", 2, 17)
+        assert [record.body for record in settled(broker, "later", 1)] == [b"soon"]
+        with broker.line() as line:
+            truth = pulled(line, queues)
+        broker.stop()
+    assert sum(map(len, truth.values())) == 800 + 30 + 3 + 2 + 1
+    check_with_our_tools(capsys, root, truth, tmp_path / "copy")
+    disk = RealDisk(root, read_only=True)
+    offsets, topics, delays = load(disk, GROUP_OFFSETS), load(disk, TOPICS), load(disk, DELAY_OFFSETS)
+    assert (offsets.note, topics.note, delays.note, load(disk, GROUPS).note) == (None, None, None, None)
+    assert offsets.value is not None
+    assert dict(offsets.value.offsets[f"orders@{GROUP}"]) == {2: 17}
+    assert topics.value is not None
+    assert topics.value.topics["orders"].read_queues == 4
+    assert delays.value is not None
+    assert delays.value.offsets[1] == 1
+
+    with apache(release, root, **SIZES) as broker:
+        with broker.line() as line:
+            for number in range(100):
+                send(line, "orders", number % 4, b"again %d" % number, {"KEYS": f"a{number}"}, born_ms=number)
+            more = pulled(line, queues)
+        broker.kill()
+    assert sum(map(len, more.values())) == 800 + 30 + 3 + 2 + 1 + 100
+    check_with_our_tools(capsys, root, more, tmp_path / "copy")
+
+
+def send_and_make_anew(line: Line) -> None:
+    """Send to a topic, remove it, make it again and send once more: its offsets begin again."""
+    create_topic(line, ANEW, 1)
+    for number in range(ANEW_BEFORE):
+        send(line, ANEW, 0, b"before %d" % number, {"TAGS": "old"}, born_ms=1)
+    delete_topic(line, ANEW)
+    create_topic(line, ANEW, 1)
+    for number in range(3):
+        assert send(line, ANEW, 0, b"anew %d" % number, {"TAGS": "new"}, born_ms=1).queue_offset == number
+
+
+def send_everything(line: Line) -> None:
+    """Send all kinds of messages: plain, compressed, in batches, delayed."""
+    for number in range(800):
+        body = b"%d " % number * (1000 if number % 2 else 1)
+        properties = {"TAGS": f"T{number % 3}", "KEYS": f"k{number} both", "UNIQ_KEY": f"{number:032X}", "näme": "wörd"}
+        packed = number % 5 == 0
+        send(
+            line,
+            "orders",
+            number % 4,
+            compress(body, Compression.ZLIB) if packed else body,
+            properties,
+            born_ms=1_700_000_000_000 + number,
+            sys_flag=flagged(0, Compression.ZLIB) if packed else 0,
+        )
+    for start in range(0, 30, 10):
+        items = [
+            BatchItem(3, b"item %d" % number, encode_properties({"TAGS": "batch", "UNIQ_KEY": f"B{number}"}))
+            for number in range(start, start + 10)
+        ]
+        send_batch(line, "bills", 0, items, born_ms=1_700_000_000_000)
+    for level, body in ((1, b"soon"), (18, b"late")):
+        send(line, "later", 0, body, {"DELAY": str(level), "TAGS": "slow"}, born_ms=1_700_000_000_000)

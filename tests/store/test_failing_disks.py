@@ -1,0 +1,276 @@
+"""A disk that fails, at every call and in every way: nothing acked is lost, and nobody is acked who should not be."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+from tests.fuzzing import Dice
+from tests.store.story import PAGE, Queue, Teller, everything, opened, rounds, sync
+
+from steelyard.errors import DiskFailed, DiskFull, StoreReadOnly
+from steelyard.sim.disk import Fault, FaultKind, ForgettingDisk, Operation, ProcessDied
+from steelyard.store.options import StoreOptions
+from steelyard.store.store import Store
+
+_OPTIONS = StoreOptions(segment_bytes=4096, keep_ms=None, keep_bytes=20_000)
+_STEPS = rounds(150, 500)
+_OPERATIONS: tuple[Operation, ...] = (
+    "write", "fsync", "open", "rename", "truncate", "mkdir", "remove", "sync_folder",
+)  # fmt: skip
+_KINDS: tuple[FaultKind, ...] = ("error", "no_space", "short_write", "crash_before", "crash_midway", "crash_after")
+
+
+@dataclass
+class Life:
+    """A script of operations on a disk, and what was promised on the way."""
+
+    disk: ForgettingDisk
+    seed: int
+    store: Store | None = None
+    pending: list[tuple[Queue, int, bytes, int]] = field(default_factory=list)
+    flushed: dict[tuple[Queue, int], tuple[bytes, int]] = field(default_factory=dict)
+    """Acked as in memory: safe from a crash of the process."""
+    failed: list[bytes] = field(default_factory=list)
+    """Their flush failed in this process."""
+    durable: dict[tuple[Queue, int], bytes] = field(default_factory=dict)
+    """Acked as safe from a loss of power."""
+    failures: int = 0
+
+    def run(self, steps: int) -> None:
+        """Go through the script; `ProcessDied` ends it."""
+        random = Dice(self.seed)
+        teller = Teller(random, most_bytes=250)
+        self.reopen()
+        for _ in range(steps):
+            step = random.random()
+            if self.store is None:
+                self.reopen()
+            store = self.store
+            if store is None:
+                continue
+            try:
+                if step < 0.5:
+                    self.append(teller, store)
+                elif step < 0.75:
+                    self.flush(store)
+                elif step < 0.86:
+                    self.sync(store)
+                elif step < 0.92:
+                    self.check(store)
+                elif step < 0.95:
+                    store.save_indexes()
+                elif step < 0.98:
+                    store.tick(teller.now_ms)
+                else:
+                    self.close(store, teller.now_ms)
+            except DiskFailed:
+                self.failures += 1
+
+    def reopen(self) -> None:
+        """Open the directory; a disk that fails meanwhile is tried again later."""
+        try:
+            self.store = opened(self.disk, _OPTIONS)
+        except DiskFailed:
+            self.failures += 1
+        else:
+            self.check(self.store)
+
+    def append(self, teller: Teller, store: Store) -> None:
+        try:
+            queue, done, record = teller.append(store)
+        except StoreReadOnly:
+            assert self.failures
+            return
+        self.pending.append((queue, done.offset, record, done.end))
+
+    def flush(self, store: Store) -> None:
+        flushed = store.flush()
+        self.failures += flushed.error is not None
+        assert all(end <= flushed.end for *_, end in self.pending) or flushed.error is not None
+        for queue, offset, record, end in self.pending:
+            if end <= flushed.end:
+                assert (queue, offset) not in self.flushed, "an offset was given twice"
+                self.flushed[queue, offset] = record, end
+            else:
+                self.failed.append(record)
+        self.pending.clear()
+
+    def sync(self, store: Store) -> None:
+        before, is_refused = store.durable, store.refusal is not None
+        went_well = sync(store)
+        if is_refused or not went_well:
+            assert store.refusal is not None
+            assert store.durable == before
+            self.failures += 1
+        else:
+            self.note_durable(store)
+
+    def note_durable(self, store: Store) -> None:
+        self.durable |= {place: record for place, (record, end) in self.flushed.items() if end <= store.durable}
+
+    def close(self, store: Store, now_ms: int) -> None:
+        self.store = None
+        pending, self.pending = self.pending, []
+        try:
+            store.close(now_ms)
+        except DiskFailed:
+            self.failures += 1
+        self.failed.clear()
+        # What was flushed by closing may be there or not: nobody was told.
+        assert self.flushed.keys().isdisjoint((queue, offset) for queue, offset, *_ in pending)
+
+    def check(self, store: Store) -> None:
+        """Expect that everything promised is there, as it was, and nothing that failed."""
+        found = {
+            (queue, offset): record for queue, book in everything(store).items() for offset, record in book.items()
+        }
+        for place, (record, _) in self.flushed.items():
+            queue, offset = place
+            if offset >= store.bounds(*queue)[0]:
+                assert found.get(place) == record, ("lost", place)
+        assert not set(found.values()) & set(self.failed), "what failed came back"
+        # Messages of a close that failed halfway, or of an earlier life, are there although nobody was told.
+        for place, record in found.items():
+            self.flushed.setdefault(place, (record, 0))
+
+
+def lives(kind: FaultKind, operation: Operation) -> Iterator[Life]:
+    """Run the script with a fault at one call after the other, some of them or all."""
+    calm = Life(ForgettingDisk(Dice(0), page=PAGE), seed=11)
+    calm.run(_STEPS)
+    calls = calm.disk.calls[operation]
+    assert calls
+    step = max(1, calls // rounds(12, 100_000))
+    for nth in range(1 + calls % step, calls + 1, step):
+        yield Life(ForgettingDisk(Dice(nth), page=PAGE, faults=[Fault(operation, nth, kind)]), seed=11)
+
+
+@pytest.mark.parametrize("kind", _KINDS)
+@pytest.mark.parametrize("operation", _OPERATIONS)
+def test_nothing_acked_is_lost_whatever_fails(operation: Operation, kind: FaultKind) -> None:
+    for life in lives(kind, operation):
+        died = False
+        try:
+            life.run(_STEPS)
+        except ProcessDied:
+            died = True
+        if life.store is not None and not died:
+            life.check(life.store)
+            if life.store.refusal is None and kind != "no_space":
+                life.append(Teller(Dice(1)), life.store)
+                life.flush(life.store)
+                life.check(life.store)
+        life.failed.clear()
+        heir = opened(life.disk.crash(), _OPTIONS)
+        life.check(heir)
+        go_on(heir, life)
+        for choose in (lambda _: 0, lambda outcomes: outcomes - 1, Dice(5).randrange):
+            heir = opened(life.disk.lose_power(choose), _OPTIONS)
+            after = Life(life.disk, 0, flushed={place: (record, 0) for place, record in life.durable.items()})
+            after.check(heir)
+            go_on(heir, after)
+
+
+def go_on(store: Store, life: Life) -> None:
+    """Expect that a store takes messages, under offsets that nobody has."""
+    life.pending.clear()
+    teller = Teller(Dice(77))
+    for _ in range(5):
+        life.append(teller, store)
+    life.flush(store)
+    assert not life.failed
+    life.check(store)
+
+
+def test_after_a_failed_sync_nothing_is_acked_and_reads_go_on() -> None:
+    disk = ForgettingDisk(page=PAGE)
+    store, teller = opened(disk), Teller(Dice(3))
+    teller.append(store)
+    assert store.flush().error is None
+    assert sync(store)
+    durable = store.durable
+    queue, done, record = teller.append(store)
+    assert store.flush().error is None
+    disk.fail_next("fsync", "error")
+    assert not sync(store)
+    assert store.refusal is not None
+    assert "fsync" in store.refusal
+    assert sync(store)
+    assert store.durable == durable
+    with pytest.raises(StoreReadOnly, match="fsync"):
+        teller.append(store)
+    assert store.read(*queue, done.offset).joined() == record
+    store.close(now_ms=9)
+    assert "abort" in disk.names("")
+
+
+def test_a_later_sync_does_not_vouch_for_an_earlier_one() -> None:
+    disk = ForgettingDisk(page=PAGE)
+    store, teller = opened(disk), Teller(Dice(3))
+    jobs = []
+    for _ in range(2):
+        for _ in range(40):
+            teller.append(store)
+        assert store.flush().error is None
+        jobs.append(store.begin_sync())
+    first, second = jobs
+    second.run()
+    store.end_sync(second)
+    assert store.durable == 0
+    first.run()
+    store.end_sync(first)
+    assert store.durable == second.end
+    teller.append(store)
+    assert store.flush().error is None
+    never_run = store.begin_sync()
+    store.end_sync(never_run)
+    assert store.durable == second.end
+    assert sync(store)
+    assert store.durable == never_run.end
+
+
+def test_a_full_disk_takes_messages_again_once_there_is_room() -> None:
+    disk = ForgettingDisk(Dice(2), capacity=20_000, page=PAGE)
+    store, teller = opened(disk), Teller(Dice(4))
+    kept: dict[tuple[Queue, int], bytes] = {}
+    full = 0
+    for _ in range(300):
+        queue, done, record = teller.append(store)
+        flushed = store.flush()
+        if done.end <= flushed.end:
+            kept[queue, done.offset] = record
+        else:
+            assert isinstance(flushed.error, DiskFull)
+            full += 1
+            if full == 3:
+                break
+    assert full == 3
+    found = everything(store)
+    assert {(queue, offset): record for queue, book in found.items() for offset, record in book.items()} == kept
+    disk._capacity = None
+    queue, done, record = teller.append(store)
+    assert store.flush().error is None
+    kept[queue, done.offset] = record
+    assert sync(store)
+    found = everything(opened(disk.lose_power()))
+    assert {(queue, offset): record for queue, book in found.items() for offset, record in book.items()} == kept
+
+
+def test_a_disk_that_does_not_take_sums_costs_nothing_but_them() -> None:
+    disk = ForgettingDisk(page=PAGE)
+    store, teller = opened(disk), Teller(Dice(3), most_bytes=20)
+    book: dict[Queue, dict[int, bytes]] = {}
+    for fault in ("error", "short_write", "no_space", None):
+        queue, done, record = teller.append(store)
+        if fault is not None:
+            disk.faults.append(Fault("write", disk.calls["write"] + 2, fault))
+            disk.faults.append(Fault("write", disk.calls["write"] + 3, "error"))
+        assert store.flush().error is None
+        disk.faults.clear()
+        book.setdefault(queue, {})[done.offset] = record
+    assert everything(store) == book
+    sums = disk.read("steelyard/sums/00000000000000000000") or b""
+    assert len(sums) % 16 == 0
+    heir = opened(disk.crash())
+    assert everything(heir) == book
+    assert not [damage for damage in heir.damages if damage.records]
