@@ -40,7 +40,7 @@ sim:  ## the seeded simulator (arrives with the balancing machine)
 chaos:  ## kill -9, cut lines, full disks (arrives with the servers)
 	@echo "make chaos: nothing yet; it arrives with the servers"
 
-docs:  ## the documentation site (arrives with the command line)
+docs:  ## the documentation site (arrives with the client)
 	@echo "make docs: no site yet; read README.md, ARCHITECTURE.md and docs/"
 
 clean:  ## remove what the verbs made

@@ -1,32 +1,45 @@
-"""`make bench`: every benchmark of this folder as one table. Leave the machine alone while it runs."""
+"""`make bench`: every benchmark of this folder as one table. Leave the machine alone while it runs.
 
-import os
+``--write`` puts the figures into bench/RESULTS.md too; names (``codec``, ``store`` …) run only those.
+"""
+
 import sys
 
 from rich.console import Console
 from rich.table import Table
 
-from bench import allocators, codec
+from bench import allocators, codec, store
+from bench.results import RESULTS, machine, page
+from bench.table import Row
+
+_BENCHMARKS = {"codec": codec.run, "allocators": allocators.run, "store": store.run}
 
 
-def main() -> int:
+def main(arguments: list[str]) -> int:
     """Run all and print the table; the exit code says whether every goal was met."""
-    console = Console()
-    load = os.getloadavg()[0]
-    console.print(f"Python {sys.version.split()[0]}, {os.cpu_count()} cores, load {load:.1f} before the run")
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in ("what", "ours", "beside it", "ratio", "goal", ""):
-        table.add_column(heading, no_wrap=True)
-    missed = 0
-    for bench in (codec, allocators):
-        for row in bench.run():
-            missed += not row.met
-            table.add_row(row.what, row.ours, row.beside, row.ratio, row.goal, "" if row.met else "missed")
-    console.print(table)
+    # Into a file, lines may be as long as they are.
+    console, found_on = Console(width=None if sys.stdout.isatty() else 200), machine()
+    console.print(found_on)
+    wanted = [name for name in _BENCHMARKS if name in arguments] or list(_BENCHMARKS)
+    measured = {name: list(_BENCHMARKS[name]()) for name in wanted}
+    rows = [row for each in measured.values() for row in each]
+    console.print(_table(rows))
+    if "--write" in arguments:
+        RESULTS.write_text(page(found_on, measured), encoding="utf-8")
+    missed = sum(not row.met for row in rows)
     if missed:
         console.print(f"{missed} goals missed")
     return 1 if missed else 0
 
 
+def _table(rows: list[Row]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for heading in ("what", "ours", "beside it", "ratio", "goal", ""):
+        table.add_column(heading, no_wrap=True)
+    for row in rows:
+        table.add_row(*row[:5], "" if row.met else "missed")
+    return table
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -84,7 +84,7 @@ def _rows(name: str, make: Callable[[int], Header], model: Command, header_type:
             f"{ours:.2f} µs",
             f"{other.name}: {beside:.2f} µs",
             f"{beside / ours:.1f}x",
-            f"≤ {LIMIT_US:.0f} µs" + (f", ≥ {times:.0f}x" if times > 1 else ""),
+            f"≤ {LIMIT_US:.0f} µs, ≥ {times:.0f}x",
             ours <= LIMIT_US and beside / ours >= times,
         )
 

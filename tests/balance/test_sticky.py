@@ -2,6 +2,7 @@
 
 from collections import Counter
 from itertools import accumulate, pairwise
+from random import Random
 
 import pytest
 from hypothesis import given, settings
@@ -181,6 +182,21 @@ def test_names_and_numbers_give_the_same_plan(sizes: list[int], joined: int, lef
     numbers = sticky(cut_by_topic(queues)[1], len(members), [owner_of.get(queue, -1) for queue in queues])
     assert [owner_now[queue] for queue in queues] == numbers
     assert {member: Sticky(before)("billing", member, queues, members) for member in members} == after
+
+
+@given(st.data(), st.randoms(use_true_random=False))
+def test_owners_in_any_order_give_the_same_plan(data: st.DataObject, chance: Random) -> None:
+    queues, members = queues_of(7, 3, 5), ["c1", "c2", "c3"]
+    # Some queues are claimed by several, some by members that have left.
+    claimed = st.lists(st.sampled_from(queues), max_size=8)
+    before = {member: data.draw(claimed) for member in [*members, "gone", "too"]}
+    planned = plan(Sticky(), "billing", queues, members, previous=before)
+    names = list(before)
+    chance.shuffle(names)
+    for had in before.values():
+        chance.shuffle(had)
+    again = plan(Sticky(), "billing", queues, members, previous={name: before[name] for name in names})
+    assert again == planned
 
 
 def test_members_get_only_topics_they_subscribe_to() -> None:

@@ -80,7 +80,7 @@ class ApacheBroker:
             (home / "conf" / name).write_text(_LOGBACK.format(file=home / f"{name}.log"))
         self.name_port, self.port = _free_port(), _free_port()
         (home / "namesrv.conf").write_text(f"listenPort={self.name_port}\n")
-        self._processes = [self._start("namesrv.NamesrvStartup", home / "namesrv.conf")]
+        self._processes: list[subprocess.Popen[bytes]] = []
         given: dict[str, object] = {
             "brokerClusterName": "steelyard",
             "brokerName": "broker-a",
@@ -94,15 +94,21 @@ class ApacheBroker:
             "diskMaxUsedSpaceRatio": 95,
         }
         (home / "broker.conf").write_text("".join(f"{name}={value}\n" for name, value in (given | settings).items()))
-        self._processes.append(self._start("broker.BrokerStartup", home / "broker.conf"))
+
+    def start(self) -> None:
+        """Start both, and wait until the broker answers."""
+        home = Path(self._home.name)
+        self._start("namesrv.NamesrvStartup", home / "namesrv.conf")
+        self._start("broker.BrokerStartup", home / "broker.conf")
         self._wait_until_it_answers()
 
-    def _start(self, startup: str, settings: Path) -> "subprocess.Popen[bytes]":
+    def _start(self, startup: str, settings: Path) -> None:
         home = settings.parent
         with (home / f"{settings.stem}.out").open("wb") as said:
             places = [f"-Duser.home={home}", f"-Drocketmq.home.dir={home}", "-cp", server_class_path(self.release)]
             command = [*_JAVA, *places, f"org.apache.rocketmq.{startup}", "-c", str(settings)]
-            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, cwd=home)
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, cwd=home)
+        self._processes.append(process)
 
     def _wait_until_it_answers(self) -> None:
         end = time.monotonic() + _START_SECONDS
@@ -117,7 +123,6 @@ class ApacheBroker:
             if root != str(self.root):
                 raise RuntimeError(f"port {self.port} is somebody else's: its broker stores in {root}")
             return
-        self.kill()
         raise RuntimeError(f"Apache's broker {self.release} does not start: {self.said()}")
 
     def said(self) -> str:
@@ -165,6 +170,7 @@ def apache(release: str, root: Path, **settings: object) -> Iterator[ApacheBroke
     """Run a broker on a directory; it is killed at the end unless it was stopped before."""
     broker = ApacheBroker(release, root, settings)
     try:
+        broker.start()
         yield broker
     finally:
         broker.close()

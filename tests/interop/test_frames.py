@@ -10,6 +10,7 @@ from tests.interop.java_frames import WAYS, only, read_by_java, written_by_java
 from tests.interop.java_values import ASTRAL, int32, names, words
 from tests.interop.peer import JavaRefused, Peer
 
+from steelyard.errors import LimitExceeded
 from steelyard.wire import limits
 from steelyard.wire.codes import LANGUAGES, HeaderType
 from steelyard.wire.command import Command
@@ -88,8 +89,8 @@ def test_both_read_every_recorded_frame_alike(java: Peer) -> None:
         Command(1, {ASTRAL: ASTRAL}, remark=ASTRAL * 500 + '\x00\x1f"\\'),
         Command(310, {"i": "p" * 32_767}),
         Command(310, {"i": "\U0001f40e" * 8_191}),
-        Command(310, {"i": '"' * 32_767}),
-        Command(310, {"i": "a\x01b\x02" * 8_191}),
+        Command(310, {"i": '"' * 30_000}),
+        Command(310, {"i": "a\x01b\x02" * 4_000}),
         Command(310, {f"name{number}": str(number) for number in range(limits.HEADER_FIELDS)}),
     ],
     ids=lambda command: f"code{command.code}-{len(command.fields)}fields-{len(command.remark or '')}remark",
@@ -100,6 +101,15 @@ def test_corners_pass_both_ways(java: Peer, header_type: HeaderType, command: Co
     assert read_by_java(java, encode_frame(command)) == as_java_has_it(command)
     for way in WAYS:
         assert as_java_has_it(only(written_by_java(java, way, command))) == as_java_has_it(command)
+
+
+def test_java_writes_full_properties_of_escapes_in_json_that_we_refuse_and_in_binary_that_we_take(java: Peer) -> None:
+    separators = {"i": "a\x01b\x02" * 8_191}
+    for way in WAYS:
+        with pytest.raises(LimitExceeded, match="its header is 114"):
+            only(written_by_java(java, way, Command(310, separators)))
+        in_binary = written_by_java(java, way, Command(310, separators, header_type=HeaderType.BINARY))
+        assert only(in_binary).texts() == separators
 
 
 def test_codes_beyond_16_bits_pass_in_json(java: Peer) -> None:

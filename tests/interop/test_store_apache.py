@@ -249,6 +249,7 @@ def test_apache_serves_our_directory_writes_on_and_gives_it_back(
             commit(line, GROUP, "orders", 0, 99)
             after = pulled(line, [*ours, ("later", 0)])
         broker.stop()
+    assert not (root / "abort").exists()
     assert all(after[queue][: len(records)] == records for queue, records in truth.items())
     assert sum(map(len, after.values())) == sum(map(len, truth.values())) + 41
     check_with_our_tools(capsys, root, after, tmp_path / "copy")
@@ -287,6 +288,7 @@ def test_our_store_serves_a_directory_that_apache_wrote(
         with broker.line() as line:
             truth = pulled(line, queues)
         broker.stop()
+    assert not (root / "abort").exists()
     assert sum(map(len, truth.values())) == 800 + 30 + 3 + 2 + 1
     check_with_our_tools(capsys, root, truth, tmp_path / "copy")
     disk = RealDisk(root, read_only=True)

@@ -100,10 +100,10 @@ def check(disk: ForgettingDisk, book: Book, path: str, bit: int, *, is_closed: b
     told = [damage for damage in store.damages if damage.records]
     if lost:
         ((queue, offset),) = lost
-        record = decode_record(book[queue][offset])
+        gone = decode_record(book[queue][offset])
         (damage,) = told
-        assert (damage.path, damage.position, damage.records) == (path, record.position, 1), where
-        assert 0 < damage.size <= record.size, where
+        assert (damage.path, damage.position, damage.records) == (path, gone.position, 1), where
+        assert 0 < damage.size <= gone.size, where
     else:
         assert not told, where
     for queue, records in book.items():

@@ -14,9 +14,7 @@ from steelyard.store.store import Store
 
 _OPTIONS = StoreOptions(segment_bytes=4096, keep_ms=None, keep_bytes=20_000)
 _STEPS = rounds(150, 500)
-_OPERATIONS: tuple[Operation, ...] = (
-    "write", "fsync", "open", "rename", "truncate", "mkdir", "remove", "sync_folder",
-)  # fmt: skip
+_CHANGES: tuple[Operation, ...] = ("write", "fsync", "open", "rename", "truncate", "mkdir", "remove", "sync_folder")
 _KINDS: tuple[FaultKind, ...] = ("error", "no_space", "short_write", "crash_before", "crash_midway", "crash_after")
 
 
@@ -146,7 +144,7 @@ def lives(kind: FaultKind, operation: Operation) -> Iterator[Life]:
 
 
 @pytest.mark.parametrize("kind", _KINDS)
-@pytest.mark.parametrize("operation", _OPERATIONS)
+@pytest.mark.parametrize("operation", _CHANGES)
 def test_nothing_acked_is_lost_whatever_fails(operation: Operation, kind: FaultKind) -> None:
     for life in lives(kind, operation):
         died = False

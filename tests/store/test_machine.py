@@ -1,9 +1,11 @@
 """The store against a plain dictionary, through every order of appends, crashes, losses of power and retention."""
 
+from random import Random
+
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from tests.store.story import IPV4, IPV6, PAGE, QUEUES, Message, Queue, append, everything, opened, rounds, sync
+from tests.store.story import IPV4, IPV6, QUEUES, Message, Queue, append, everything, opened, rounds, sync
 
 from steelyard.sim.disk import ForgettingDisk
 from steelyard.store.marks import mark_of
@@ -24,9 +26,9 @@ class Machine(RuleBasedStateMachine):
     store: Store
 
     @initialize(random=st.randoms(use_true_random=False), keep_bytes=st.sampled_from((None, 3 * _SEGMENT)))
-    def begin(self, random: object, keep_bytes: int | None) -> None:
+    def begin(self, random: Random, keep_bytes: int | None) -> None:
         self.options = StoreOptions(segment_bytes=_SEGMENT, keep_ms=_HOUR_MS, keep_bytes=keep_bytes)
-        self.disk = ForgettingDisk(random, page=PAGE)  # type: ignore[arg-type]
+        self.disk = ForgettingDisk(random, page=1024)
         self.there: dict[Place, bytes] = {}
         self.waiting: dict[Place, bytes] = {}
         self.durable: dict[Place, bytes] = {}
@@ -92,7 +94,7 @@ class Machine(RuleBasedStateMachine):
     def crash(self) -> None:
         self.reopen(self.disk.crash())
 
-    @rule(unit=st.sampled_from((None, 64)))
+    @rule(unit=st.sampled_from((None, 512)))
     def lose_power(self, unit: int | None) -> None:
         self.disk = self.disk.lose_power(unit=unit)
         store = opened(self.disk, self.options)

@@ -61,7 +61,7 @@ class History:
 def test_nothing_durable_is_lost_and_what_is_left_was_appended(turn: int) -> None:
     for draw in range(_DRAWS // _TURNS):
         dice = Dice(1_000_000 * turn + draw)
-        disk = ForgettingDisk(dice, page=PAGE)
+        disk = ForgettingDisk(dice, page=dice.choice((512, 1024, 4096)))
         history = History(dice)
         for _ in range(_LIVES):
             store = opened(disk)
@@ -70,11 +70,7 @@ def test_nothing_durable_is_lost_and_what_is_left_was_appended(turn: int) -> Non
             if dice.random() < 0.2:
                 store.close(history.now_ms)
                 history.check(opened(disk.lose_power()))
-            way = dice.random()
-            if way < 0.2:
-                disk = disk.crash()
-            else:
-                disk = disk.lose_power(unit=dice.choice((None, 64, 128)))
+            disk = disk.crash() if dice.random() < 0.2 else disk.lose_power(unit=dice.choice((None, 512)))
         history.check(opened(disk))
 
 

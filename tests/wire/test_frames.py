@@ -109,11 +109,22 @@ def test_garbage_is_named_and_the_line_is_lost(start: bytes, says: str) -> None:
         list(splitter.feed(encode_frame(Command(34))))
 
 
-@pytest.mark.parametrize("properties", ["p\x01" + '"' * 32_765, "a\x01b\x02" * 8_191], ids=["quotes", "separators"])
-def test_a_header_has_room_for_full_properties_however_they_are_escaped(properties: str) -> None:
-    sent = Command(310, {"i": properties})
-    (received,) = Splitter().feed(encode_frame(sent))
-    assert received.texts() == sent.texts()
+def test_a_header_has_room_for_full_properties_in_both_types() -> None:
+    many = "a\x01b\x02" * 1_000
+    for header_type in HeaderType:
+        sent = Command(
+            310, {"i": many + "p\x01" + "x" * (limits.PROPERTIES_BYTES - len(many) - 2)}, header_type=header_type
+        )
+        (received,) = Splitter().feed(encode_frame(sent))
+        assert received.texts() == sent.texts()
+
+
+def test_properties_that_json_makes_larger_than_a_header_may_be_still_fit_a_binary_one() -> None:
+    separators = {"i": "a\x01b\x02" * 8_191}
+    with pytest.raises(LimitExceeded, match="the header is"):
+        encode_frame(Command(310, separators))
+    (received,) = Splitter().feed(encode_frame(Command(310, separators, header_type=HeaderType.BINARY)))
+    assert received.texts() == separators
 
 
 @pytest.mark.parametrize(
@@ -121,7 +132,7 @@ def test_a_header_has_room_for_full_properties_however_they_are_escaped(properti
     [
         (bytes.fromhex("00fffffd"), limits.FRAME_BYTES),
         (bytes.fromhex("7fffffff"), limits.FRAME_BYTES),
-        (bytes.fromhex("00f00000 00040001"), limits.HEADER_BYTES),
+        (bytes.fromhex("00f00000 00010001"), limits.HEADER_BYTES),
         (bytes.fromhex("00f00000 01ffffff"), limits.HEADER_BYTES),
     ],
 )

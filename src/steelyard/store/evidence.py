@@ -23,8 +23,8 @@ MOST_HOLES = 1 << 20
 class Evidence:
     """Older indexes, and the sums of all segments by their start."""
 
-    def __init__(self, known: Indexes, sums: dict[int, Sums]) -> None:
-        self._known, self._sums = known, sums
+    def __init__(self, known: Indexes, sums: dict[int, Sums], segment_bytes: int) -> None:
+        self._known, self._sums, self._segment_bytes = known, sums, segment_bytes
 
     def count(self, start: int, end: int) -> int | None:
         """Count the messages that are known to have begun between two positions; None if nothing can tell."""
@@ -46,13 +46,13 @@ class Evidence:
 
     def keep_numbers(self, indexes: Indexes, damages: Sequence[Damage], log_start: int, log_end: int) -> None:
         """Let the indexes go on behind all offsets that are known to have been given."""
-        places = _Places(damages, log_start, log_end)
+        places = _Places(damages, log_start, log_end, self._segment_bytes)
         for (topic, queue_id), old in self._known.items():
             index = indexes.get((topic, queue_id))
             if index is not None:
                 index.add_holes(_known_to(old, index.end, places) - index.end)
                 continue
-            end = _known_to(old, old.first_from(log_start), places)
+            end = _known_to(old, _expired_to(old, places), places)
             if 0 < end <= log_end // SMALLEST_BYTES + MOST_HOLES and can_be_folder(topic):
                 indexes[topic, queue_id] = QueueIndex(end)
 
@@ -60,15 +60,26 @@ class Evidence:
 class _Places:
     """Where messages were lost: in damage, and outside of the log."""
 
-    def __init__(self, damages: Iterable[Damage], log_start: int, log_end: int) -> None:
+    def __init__(self, damages: Iterable[Damage], log_start: int, log_end: int, segment_bytes: int) -> None:
         spans = sorted((damage.position, damage.position + damage.size) for damage in damages)
         self._starts, self._ends = [start for start, _ in spans], [end for _, end in spans]
-        self._log_start, self._log_end = log_start, log_end
+        self.log_start, self._log_end = log_start, log_end
+        self._segment_bytes = segment_bytes
 
-    def __contains__(self, position: int) -> bool:
+    def can_have_had(self, position: int, size: int) -> bool:
+        """Say whether a message that is not there any more can have been at a place."""
         place = bisect_right(self._starts, position) - 1
         in_damage = place >= 0 and position < self._ends[place]
-        return in_damage or not self._log_start <= position < self._log_end
+        is_gone = in_damage or 0 <= position < self.log_start or position >= self._log_end
+        return is_gone and SMALLEST_BYTES <= size < self._segment_bytes
+
+
+def _expired_to(old: QueueIndex, places: _Places) -> int:
+    """Return the offset behind the messages of an older index that went with the oldest files of the log."""
+    end = old.first_from(places.log_start)
+    last = old.entry(end - 1) if old.start < end <= old.shown else None
+    is_believed = last is not None and (last.is_hole or places.can_have_had(last.position, last.size))
+    return end if is_believed else old.start
 
 
 def _known_to(old: QueueIndex, at: int, places: _Places) -> int:
@@ -78,7 +89,7 @@ def _known_to(old: QueueIndex, at: int, places: _Places) -> int:
     last = -1
     for position, size, _ in old.slice(at, min(old.shown, at + MOST_HOLES)):
         if size != HOLE_SIZE:
-            if size < SMALLEST_BYTES or position <= last or position not in places:
+            if position <= last or not places.can_have_had(position, size):
                 break
             last = position
         at += 1

@@ -1,8 +1,8 @@
 """Queue indexes as files, in Apache's layout: ``consumequeue/<topic>/<queue>/<first byte>``, 300,000 entries each.
 
 Nothing here is precious: whatever is missing or does not fit is made again from the log. But an index may know more
-than the log does: how many messages a queue had whose files are gone by now. So a file is written over, not removed
-first, and the one that holds a queue's last number stays.
+than the log does: how many messages a queue had whose files are gone by now. So what is made again takes the place of
+the old files one by one, and the one that holds a queue's last number stays.
 """
 
 from bisect import bisect_left
@@ -12,6 +12,7 @@ from steelyard.errors import DiskFailed
 from steelyard.store.disk import Disk
 from steelyard.store.log import segment_name, write_all
 from steelyard.store.queues import ENTRY_BYTES, HOLE, QueueIndex
+from steelyard.store.replace import make_folder
 
 __all__ = ["INDEX_FOLDER", "Indexes", "can_be_folder", "checksum", "load_indexes", "remove_index", "save_indexes"]
 
@@ -74,7 +75,7 @@ def _load(disk: Disk, folder: str) -> QueueIndex | None:
         data = disk.read(f"{folder}/{name}") or b""
         index.entries += data[: _written(data)]
     index.shown = index.saved = index.end
-    index.forget_before(0)  # a queue that begins within a file has holes before its first message
+    index.forget_holes()  # a queue that begins within a file has holes before its first message
     return index
 
 
@@ -123,28 +124,34 @@ def _save(disk: Disk, folder: str, index: QueueIndex) -> None:
 
 def _write(disk: Disk, folder: str, index: QueueIndex, at: int) -> None:
     """Write entries from a byte of the queue on; those before its first message are holes, as Apache has it."""
-    disk.mkdir(folder)
+    if not disk.names(folder):
+        make_folder(disk, folder)
     start, end = index.start * ENTRY_BYTES, index.shown * ENTRY_BYTES
     files = range(at // _FILE_BYTES * _FILE_BYTES, end, _FILE_BYTES)
-    if index.is_anew:
-        for name in _files(disk, folder):
-            if int(name) not in files:
-                disk.remove(f"{folder}/{name}")
     for first in files:
         stop = min(end, first + _FILE_BYTES)
         path = f"{folder}/{segment_name(first)}"
-        file = disk.open(path, create=True)
+        # A file that is written anew takes the place of the old one whole: half of each would know less than either.
+        beside = f"{path}.tmp" if index.is_anew else path
+        file = disk.open(beside, create=True)
         try:
+            if index.is_anew and file.size:
+                file.truncate(0)
             at = first if not file.size else max(at, first)
             holes = HOLE * ((min(start, stop) - at) // ENTRY_BYTES)
-            write_all(file, at - first, holes + bytes(index.entries[max(0, at - start) : max(0, stop - start)]), path)
-            if index.is_anew:
-                file.truncate(stop - first)  # what follows is of the old index
+            entries = bytes(index.entries[max(0, at - start) : max(0, stop - start)])
+            write_all(file, at - first, holes + entries, beside)
             if file.size != _FILE_BYTES:
                 file.truncate(_FILE_BYTES)
             file.sync()
         finally:
             file.close()
+        if index.is_anew:
+            disk.rename(beside, path)
+    if index.is_anew:
+        for name in _files(disk, folder):
+            if int(name) not in files:
+                disk.remove(f"{folder}/{name}")
     disk.sync_folder(folder)
 
 

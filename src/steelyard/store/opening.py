@@ -25,13 +25,13 @@ _KNOWN_FORMAT = 1
 _HARMLESS = frozenset({"lock", "lost+found"})
 
 
-class Running(Struct, frozen=True, kw_only=True):
+class _Running(Struct, frozen=True, kw_only=True):
     """What a process of ours writes down while it has a directory."""
 
     segment_bytes: int
 
 
-_RUNNING = Document(_ABORT, Running, keeps_backup=False)
+_RUNNING = Document(_ABORT, _Running, keeps_backup=False)
 
 
 @dataclass(slots=True)
@@ -134,7 +134,7 @@ def take(disk: Disk, found: Opened) -> None:
 def mark_as_ours(disk: Disk, segment_bytes: int) -> None:
     """Say that whatever is in the directory is from us. On a full disk it stays unsaid."""
     with suppress(DiskFailed):
-        save(disk, _RUNNING, Running(segment_bytes=segment_bytes))
+        save(disk, _RUNNING, _Running(segment_bytes=segment_bytes))
 
 
 def give_back(disk: Disk, closed: Closed) -> None:

@@ -104,13 +104,22 @@ class QueueIndex:
                 low = middle + 1
             else:
                 high = middle
-        while low < self.shown and self.entry(low).is_hole:
-            low += 1
-        return low
+        return self._after_holes(low)
+
+    def _after_holes(self, offset: int) -> int:
+        while offset < self.shown and self.entry(offset).is_hole:
+            offset += 1
+        return offset
 
     def forget_before(self, position: int) -> bool:
         """Forget leading entries that point below a position of the log, and holes among them; say if any were."""
-        low = self.first_from(position)
+        return self._forget_to(self.first_from(position))
+
+    def forget_holes(self) -> None:
+        """Forget leading entries of messages that were lost."""
+        self._forget_to(self._after_holes(self.start))
+
+    def _forget_to(self, low: int) -> bool:
         if low == self.start:
             return False
         del self.entries[: (low - self.start) * ENTRY_BYTES]

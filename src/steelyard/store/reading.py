@@ -34,7 +34,7 @@ class Reader:
         low, high = index.start, index.shown
         at = start = max(offset, low)
         if start >= high:
-            return Slice([], 0, 0, max(offset, 0), low, high)
+            return Slice([], 0, 0, start, low, high)
         if marks is None and (views := self._read_all(index, start, min(high, start + most), most_bytes)):
             return Slice(*views, low, high)
         parts: list[memoryview] = []

@@ -19,7 +19,8 @@ from steelyard.wire.record_layout import SMALLEST_BYTES
 
 __all__ = ["Indexes", "Rebuilt", "rebuild"]
 
-_CHUNK = 1 << 20
+_CHUNK = 1 << 16
+_ZEROS = bytes(_CHUNK)
 
 
 @dataclass(slots=True)
@@ -36,7 +37,7 @@ def rebuild(
     segments: Sequence[Segment], known: Indexes, sums: dict[int, Sums], mark: Callable[[Found], int]
 ) -> Rebuilt:
     """Walk the log and make the indexes again. ``known`` are older indexes, which may tell what was lost."""
-    evidence = Evidence(known, sums)
+    evidence = Evidence(known, sums, segments[0].size if segments else 1 << 31)
     walk = Walk(segments, sums)
     numbering = _Numbering(evidence, walk)
     indexes = numbering.indexes
@@ -103,8 +104,7 @@ class _Numbering:
 
     def _can_have_gap(self, found: Found, gap: int) -> bool:
         """Say whether so many messages can have been lost before a record."""
-        lost_bytes = sum(damage.size for damage in self._walk.damages)
-        return gap <= max(MOST_HOLES, lost_bytes // SMALLEST_BYTES) or self._has_sum(found)
+        return gap <= max(MOST_HOLES, self._walk.lost_bytes // SMALLEST_BYTES) or self._has_sum(found)
 
     def _begins_again(self, found: Found) -> bool:
         """Say whether the topic was removed and made again, as Apache's broker does it: numbers begin again then."""
@@ -125,7 +125,7 @@ def _segment_of(segments: Sequence[Segment], position: int) -> Segment:
 
 
 def _tail(segments: Sequence[Segment], sums: dict[int, Sums], end: int, evidence: Evidence) -> Iterator[Damage]:
-    """Yield what is behind the end of the log: the bytes in files, and files that only sums know of."""
+    """Yield what is outside of the log: bytes behind its end, and files that only sums know of."""
     for segment in segments:
         if segment.end > end:
             start = max(end, segment.start)
@@ -133,16 +133,16 @@ def _tail(segments: Sequence[Segment], sums: dict[int, Sums], end: int, evidence
             yield Damage(segment.path, start, size, records, "cut off")
     there = {segment.start for segment in segments}
     for start, each in sums.items():
-        if start >= end and start not in there:
+        if start not in there and (start >= end or start < segments[0].start):
             yield Damage(f"{LOG_FOLDER}/{segment_name(start)}", start, 0, each.count(start, 1 << 63), "missing")
 
 
 def _written(view: memoryview, at: int) -> int:
     """Return how many bytes from a byte on are not merely zeros at the end."""
     for start in range(at + (len(view) - at - 1) // _CHUNK * _CHUNK, at - 1, -_CHUNK):
-        chunk = bytes(view[start : start + _CHUNK]).rstrip(b"\0")
-        if chunk:
-            return start - at + len(chunk)
+        chunk = bytes(view[start : start + _CHUNK])
+        if chunk != _ZEROS[: len(chunk)]:
+            return start - at + len(chunk.rstrip(b"\0"))
     return 0
 
 

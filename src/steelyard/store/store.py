@@ -24,8 +24,8 @@ from steelyard.store.recovery import rebuild
 from steelyard.store.retention import old_segments
 from steelyard.store.slices import Slice
 from steelyard.store.state import Closed
-from steelyard.store.sum_files import SumFiles, SumsByNeed, drop_stale_sums, load_sums
-from steelyard.store.sums import pack_sums, sums_path
+from steelyard.store.sum_files import SumFiles, SumsByNeed, drop_foreign_sums, drop_stale_sums, load_sums
+from steelyard.store.sums import pack_sums
 from steelyard.store.syncing import Syncing, SyncJob
 from steelyard.store.walk import Damage, Found
 from steelyard.wire.record import head_shape, pack_head, pack_tail
@@ -110,7 +110,8 @@ class Store:
             for index in known.values():
                 index.forget_before(found.segments[0].start if found.segments else closed.end)
             if checksum(known) == closed.indexes_crc32:
-                load_sums(disk, found.segments[-1:])
+                for last in found.segments[-1:]:
+                    drop_foreign_sums(disk, last)
                 return cls(disk, lock, options, Log(disk, size, found.segments, closed.end), known, closed.end)
             known = load_indexes(disk)
         sums = load_sums(disk, found.segments, found.sums_to, found.sums_to_ms)
@@ -287,10 +288,9 @@ class Store:
             for segment in old:
                 if segment.start in self._syncing.unsafe:
                     break  # a thread may be syncing its file
+                self._sum_files.remove(segment.start)
                 self._log.drop_first()
                 removed.append(segment.path)
-                self._sum_files.close(segment.start)
-                self._disk.remove(sums_path(segment.start))
         finally:
             start = self._log.start
             for index in self._queues.values():

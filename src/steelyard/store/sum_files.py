@@ -13,23 +13,24 @@ from steelyard.store.replace import replace_file
 from steelyard.store.sums import SUM_BYTES, SUMS_FOLDER, Sums, sums_path
 from steelyard.store.walk import find_whole
 
-__all__ = ["SumFiles", "SumsByNeed", "drop_stale_sums", "load_sums"]
+__all__ = ["SumFiles", "SumsByNeed", "drop_foreign_sums", "drop_stale_sums", "load_sums"]
 
 _LOOKED_AT = 16
 _ENOUGH = 3
-"""One flipped bit makes one record disagree with its sum; so many that none agrees were never of this log."""
+"""One flipped bit makes one record disagree with its sum. If none of more agrees, they were never of this log."""
 
 
 def _are_of(sums: Sums, segment: Segment) -> bool:
     """Say whether sums are those of a segment, by a look at some of its records."""
-    differ = 0
+    looked_at = 0
     for position in sums.some(_LOOKED_AT):
         at = position - segment.start
-        if 0 <= at < len(segment.view) and find_whole(segment.view, at, position) is not None:
-            if find_whole(segment.view, at, position, sums) is not None:
-                return True
-            differ += 1
-    return differ < _ENOUGH
+        found = find_whole(segment.view, at, position, sums) if at >= 0 else None
+        if found is not None and position not in sums.stale:
+            return True
+        looked_at += 1
+    # A segment that is damaged all over says nothing about its sums.
+    return looked_at < _ENOUGH or find_whole(segment.view, 0, segment.start) is None
 
 
 def load_sums(
@@ -47,6 +48,13 @@ def load_sums(
             else:
                 disk.remove(f"{SUMS_FOLDER}/{name}")
     return loaded
+
+
+def drop_foreign_sums(disk: Disk, segment: Segment) -> None:
+    """Remove the sums of a segment if they are of another log, before ours are added to them."""
+    data = disk.read(sums_path(segment.start))
+    if data and not _are_of(Sums(data), segment):
+        disk.remove(sums_path(segment.start))
 
 
 def drop_stale_sums(disk: Disk, loaded: dict[int, Sums]) -> None:
@@ -100,6 +108,13 @@ class SumFiles:
         # A write that failed may have left a part of a sum.
         self._files[segment_start] = file, file.size // SUM_BYTES * SUM_BYTES
         return self._files[segment_start]
+
+    def remove(self, segment_start: int) -> None:
+        """Remove the sums of a segment before it goes itself: sums alone would tell of messages that were lost."""
+        self.close(segment_start)
+        self._disk.remove(sums_path(segment_start))
+        if self._disk.names(SUMS_FOLDER):
+            self._disk.sync_folder(SUMS_FOLDER)
 
     def sync(self) -> None:
         """Make all sums safe from a loss of power."""

@@ -71,11 +71,12 @@ class Sums:
     (4711, None, 17)
     """
 
-    __slots__ = ("_data", "_next", "_ours_to", "_ours_to_ms", "damaged", "stale")
+    __slots__ = ("_data", "_is_all_whole", "_next", "_ours_to", "_ours_to_ms", "damaged", "stale")
 
     def __init__(self, data: bytes, ours_to: int | None = None, ours_to_ms: int = 0) -> None:
         self._data = data
         self._next = 0
+        self._is_all_whole = False
         self._ours_to, self._ours_to_ms = ours_to, ours_to_ms
         self.damaged = 0
         """How many entries were met that were not what was written."""
@@ -88,18 +89,27 @@ class Sums:
     def get(self, position: int) -> int | None:
         """Return the sum of the record at a position, or None if there is none. Quick for positions in order."""
         data, at = self._data, self._next
-        last = len(data) - SUM_BYTES
-        while at <= last:
+        if at + SUM_BYTES <= len(data):
             said, value, check = _read(data, at)
-            if crc32(data[at : at + _SUM.size]) == check:
-                if said == position:
-                    self._next = at + SUM_BYTES
-                    return int(value)
-                break
-            self.damaged += 1
-            at += SUM_BYTES
-        self._next = at
+            if crc32(data[at : at + _SUM.size]) != check:
+                self._drop_damaged()
+            elif said == position:
+                self._next = at + SUM_BYTES
+                return int(value)
         return self._find(position)
+
+    def _drop_damaged(self) -> None:
+        """Go on with the sums that are whole, since a search by halves must not meet others."""
+        if self._is_all_whole:
+            return
+        whole: list[bytes] = []
+        for at in range(0, len(self) * SUM_BYTES, SUM_BYTES):
+            entry = self._data[at : at + SUM_BYTES]
+            if _is_whole(entry, 0):
+                whole.append(entry)
+            else:
+                self.damaged += any(entry)  # zeros were never written
+        self._data, self._next, self._is_all_whole = b"".join(whole), 0, True
 
     def is_next(self, position: int, value: int) -> bool:
         """Say whether the next sum in order is whole and this one. Quick: if not, `agree` looks closer."""
@@ -110,20 +120,18 @@ class Sums:
         return True
 
     def _find(self, position: int) -> int | None:
-        """Search for a sum out of order: by halves, and from end to end if something damaged is in the way."""
-        data = self._data
-        place = bisect_left(range(len(self)), position, key=lambda each: _read_position(data, each * SUM_BYTES)[0])
+        """Search for a sum out of order."""
+        data, place = self._data, self._place(position)
         at = place * SUM_BYTES
-        if place < len(self) and _read_position(data, at)[0] == position and _is_whole(data, at):
-            self._next = at + SUM_BYTES
-            return int(_read(data, at)[1])
-        if not self.damaged:
+        if place >= len(self) or _read_position(data, at)[0] != position or not _is_whole(data, at):
             return None
-        wanted = position.to_bytes(8, "big")
-        at = data.find(wanted)
-        while at >= 0 and (at % SUM_BYTES or not _is_whole(data, at)):
-            at = data.find(wanted, at + 1)
-        return int(_read(data, at)[1]) if 0 <= at <= len(data) - SUM_BYTES else None
+        self._next = at + SUM_BYTES
+        return int(_read(data, at)[1])
+
+    def _place(self, position: int) -> int:
+        """Return how many sums are of records before a position."""
+        data = self._data
+        return bisect_left(range(len(self)), position, key=lambda each: _read_position(data, each * SUM_BYTES)[0])
 
     def agree(self, position: int, value: int, stored_ms: int) -> bool:
         """Say whether a record may be what it was: it has no sum, or this one, or another program wrote it since."""
@@ -135,12 +143,6 @@ class Sums:
         self.stale.add(position)
         return True
 
-    def positions(self) -> Iterator[int]:
-        """Yield the positions of all sums that are whole."""
-        for at in range(0, len(self) * SUM_BYTES, SUM_BYTES):
-            if _is_whole(self._data, at):
-                yield _read_position(self._data, at)[0]
-
     def some(self, most: int) -> Iterator[int]:
         """Yield the positions of some sums that are whole, from all over the file."""
         for place in range(0, len(self), max(1, len(self) // most)):
@@ -149,15 +151,8 @@ class Sums:
 
     def count(self, start: int, end: int) -> int:
         """Count the records that began between two positions, as far as sums are left."""
-        count = 0
-        # From behind, because it is the end of the log that is asked for at every start.
-        for at in range(len(self) * SUM_BYTES - SUM_BYTES, -1, -SUM_BYTES):
-            if _is_whole(self._data, at):
-                (position,) = _read_position(self._data, at)
-                if position < start:
-                    break
-                count += position < end
-        return count
+        self._drop_damaged()
+        return self._place(end) - self._place(start)
 
     def without_stale(self) -> bytes:
         """Return the sums that are true: whole, and of records that are still there."""

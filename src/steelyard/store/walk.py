@@ -37,6 +37,8 @@ _MAGIC_START = (V1_MAGIC & 0xFFFFFFFF).to_bytes(4, "big")[:3]
 _BLANK_MAGIC = (BLANK_MAGIC & 0xFFFFFFFF).to_bytes(4, "big")
 _MAGIC_AT = 4
 _CHUNK = 1 << 20
+_SECTOR_BYTES = 512
+"""What a disk writes whole or not at all."""
 
 # The fields of the head that are asked for most; those in between are skipped.
 _read_some = Layout(">iiii4xqqi16xq20xi").unpack_from
@@ -109,11 +111,25 @@ def find_whole(
         return None
     if queue_id < 0 or offset < 0 or (check_body and crc32(view[body_at:body_end]) & 0x7FFFFFFF != crc):
         return None
+    topic, properties = bytes(view[topic_at:topic_end]), bytes(view[properties_at:end])
     if sums is not None and not sums.agree(position, record_sum(view[at:body_at], view[body_end:end]), stored_ms):
         return None
-    return Found(
-        position, size, bytes(view[topic_at:topic_end]), queue_id, offset, stored_ms, bytes(view[properties_at:end])
-    )
+    if (b"\0" in topic or b"\0" in properties) and _is_torn(view, at, body_end, end, position, sums):
+        return None
+    return Found(position, size, topic, queue_id, offset, stored_ms, properties)
+
+
+def _is_torn(view: bytes | memoryview, at: int, body_end: int, end: int, position: int, sums: Sums | None) -> bool:
+    """Say whether a record without a sum lacks a piece of what follows its body.
+
+    A loss of power leaves zeros for each sector that was not written yet. The head's own sizes, and the checksum of the
+    body, tell if they lack one; in names and properties nothing does. But no text has a sector's worth of zeros.
+    """
+    if sums is not None and sums.get(position) is not None:
+        return False
+    first = max(body_end - body_end % _SECTOR_BYTES, at + 1)
+    places = range(first + -first % _SECTOR_BYTES, end, _SECTOR_BYTES)
+    return any(not any(view[place : min(place + _SECTOR_BYTES, end)]) for place in places)
 
 
 def _is_blank(view: memoryview, at: int, segment_bytes: int) -> bool:
@@ -146,6 +162,19 @@ def _find_summed(window: bytes, at: int, base: int, sums: Sums) -> Iterator[Foun
         at = end
 
 
+def _starts(view: memoryview, after: int, magic: bytes) -> Iterator[int]:
+    """Yield where something with a magic may begin, behind a byte."""
+    at, limit = after + 1 + _MAGIC_AT, len(view)
+    while at < limit:
+        chunk = bytes(view[at : at + _CHUNK])
+        found = chunk.find(magic)
+        while found >= 0:
+            yield at + found - _MAGIC_AT
+            found = chunk.find(magic, found + 1)
+        # A magic may lie across two chunks.
+        at += len(chunk) - (len(magic) - 1) if len(chunk) == _CHUNK else len(chunk)
+
+
 class Walk:
     """One walk over all segments, or from one position to another. Complete once it is through: `damages`, `end`."""
 
@@ -155,6 +184,8 @@ class Walk:
         self.segments = segments
         self.sums = sums
         self.damages: list[Damage] = []
+        self.lost_bytes = 0
+        """How many bytes all damages have."""
         self.start = start if start is not None or not segments else segments[0].start
         self._stop = stop
         self.end = self.start or 0
@@ -178,10 +209,13 @@ class Walk:
         if self._stop is not None:
             limit = max(0, min(limit, self._stop - base))
         view, at = segment.view[:limit], max(0, (self.start or 0) - base)
-        window, window_at = b"", at  # a copy, since bytes are cut several times quicker than a view
+        # Bytes are cut several times quicker than a view, hence a copy. It begins where a sector does, since whether a
+        # record is torn is a matter of sectors.
+        window, window_at = b"", at
         while at < limit:
             if at >= window_at + len(window):
-                window, window_at = bytes(view[at : at + _CHUNK]), at
+                window_at = at - at % _SECTOR_BYTES
+                window = bytes(view[window_at : window_at + _CHUNK])
             for found in _find_summed(window, at - window_at, base + window_at, sums) if sums is not None else ():
                 if self._gap:
                     self._close_gap()
@@ -189,7 +223,7 @@ class Walk:
                 at += found.size
                 self.end = base + at
             if at >= limit:
-                return
+                break
             careful = find_whole(window, at - window_at, base + at, sums) or find_whole(view, at, base + at, sums)
             if careful is not None:
                 self._close_gap()
@@ -198,7 +232,8 @@ class Walk:
                 self.end = base + at
                 continue
             if _is_blank(view, at, segment.size):
-                self.end = segment.end
+                if not self._gap:
+                    self.end = segment.end
                 return
             again = self._next_place(view, at, segment, sums)
             if again is None:
@@ -206,15 +241,18 @@ class Walk:
                 return
             self._lost(segment.path, base + at, base + again, "damaged")
             at = again
+        if at < segment.size and self._stop is None:
+            self._lost(segment.path, base + at, segment.end, "missing")  # the file was cut short
 
     def _close_gap(self) -> None:
         """Note that a whole record followed what was in between."""
+        self.lost_bytes += sum(damage.size for damage in self._gap)
         self.damages += self._gap
         self._gap.clear()
 
     def _next_place(self, view: memoryview, at: int, segment: Segment, sums: Sums | None) -> int | None:
         """Return where to go on after a place that holds no whole record, or None."""
-        base, size = segment.start, segment.size
+        base = segment.start
         if sums is not None and sums.get(base + at) is not None:
             hit = find_whole(view, at, base + at, sums, check_body=False)
             if hit is not None and hit.position not in sums.stale:
@@ -222,26 +260,11 @@ class Walk:
                 # Only the body was hit, so this is where it ends. Looking for a record in it would find what its
                 # sender may have put there.
                 return at + hit.size
-        again = self._next_whole(view, at, base, sums)
-        if again is None:
-            # A blank is not damage, and its size and place must fit: so this is one.
-            blank = bytes(view[at:]).rfind(_BLANK_MAGIC) - _MAGIC_AT
-            again = at + blank if blank > 0 and _is_blank(view, at + blank, size) else None
-        return again
-
-    def _next_whole(self, view: memoryview, after: int, base: int, sums: Sums | None) -> int | None:
-        """Return where the next whole record begins, or None."""
-        at, limit = after + 1, len(view)
-        while at < limit:
-            chunk = bytes(view[at : at + _CHUNK])
-            magic = chunk.find(_MAGIC_START)
-            while magic >= 0:
-                start = at + magic - _MAGIC_AT
-                if start > after and find_whole(view, start, base + start, sums) is not None:
-                    return start
-                magic = chunk.find(_MAGIC_START, magic + 1)
-            at += max(1, len(chunk) - len(_MAGIC_START) + 1) if len(chunk) == _CHUNK else len(chunk)
-        return None
+        for start in _starts(view, at, _MAGIC_START):
+            if find_whole(view, start, base + start, sums) is not None:
+                return start
+        # A blank is not damage, and its size and place must fit.
+        return next((start for start in _starts(view, at, _BLANK_MAGIC) if _is_blank(view, start, segment.size)), None)
 
     def _lost(self, path: str, start: int, end: int, what: str) -> None:
         self._gap.append(Damage(path, start, end - start, what=what))

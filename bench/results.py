@@ -1,0 +1,55 @@
+"""The figures of a run as a page: bench/RESULTS.md, written by ``python -m bench --write`` and by nothing else."""
+
+import os
+import platform
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from bench.table import Row
+
+__all__ = ["RESULTS", "machine", "page"]
+
+RESULTS = Path(__file__).with_name("RESULTS.md")
+_HEADINGS = ("what", "ours", "beside it, in the same run", "ratio", "goal", "reached")
+
+
+def machine() -> str:
+    """Return what the figures were measured on, and how busy it is now."""
+    load = os.getloadavg()[0]
+    return f"Python {sys.version.split()[0]}, {_processor()}, {os.cpu_count()} cores, load {load:.1f} before the run"
+
+
+def page(found_on: str, rows: Mapping[str, Sequence[Row]]) -> str:
+    """Write a page of tables, one for each benchmark."""
+    lines = [
+        "# Measured",
+        "",
+        f"{datetime.now(UTC):%Y-%m-%d}, {found_on}. Refreshed by `python -m bench --write`; `make bench` only prints.",
+        "",
+        "Each figure stands beside another way to do the same, measured in the same run, so that the ratio holds on",
+        "a busy machine too. CPU time, the best of a few runs, where the processor is the question; wall time where",
+        "the disk is: for syncs, and for opening a store whose files are in the page cache.",
+    ]
+    for name, measured in rows.items():
+        missed = sum(not row.met for row in measured)
+        lines += ["", f"## {name}: {len(measured) - missed} of {len(measured)} goals reached", "", _line(_HEADINGS)]
+        lines.append(_line("---" for _ in _HEADINGS))
+        lines += [_line((*row[:5], "yes" if row.met else "**no**")) for row in measured]
+    return "\n".join(lines) + "\n"
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _processor() -> str:
+    """Return the name of the processor where the system tells it."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.machine()

@@ -1,0 +1,155 @@
+"""Opening a directory: one process at a time, nothing but a store, and no harm by a crash in the middle."""
+
+from pathlib import Path
+
+import pytest
+from tests.fuzzing import Dice
+from tests.store.story import OPTIONS, PAGE, Book, Message, Teller, append, everything, files, opened, rounds
+
+from steelyard.errors import NotAStore, StoreLocked
+from steelyard.serve.files import RealDisk
+from steelyard.sim.disk import Fault, FaultKind, ForgettingDisk, ProcessDied
+from steelyard.store.options import StoreOptions
+
+_DEATHS: tuple[FaultKind, ...] = ("crash_before", "crash_midway", "crash_after")
+
+
+def put(disk: ForgettingDisk | RealDisk, path: str, content: bytes) -> None:
+    """Write a file."""
+    folder = path.rpartition("/")[0]
+    disk.mkdir(folder)
+    file = disk.open(path, create=True)
+    file.write(0, content)
+    file.close()
+
+
+def test_only_one_process_has_a_directory(tmp_path: Path) -> None:
+    store = opened(RealDisk(tmp_path))
+    append(store, Message((b"orders", 0), b"first"))
+    assert store.flush().error is None
+    before = files(RealDisk(tmp_path, read_only=True))
+    with pytest.raises(StoreLocked):
+        opened(RealDisk(tmp_path))
+    assert files(RealDisk(tmp_path, read_only=True)) == before
+    store.close(now_ms=1)
+    assert opened(RealDisk(tmp_path)).bounds(b"orders", 0) == (0, 1)
+
+
+@pytest.mark.parametrize("path", ["photos/cat.jpg", "notes.txt", "steelyard2/format.json"])
+def test_a_directory_that_holds_something_else_is_refused_and_left_alone(path: str) -> None:
+    disk = ForgettingDisk()
+    put(disk, path, b"mine")
+    before = files(disk)
+    with pytest.raises(NotAStore, match="which no broker wrote"):
+        opened(disk)
+    assert files(disk) == before
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "1", "0000000000000000000x"])
+def test_a_log_with_a_strange_file_is_refused_and_left_alone(name: str) -> None:
+    disk = ForgettingDisk()
+    opened(disk).close(now_ms=1)
+    put(disk, f"commitlog/{name}", b"mine")
+    before = files(disk)
+    with pytest.raises(NotAStore, match="is not a file of a log"):
+        opened(disk)
+    after = files(disk)
+    assert after == before
+    disk.remove(f"commitlog/{name}")
+    opened(disk)
+
+
+def test_log_files_that_do_not_belong_together_are_refused() -> None:
+    disk = ForgettingDisk()
+    for name, size in ((0, 4096), (5000, 4096), (9000, 4096)):
+        put(disk, f"commitlog/{name:020d}", bytes(size))
+    with pytest.raises(NotAStore, match="do not belong together"):
+        opened(disk)
+
+
+def test_a_directory_of_a_newer_release_is_refused_and_left_alone() -> None:
+    disk = ForgettingDisk()
+    opened(disk).close(now_ms=1)
+    disk.remove("steelyard/format.json")
+    put(disk, "steelyard/format.json", b'{"v":2}')
+    before = files(disk)
+    with pytest.raises(NotAStore, match="format 2, this release knows 1"):
+        opened(disk)
+    assert files(disk) == before
+
+
+def test_files_keep_the_size_that_a_directory_began_with() -> None:
+    disk = ForgettingDisk(page=PAGE)
+    store, book = opened(disk), Book()
+    Teller(Dice(1)).fill(store, 3, book)
+    store.close(now_ms=1)
+    for end in (disk, disk.crash()):
+        heir = opened(end, StoreOptions(segment_bytes=1 << 16, keep_ms=None))
+        Teller(Dice(2)).fill(heir, 30, {})
+        assert {len(content) for path, content in files(end).items() if path.startswith("commitlog/")} == {4096}
+    shorter = disk.crash()
+    shorter.open("commitlog/00000000000000000000").truncate(900)
+    heir = opened(shorter, StoreOptions(segment_bytes=1 << 16, keep_ms=None))
+    assert len(shorter.read("commitlog/00000000000000000000") or b"") == OPTIONS.segment_bytes
+    assert everything(heir)
+
+
+def unclean(seed: int) -> ForgettingDisk:
+    """Return a directory that has everything recovery has to deal with: holes, a torn tail, files behind it."""
+    disk = ForgettingDisk(page=PAGE)
+    store = opened(disk)
+    Teller(Dice(seed)).fill(store, 40, {})
+    store.save_indexes()
+    store.lookup.follow()
+    store.lookup.save()
+    Teller(Dice(seed + 1)).fill(store, 12, {})
+    disk = disk.crash()
+    names = disk.names("commitlog")
+    for name, at, junk in ((names[0], 700, b"\x55" * 9), (names[-2], 300, Dice(seed).randbytes(4096 - 300))):
+        file = disk.open(f"commitlog/{name}")
+        file.write(at, junk)
+        file.close()
+    last = disk.open(f"commitlog/{names[-1]}")
+    last.write(0, Dice(seed).randbytes(4096))
+    last.close()
+    disk.remove(f"commitlog/{names[1]}")
+    for path in files(disk):
+        file = disk.open(path)
+        file.sync()
+        file.close()
+    for folder in ("commitlog", "steelyard", "steelyard/sums", ""):
+        disk.sync_folder(folder)
+    return disk
+
+
+@pytest.mark.parametrize("kind", _DEATHS)
+def test_a_crash_within_recovery_does_no_harm(kind: FaultKind) -> None:
+    start = unclean(7)
+    calm = start.crash()
+    expected = everything(opened(calm))
+    assert expected
+    end = files(calm)
+    calls = calm.calls["any"]
+    for nth in range(1, calls + 1, rounds(2, 1)):
+        disk = start.crash()
+        disk.faults.append(Fault("any", nth, kind))
+        with pytest.raises(ProcessDied):
+            opened(disk)
+        ways = (lambda _: 0, lambda outcomes: outcomes - 1, Dice(nth).randrange)
+        for number, heir in enumerate((disk.crash(), *map(disk.lose_power, ways))):
+            store = opened(heir)
+            assert everything(store) == expected, (nth, number)
+            found = files(heir)
+            assert {path: found[path] for path in found if path.startswith("commitlog")} == {
+                path: end[path] for path in end if path.startswith("commitlog")
+            }
+            if number == 0:
+                assert found == end
+
+
+def test_recovery_again_changes_nothing() -> None:
+    disk = unclean(11)
+    first = everything(opened(disk))
+    second = disk.crash()
+    assert everything(opened(second)) == first
+    assert files(second) == files(disk)

@@ -1,0 +1,121 @@
+"""Old messages go with their log files: offsets begin later, nothing else is lost, and no number comes twice."""
+
+import pytest
+from tests.fuzzing import Dice
+from tests.store.story import PAGE, Book, Message, Teller, append, everything, opened, sync
+
+from steelyard.errors import DiskFailed
+from steelyard.sim.disk import Fault, ForgettingDisk, Operation
+from steelyard.store.options import StoreOptions
+from steelyard.store.store import Store
+from steelyard.wire.record import decode_record
+
+_SEGMENT = 4096
+_BY_SIZE = StoreOptions(segment_bytes=_SEGMENT, keep_ms=None, keep_bytes=3 * _SEGMENT)
+_BY_AGE = StoreOptions(segment_bytes=_SEGMENT, keep_ms=100)
+
+
+def filled(options: StoreOptions, seed: int = 1) -> tuple[ForgettingDisk, Store, Book, int]:
+    """Return a store with many log files, all of it synced, what is in it, and the time."""
+    disk = ForgettingDisk(Dice(seed), page=PAGE)
+    store, teller, book = opened(disk, options), Teller(Dice(seed)), Book()
+    append(store, Message((b"idle", 0), b"once"))
+    teller.fill(store, 120, book)
+    store.lookup.follow()
+    store.save_indexes()
+    assert sync(store)
+    return disk, store, book, teller.now_ms
+
+
+def kept(book: Book, start: int) -> Book:
+    """Return the messages that lie at or behind a position."""
+    left = {
+        queue: {offset: record for offset, record in records.items() if decode_record(record).position >= start}
+        for queue, records in book.items()
+    }
+    return {queue: records for queue, records in left.items() if records}
+
+
+@pytest.mark.parametrize("options", [_BY_SIZE, _BY_AGE], ids=["by size", "by age"])
+@pytest.mark.parametrize("seed", range(4))
+def test_low_offsets_move_up_and_clean_and_unclean_starts_agree(options: StoreOptions, seed: int) -> None:
+    disk, store, book, now_ms = filled(options, seed)
+    removed = store.tick(now_ms + 60)
+    assert removed
+    start = int(disk.names("commitlog")[0])
+    assert start == len(removed) * _SEGMENT
+    left = kept(book, start)
+    assert everything(store) == left
+    for queue, records in book.items():
+        low, high = store.bounds(*queue)
+        assert (low, high) == (min(left.get(queue, {max(records) + 1: b""})), max(records) + 1)
+        assert store.read(*queue, 0, most=1).low == low
+    assert store.bounds(b"idle", 0) == (1, 1)
+    for folder in ("steelyard/sums", "commitlog"):
+        assert min(disk.names(folder)) >= f"{start:020d}"
+    bounds = {queue: store.bounds(*queue) for queue in store.queues()}
+    for heir in (opened(disk.crash(), options), opened(disk.lose_power(), options)):
+        assert everything(heir) == left
+        assert {queue: heir.bounds(*queue) for queue in heir.queues()} == bounds
+        assert not heir.damages
+    store.close(now_ms)
+    heir = opened(disk.crash(), options)
+    assert everything(heir) == left
+    assert {queue: heir.bounds(*queue) for queue in heir.queues()} == bounds
+    done, _ = append(heir, Message((b"idle", 0), b"again"))
+    assert done.offset == 1
+
+
+def test_by_size_as_many_bytes_are_kept_as_asked() -> None:
+    disk, store, _, now_ms = filled(_BY_SIZE)
+    end = store.flush().end
+    store.tick(now_ms)
+    start = int(disk.names("commitlog")[0])
+    assert end - start <= 3 * _SEGMENT < end - start + _SEGMENT
+    assert store.tick(now_ms) == []
+
+
+def test_by_age_no_message_goes_that_is_young_enough() -> None:
+    _, store, book, now_ms = filled(_BY_AGE)
+    store.tick(now_ms + 50)
+    for queue, records in book.items():
+        low, _ = store.bounds(*queue)
+        assert all(decode_record(records[offset]).stored_ms < now_ms - 50 for offset in range(low))
+    store.tick(now_ms + 10_000)
+    assert len(everything(store)) > 0, "the file that is written to never goes"
+
+
+def test_a_flipped_bit_in_a_time_costs_no_file_of_young_messages() -> None:
+    disk, store, book, now_ms = filled(_BY_AGE)
+    store.close(now_ms)
+    position = min(
+        at
+        for records in book.values()
+        for record in records.values()
+        if (at := decode_record(record).position) >= _SEGMENT
+    )
+    file = disk.open(f"commitlog/{_SEGMENT:020d}")
+    file.write(position - _SEGMENT + 56, bytes(8))
+    file.close()
+    store = opened(disk, _BY_AGE)
+    assert store.tick(1_100) == []
+
+
+def test_a_disk_that_cannot_remove_is_tried_again() -> None:
+    disk, store, book, now_ms = filled(_BY_SIZE)
+    operations: tuple[Operation, ...] = ("remove", "sync_folder")
+    for operation in operations:
+        for nth in (1, 2, 3):
+            disk.faults.append(Fault(operation, disk.calls[operation] + nth, "error"))
+            try:
+                store.tick(now_ms)
+            except DiskFailed:
+                found = everything(store)
+                start = min(decode_record(each).position for records in found.values() for each in records.values())
+                found.pop((b"idle", 0), None)
+                assert found == kept(book, start)
+            disk.faults.clear()
+    store.tick(now_ms)
+    start = int(disk.names("commitlog")[0])
+    assert everything(store) == kept(book, start)
+    assert everything(opened(disk.crash(), _BY_SIZE)) == kept(book, start)
