@@ -1,6 +1,6 @@
 """`make bench`: every benchmark of this folder as one table. Leave the machine alone while it runs.
 
-``--write`` puts the figures into bench/RESULTS.md too; names (``codec``, ``store`` …) run only those.
+Names (``codec``, ``store`` …) run only those; ``--write`` runs all, and puts the figures into bench/RESULTS.md too.
 """
 
 import sys
@@ -20,11 +20,12 @@ def main(arguments: list[str]) -> int:
     # Into a file, lines may be as long as they are.
     console, found_on = Console(width=None if sys.stdout.isatty() else 200), machine()
     console.print(found_on)
-    wanted = [name for name in _BENCHMARKS if name in arguments] or list(_BENCHMARKS)
+    is_kept = "--write" in arguments
+    wanted = [name for name in _BENCHMARKS if name in arguments and not is_kept] or list(_BENCHMARKS)
     measured = {name: list(_BENCHMARKS[name]()) for name in wanted}
     rows = [row for each in measured.values() for row in each]
     console.print(_table(rows))
-    if "--write" in arguments:
+    if is_kept:
         RESULTS.write_text(page(found_on, measured), encoding="utf-8")
     missed = sum(not row.met for row in rows)
     if missed:
