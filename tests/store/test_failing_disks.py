@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 from tests.fuzzing import Dice
-from tests.store.story import PAGE, Queue, Teller, everything, opened, rounds, sync
+from tests.store.story import PAGE, Book, Queue, Teller, everything, opened, rounds, sync
 
 from steelyard.errors import DiskFailed, DiskFull, StoreReadOnly
 from steelyard.sim.disk import Fault, FaultKind, ForgettingDisk, Operation, ProcessDied
@@ -200,6 +200,22 @@ def test_after_a_failed_sync_nothing_is_acked_and_reads_go_on() -> None:
     assert store.read(*queue, done.offset).joined() == record
     store.close(now_ms=9)
     assert "abort" in disk.names("")
+
+
+@pytest.mark.parametrize("is_closed", [True, False], ids=["closed", "crashed"])
+def test_what_a_failed_sync_left_unsafe_is_written_again_by_the_next_process(is_closed: bool) -> None:
+    disk = ForgettingDisk(page=PAGE)
+    store, book = opened(disk), Book()
+    Teller(Dice(3)).fill(store, 60, book)
+    disk.fail_next("fsync", "error")
+    assert not sync(store)
+    if is_closed:
+        store.close(now_ms=9)
+    disk = disk.crash()
+    store = opened(disk)
+    assert everything(store) == book
+    assert store.durable == store.flush().end > 4096
+    assert everything(opened(disk.lose_power())) == book
 
 
 def test_a_later_sync_does_not_vouch_for_an_earlier_one() -> None:

@@ -112,3 +112,25 @@ def test_what_is_not_there_is_not_found() -> None:
     assert bytes(store.lookup.at(done.position) or b"") == record
     assert store.lookup.at(done.position + 1) is None
     assert store.read(b"nobody", 0, 7).next_offset == 7
+
+
+def test_records_in_the_place_of_lost_ones_are_found_by_their_keys() -> None:
+    disk = ForgettingDisk(page=PAGE)
+    store = opened(disk)
+    for number in range(3):
+        done, _ = append(store, Message(_QUEUE, b"x" * 100, b"KEYS\x01old%d\x02" % number))
+    assert store.flush().error is None
+    store.lookup.follow()
+    store.close(now_ms=1)
+    file = disk.open("commitlog/00000000000000000000")
+    file.write(done.position + 4, b"hit")
+    file.close()
+    # Unclean, so that the damaged end is cut off.
+    disk.open("abort", create=True).close()
+    store = opened(disk)
+    records = [append(store, Message(_QUEUE, b"y" * 60, b"KEYS\x01new%d\x02" % number))[1] for number in range(4)]
+    assert store.flush().error is None
+    for number, record in enumerate(records):
+        found = store.lookup.by_key(b"orders", b"new%d" % number, most=9, start_ms=0, end_ms=1 << 40)
+        assert [bytes(each) for each in found] == [record]
+    assert store.lookup.by_key(b"orders", b"old2", most=9, start_ms=0, end_ms=1 << 40) == []

@@ -131,6 +131,20 @@ class TestLogFiles:
         expect(disk, left, book)
 
 
+def test_a_file_that_was_cut_between_two_records_is_seen() -> None:
+    disk, book = directory(is_closed=False)
+    starts = sorted(decode_record(record).position for records in book.values() for record in records.values())
+    cut = next(start for start in starts if start > _SEGMENT + 1_000)
+    disk = disk.crash()
+    disk.open(logs(disk)[1]).truncate(cut - _SEGMENT)
+    store = opened(disk)
+    (damage,) = store.damages
+    gone = sum(cut <= start < 2 * _SEGMENT for start in starts)
+    assert (damage.path, damage.position, damage.size) == (logs(disk)[1], cut, 2 * _SEGMENT - cut)
+    assert (damage.records, damage.what) == (gone, "missing")
+    assert sum(map(len, everything(store).values())) == len(starts) - gone
+
+
 @pytest.mark.parametrize("is_closed", [True, False], ids=["closed", "crashed"])
 @pytest.mark.parametrize("folder", ["consumequeue", "steelyard/sums", "steelyard/keys", "steelyard"])
 @pytest.mark.parametrize("what", ["gone", "one gone", "empty", "cut", "of another store", "swapped"])

@@ -29,6 +29,8 @@ class _Running(Struct, frozen=True, kw_only=True):
     """What a process of ours writes down while it has a directory."""
 
     segment_bytes: int
+    unsure_from: int | None = None
+    """Where the log begins that a failed sync left unsafe, if one did."""
 
 
 _RUNNING = Document(_ABORT, _Running, keeps_backup=False)
@@ -45,6 +47,8 @@ class Opened:
     sums_to: int | None = None
     """Up to which position, and which time, sums are surely of the records that are there; None if all are."""
     sums_to_ms: int = 0
+    unsure_from: int | None = None
+    """From where on a sync of the last process failed: those pages count as clean, and are safe only once rewritten."""
 
 
 def refuse_others(disk: Disk) -> None:
@@ -75,7 +79,7 @@ def look_at(disk: Disk, segment_bytes: int) -> Opened:
             file.close()
         raise
     if running is not None:
-        return Opened(segments, size, None)
+        return Opened(segments, size, None, unsure_from=running.unsure_from)
     if closed is None:
         return Opened(segments, size, None, 0)
     if is_in_use or not _fits(segments, closed):
@@ -124,17 +128,17 @@ def take(disk: Disk, found: Opened) -> None:
     if load(disk, FORMAT).value is None:
         disk.mkdir("steelyard")
         save(disk, FORMAT, Format())
-    if found.sums_to is None:
+    if found.closed is not None:
         mark_as_ours(disk, found.segment_bytes)
     if _ABORT not in disk.names(""):
         disk.open(_ABORT, create=True).close()
     disk.sync_folder("")
 
 
-def mark_as_ours(disk: Disk, segment_bytes: int) -> None:
-    """Say that whatever is in the directory is from us. On a full disk it stays unsaid."""
+def mark_as_ours(disk: Disk, segment_bytes: int, unsure_from: int | None = None) -> None:
+    """Say that whatever is in the directory is from us, and if some of it may not be safe. A full disk is not told."""
     with suppress(DiskFailed):
-        save(disk, _RUNNING, _Running(segment_bytes=segment_bytes))
+        save(disk, _RUNNING, _Running(segment_bytes=segment_bytes, unsure_from=unsure_from))
 
 
 def give_back(disk: Disk, closed: Closed) -> None:

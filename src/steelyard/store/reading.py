@@ -46,7 +46,7 @@ class Reader:
             at += 1
             if length == HOLE_SIZE or (marks is not None and mark not in marks):
                 continue
-            if position < self._trusted_from and not self._is_whole(index, at - 1, position, length):
+            if position < self._trusted_from and not self._is_whole(index, (topic, queue_id, at - 1), position, length):
                 continue
             if position != run_end:
                 self._add_run(parts, run_start, run_end)
@@ -86,21 +86,22 @@ class Reader:
             if view is not None:
                 parts.append(view)
 
-    def _is_whole(self, index: QueueIndex, offset: int, position: int, size: int) -> bool:
+    def _is_whole(self, index: QueueIndex, place: tuple[bytes, int, int], position: int, size: int) -> bool:
         """Check a record of an earlier process when it is first read; a damaged one is told, and a hole from now on."""
+        offset = place[2]
         if index.checked_start <= offset < index.checked_end:
             return True
         segment = self._log.segment_at(position)
         if segment is None:
             return False
         found = find_whole(segment.view, position - segment.start, position, self._sums.get(segment.start))
-        if found is None or found.offset != offset:
+        is_whole = found is not None and (found.topic, found.queue_id, found.offset) == place
+        if not is_whole:
             # The index was held against its checksum, so it is the record that is not what it was.
             index.make_hole(offset)
             self.damages.append(Damage(segment.path, position, size, 1))
-            return False
         if offset == index.checked_end:
             index.checked_end += 1
         elif index.checked_start == index.checked_end:
             index.checked_start, index.checked_end = offset, offset + 1
-        return True
+        return is_whole

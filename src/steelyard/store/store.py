@@ -116,8 +116,8 @@ class Store:
             known = load_indexes(disk)
         sums = load_sums(disk, found.segments, found.sums_to, found.sums_to_ms)
         rebuilt = rebuild(found.segments, known, sums, _mark)
-        segments = cut(disk, found.segments, rebuilt.end, size)
         drop_stale_sums(disk, sums)
+        segments = cut(disk, found.segments, rebuilt.end, size, found.unsure_from)
         mark_as_ours(disk, size)
         store = cls(disk, lock, options, Log(disk, size, segments, rebuilt.end), rebuilt.indexes, 0)
         store.damages.extend(rebuilt.damages)
@@ -212,8 +212,14 @@ class Store:
         self._refuse_if_unsure()
 
     def _refuse_if_unsure(self) -> None:
-        if self._log.unsure is not None and self.refusal is None:
-            self.refusal = f"a sync failed, so nobody knows what the disk holds: {self._log.unsure.what}"
+        if self._log.unsure is not None:
+            self._refuse(self._log.unsure)
+
+    def _refuse(self, error: DiskFailed) -> None:
+        """Take no more writes, since a sync failed, and let the next process know."""
+        if self.refusal is None:
+            self.refusal = f"a sync failed, so nobody knows what the disk holds: {error.what}"
+            mark_as_ours(self._disk, self._log.segment_bytes, self.durable)
 
     def _mend(self) -> None:
         """Heal the log before it is written to, or say why nothing is written."""
@@ -245,8 +251,8 @@ class Store:
 
     def end_sync(self, job: SyncJob) -> None:
         """Take note of how a sync went. After a failure nothing is acked any more."""
-        if job.error is not None and self.refusal is None:
-            self.refusal = f"a sync failed, so nobody knows what the disk holds: {job.error.what}"
+        if job.error is not None:
+            self._refuse(job.error)
         if self.refusal is None:
             self._syncing.end(job)
 
