@@ -4,7 +4,7 @@ from functools import cache
 
 import pytest
 from tests.fuzzing import Dice
-from tests.store.story import PAGE, Book, Teller, everything, files, opened, rounds
+from tests.store.story import PAGE, Book, Message, Teller, append, everything, files, opened, rounds
 
 from steelyard.sim.disk import ForgettingDisk
 from steelyard.store.marks import mark_of
@@ -115,7 +115,9 @@ def check(disk: ForgettingDisk, book: Book, path: str, bit: int, *, is_closed: b
             assert served is None or bytes(served) == record
     if bit % 4:
         return
+    before = len(store.damages)
     assert served_by_marks(store, book) == expected, where
+    assert len(store.damages) == before, "a loss is told once"
     for key in (b"k3", b"k9"):
         assert found_by_key(store, key) == scanned(expected, key), where
     store.close(now_ms=10_000)
@@ -136,3 +138,26 @@ def scanned(book: Book, key: bytes) -> set[bytes]:
         for record in records.values()
         if topic == b"orders" and key in decode_record(record).properties.partition(b"\x02")[0][5:].split(b" ")
     }
+
+
+def test_the_number_of_a_message_whose_body_was_hit_is_not_given_again() -> None:
+    disk = ForgettingDisk(page=PAGE)
+    store = opened(disk)
+    for number in range(3):
+        done, record = append(store, Message((b"orders", number // 2), b"body"))
+    assert store.flush().error is None
+    # Nothing but the record itself knows that the second queue had a message.
+    heir = opened(flipped(disk, "commitlog/00000000000000000000", 8 * (done.position + record.index(b"body"))))
+    assert heir.bounds(b"orders", 1) == (1, 1)
+    assert append(heir, Message((b"orders", 1), b"next"))[0].offset == 1
+
+
+def test_what_is_written_after_a_clean_start_is_held_against_its_sums_too() -> None:
+    disk = ForgettingDisk(page=PAGE)
+    opened(disk).close(now_ms=1)
+    store = opened(disk)
+    done, record = append(store, Message((b"orders", 0), b"body", b"TAGS\x01red\x02", stored_ms=5_000))
+    assert store.flush().error is None
+    heir = opened(flipped(disk, "commitlog/00000000000000000000", 8 * (done.position + record.index(b"red"))))
+    assert everything(heir) == {}
+    assert [damage.records for damage in heir.damages] == [1]

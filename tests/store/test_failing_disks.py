@@ -218,31 +218,6 @@ def test_what_a_failed_sync_left_unsafe_is_written_again_by_the_next_process(is_
     assert everything(opened(disk.lose_power())) == book
 
 
-def test_a_later_sync_does_not_vouch_for_an_earlier_one() -> None:
-    disk = ForgettingDisk(page=PAGE)
-    store, teller = opened(disk), Teller(Dice(3))
-    jobs = []
-    for _ in range(2):
-        for _ in range(40):
-            teller.append(store)
-        assert store.flush().error is None
-        jobs.append(store.begin_sync())
-    first, second = jobs
-    second.run()
-    store.end_sync(second)
-    assert store.durable == 0
-    first.run()
-    store.end_sync(first)
-    assert store.durable == second.end
-    teller.append(store)
-    assert store.flush().error is None
-    never_run = store.begin_sync()
-    store.end_sync(never_run)
-    assert store.durable == second.end
-    assert sync(store)
-    assert store.durable == never_run.end
-
-
 def test_a_full_disk_takes_messages_again_once_there_is_room() -> None:
     disk = ForgettingDisk(Dice(2), capacity=20_000, page=PAGE)
     store, teller = opened(disk), Teller(Dice(4))

@@ -127,7 +127,7 @@ def test_records_in_the_place_of_lost_ones_are_found_by_their_keys() -> None:
     file.close()
     # Unclean, so that the damaged end is cut off.
     disk.open("abort", create=True).close()
-    store = opened(disk)
+    store = opened(disk.crash())
     records = [append(store, Message(_QUEUE, b"y" * 60, b"KEYS\x01new%d\x02" % number))[1] for number in range(4)]
     assert store.flush().error is None
     for number, record in enumerate(records):

@@ -123,3 +123,17 @@ def test_a_file_that_is_being_synced_is_not_removed() -> None:
     store.end_sync(job)
     assert len(store.tick(now_ms=0)) == 3
     assert [path for path in files(disk) if path.startswith("commitlog/")] == [f"commitlog/{3 * 4096:020d}"]
+
+
+def test_a_delayed_message_without_a_sensible_delay_has_a_mark_all_the_same() -> None:
+    disk = ForgettingDisk(page=PAGE)
+    options = StoreOptions(segment_bytes=65_536, keep_ms=None)
+    store = opened(disk, options)
+    queue = (b"SCHEDULE_TOPIC_XXXX", 0)
+    records = [
+        append(store, Message(queue, b"", properties, stored_ms=stored_ms))[1]
+        for properties in (b"", b"DELAY\x01x\x02", b"DELAY\x01" + b"9" * 9_000 + b"\x02", b"DELAY\x0118\x02")
+        for stored_ms in (0, (1 << 63) - 1)
+    ]
+    assert store.flush().error is None
+    assert everything(opened(disk.crash(), options)) == {queue: dict(enumerate(records))}

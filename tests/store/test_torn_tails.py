@@ -162,3 +162,21 @@ def test_until_a_failed_write_is_undone_nothing_is_written() -> None:
     assert disk.read("commitlog") == b"y" * 10 + bytes(4086)
     disk.sync_folder("")
     assert disk.lose_power().read("commitlog") == bytes(4096)
+
+
+def test_what_a_sum_has_condemned_does_not_come_back_without_it() -> None:
+    disk = ForgettingDisk(page=PAGE)
+    store = opened(disk)
+    _, first = append(store, Message(QUEUES[0], b"x" * 3_500))
+    done, _ = append(store, Message(QUEUES[0], b"y" * 3_500, b"TAGS\x01red\x02"))
+    assert done.position == OPTIONS.segment_bytes
+    assert store.flush().error is None
+    assert sync(store)
+    disk = disk.crash()
+    file = disk.open(f"commitlog/{OPTIONS.segment_bytes:020d}")
+    file.write(done.size - 2, b"q")
+    file.sync()
+    file.close()
+    opened(disk)  # cuts the file away, and its sums with it
+    for choose in (lambda _: 0, lambda outcomes: outcomes - 1):
+        assert everything(opened(disk.lose_power(choose))) == {QUEUES[0]: {0: first}}

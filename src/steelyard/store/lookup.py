@@ -6,7 +6,7 @@ one. Keys have an index of their own, which follows the log in its own time: who
 
 from steelyard.store.disk import Disk
 from steelyard.store.index_files import Indexes
-from steelyard.store.keys import KEYS_FOLDER, KeyIndex, keys_path
+from steelyard.store.keys import KEYS_FOLDER, KeyIndex
 from steelyard.store.log import Log, Segment
 from steelyard.store.queues import HOLE_SIZE, QueueIndex
 from steelyard.store.replace import make_folder
@@ -109,7 +109,9 @@ class Lookup:
         """Forget the keys of segments that are gone."""
         for start in [start for start in self._keys if start < position]:
             del self._keys[start]
-            self._disk.remove(keys_path(start))
+        for name in self._disk.names(KEYS_FOLDER):
+            if name.isascii() and name.isdigit() and int(name) < position:
+                self._disk.remove(f"{KEYS_FOLDER}/{name}")
 
 
 def _has_key(properties: bytes, key: bytes) -> bool:

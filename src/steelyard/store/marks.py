@@ -23,6 +23,10 @@ DELAY_LEVELS_MS = (
 )
 """How long each of the eighteen levels delays; the first level is 1."""
 
+# What senders write may be no level and no time at all, and must still have a mark.
+_LEVEL_DIGITS = 9
+_NEVER_MS = (1 << 63) - 1
+
 
 def mark_of(topic: bytes, properties: bytes, stored_ms: int) -> int:
     r"""Return the mark of a message.
@@ -34,8 +38,8 @@ def mark_of(topic: bytes, properties: bytes, stored_ms: int) -> int:
     """
     if topic == SCHEDULE_TOPIC:
         level = find_property(properties, b"DELAY") or b""
-        known = level.isdigit() and 1 <= int(level) <= len(DELAY_LEVELS_MS)
-        return stored_ms + (DELAY_LEVELS_MS[int(level) - 1] if known else _SECOND)
+        known = len(level) <= _LEVEL_DIGITS and level.isdigit() and 1 <= int(level) <= len(DELAY_LEVELS_MS)
+        return min(stored_ms + (DELAY_LEVELS_MS[int(level) - 1] if known else _SECOND), _NEVER_MS)
     # Every message comes by here. A tag that follows another property is cut out in two steps, all else takes longer.
     _, found, rest = properties.rpartition(_TAG_OPENING)
     tag: bytes | None = rest.partition(b"\x02")[0] if found else None

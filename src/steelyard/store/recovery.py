@@ -59,6 +59,7 @@ def rebuild(
     evidence.keep_numbers(indexes, damages, segments[0].start if segments else 0, walk.end)
     for index in indexes.values():
         index.show()
+        index.forget_holes()
         index.saved, index.is_anew = index.start, True
     return Rebuilt(walk.end, indexes, damages + numbering.refused + list(_damaged_sums(sums)))
 

@@ -10,24 +10,23 @@ from contextlib import suppress
 from msgspec import Struct
 
 from steelyard.errors import ConfigurationError, DiskFailed, LimitExceeded, StoreReadOnly
-from steelyard.store.cutting import cut
 from steelyard.store.disk import Disk, Lock
-from steelyard.store.index_files import Indexes, can_be_folder, checksum, load_indexes, remove_index, save_indexes
-from steelyard.store.log import Log, Segment
+from steelyard.store.index_files import can_be_folder, checksum, save_indexes
+from steelyard.store.log import Segment
 from steelyard.store.lookup import Lookup
 from steelyard.store.marks import mark_of
-from steelyard.store.opening import Opened, give_back, look_at, mark_as_ours, refuse_others, take
+from steelyard.store.opening import give_back, look_at, mark_as_ours, refuse_others, take
 from steelyard.store.options import StoreOptions
 from steelyard.store.queues import ENTRY_BYTES, QueueIndex
 from steelyard.store.reading import Reader
-from steelyard.store.recovery import rebuild
 from steelyard.store.retention import old_segments
 from steelyard.store.slices import Slice
+from steelyard.store.starting import Started, start
 from steelyard.store.state import Closed
-from steelyard.store.sum_files import SumFiles, SumsByNeed, drop_foreign_sums, drop_stale_sums, load_sums
+from steelyard.store.sum_files import SumFiles, SumsByNeed
 from steelyard.store.sums import pack_sums
 from steelyard.store.syncing import Syncing, SyncJob
-from steelyard.store.walk import Damage, Found
+from steelyard.store.walk import Damage
 from steelyard.wire.record import head_shape, pack_head, pack_tail
 from steelyard.wire.record_layout import BLANK_BYTES
 
@@ -57,17 +56,16 @@ class Flushed(Struct, frozen=True, gc=False):
 class Store:
     """A directory of messages. Make one with `Store.open`."""
 
-    def __init__(
-        self, disk: Disk, lock: Lock, options: StoreOptions, log: Log, queues: Indexes, trusted_from: int
-    ) -> None:
+    def __init__(self, disk: Disk, lock: Lock, options: StoreOptions, started: Started) -> None:
         self._disk, self._lock, self._options = disk, lock, options
-        self._log, self._queues = log, queues
+        log, queues = self._log, self._queues = started.log, started.indexes
         self._added: list[QueueIndex] = []
         self._unsummed: list[tuple[int, bytes, bytes]] = []
         """Position, head and tail of what was added: their sums are made when they are written."""
         self._sum_files = SumFiles(disk)
         self._old_sums = SumsByNeed(disk, log)
-        self._reader = Reader(log, queues, self._old_sums, trusted_from)
+        self._reader = Reader(log, queues, self._old_sums, started.trusted_from)
+        self._reader.damages += started.damages
         self._syncing = Syncing(log)
         self.lookup = Lookup(disk, log, queues, self._old_sums)
         """Messages by place, by time and by key."""
@@ -93,7 +91,7 @@ class Store:
             found = look_at(disk, options.segment_bytes)
             try:
                 take(disk, found)
-                return cls._opened(disk, lock, options, found)
+                return cls(disk, lock, options, start(disk, found))
             except BaseException:
                 for segment in found.segments:
                     segment.file.close()
@@ -101,31 +99,6 @@ class Store:
         except BaseException:
             lock.release()
             raise
-
-    @classmethod
-    def _opened(cls, disk: Disk, lock: Lock, options: StoreOptions, found: Opened) -> "Store":
-        known = load_indexes(disk)
-        size, closed = found.segment_bytes, found.closed
-        if closed is not None:
-            for index in known.values():
-                index.forget_before(found.segments[0].start if found.segments else closed.end)
-            if checksum(known) == closed.indexes_crc32:
-                for last in found.segments[-1:]:
-                    drop_foreign_sums(disk, last)
-                return cls(disk, lock, options, Log(disk, size, found.segments, closed.end), known, closed.end)
-            known = load_indexes(disk)
-        sums = load_sums(disk, found.segments, found.sums_to, found.sums_to_ms)
-        rebuilt = rebuild(found.segments, known, sums, _mark)
-        drop_stale_sums(disk, sums)
-        segments = cut(disk, found.segments, rebuilt.end, size, found.unsure_from)
-        mark_as_ours(disk, size)
-        store = cls(disk, lock, options, Log(disk, size, segments, rebuilt.end), rebuilt.indexes, 0)
-        store.damages.extend(rebuilt.damages)
-        for topic, queue_id in known.keys() - rebuilt.indexes.keys():
-            remove_index(disk, topic, queue_id)
-        with suppress(DiskFailed):
-            store.save_indexes()  # they may know numbers that the log does not; a full disk may still be read
-        return store
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -319,6 +292,8 @@ class Store:
             if self.refusal is None and flushed.error is None:
                 self._log.heal()
                 self._sum_files.sync()
+                for index in self._queues.values():
+                    index.forget_holes()  # a queue begins with a message, also for who reads the files
                 self.save_indexes()
                 self.lookup.save()
                 give_back(
@@ -334,7 +309,3 @@ class Store:
             self._log.close()
             self._sum_files.close()
             self._lock.release()
-
-
-def _mark(found: Found) -> int:
-    return mark_of(found.topic, found.properties, found.stored_ms)

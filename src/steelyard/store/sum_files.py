@@ -81,7 +81,7 @@ class SumsByNeed:
         return self._sums[segment_start]
 
     def forget_before(self, position: int) -> None:
-        """Forget the sums of segments that are gone, and their files."""
+        """Forget the sums of segments that are gone."""
         for start in [start for start in self._sums if start < position]:
             del self._sums[start]
 

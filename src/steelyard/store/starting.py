@@ -1,0 +1,70 @@
+"""What a process begins with: log and indexes as a clean close left them, or made again from the log.
+
+After a clean close the indexes are read and held against their checksum, and no record is looked at before somebody
+reads it. After anything else everything is: the log is walked (recovery.py), its tail cut (cutting.py), and the indexes
+are written again, since they may know numbers that the log does not.
+"""
+
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from steelyard.errors import DiskFailed
+from steelyard.store.cutting import cut
+from steelyard.store.disk import Disk
+from steelyard.store.index_files import Indexes, checksum, load_indexes, remove_index, save_indexes
+from steelyard.store.log import Log
+from steelyard.store.marks import mark_of
+from steelyard.store.opening import Opened, mark_as_ours
+from steelyard.store.recovery import rebuild
+from steelyard.store.state import Closed
+from steelyard.store.sum_files import drop_foreign_sums, drop_stale_sums, load_sums
+from steelyard.store.walk import Damage, Found
+
+__all__ = ["Started", "start"]
+
+
+@dataclass(slots=True)
+class Started:
+    """A log and its indexes, ready for use."""
+
+    log: Log
+    indexes: Indexes
+    trusted_from: int
+    """Records from this position on need no check when they are read."""
+    damages: list[Damage] = field(default_factory=list)
+
+
+def start(disk: Disk, found: Opened) -> Started:
+    """Take up what the last process left. The directory is ours, and marked as in use."""
+    clean = _trust(disk, found, found.closed) if found.closed is not None else None
+    return clean or _make_again(disk, found)
+
+
+def _trust(disk: Disk, found: Opened, closed: Closed) -> Started | None:
+    """Believe the indexes if they are what the last close wrote."""
+    indexes = load_indexes(disk)
+    for index in indexes.values():
+        index.forget_before(found.segments[0].start if found.segments else closed.end)
+    if checksum(indexes) != closed.indexes_crc32:
+        return None
+    for last in found.segments[-1:]:
+        drop_foreign_sums(disk, last)
+    return Started(Log(disk, found.segment_bytes, found.segments, closed.end), indexes, closed.end)
+
+
+def _make_again(disk: Disk, found: Opened) -> Started:
+    known, size = load_indexes(disk), found.segment_bytes
+    sums = load_sums(disk, found.segments, found.sums_to, found.sums_to_ms)
+    rebuilt = rebuild(found.segments, known, sums, _mark)
+    drop_stale_sums(disk, sums)
+    segments = cut(disk, found.segments, rebuilt.end, size, found.unsure_from)
+    mark_as_ours(disk, size)
+    for topic, queue_id in known.keys() - rebuilt.indexes.keys():
+        remove_index(disk, topic, queue_id)
+    with suppress(DiskFailed):
+        save_indexes(disk, rebuilt.indexes)  # a full disk may still be read
+    return Started(Log(disk, size, segments, rebuilt.end), rebuilt.indexes, 0, rebuilt.damages)
+
+
+def _mark(found: Found) -> int:
+    return mark_of(found.topic, found.properties, found.stored_ms)
