@@ -27,6 +27,8 @@ from steelyard.store.sum_files import SumFiles, SumsByNeed
 from steelyard.store.sums import pack_sums
 from steelyard.store.syncing import Syncing, SyncJob
 from steelyard.store.walk import Damage
+from steelyard.wire.batch import read_batch
+from steelyard.wire.properties import append_properties
 from steelyard.wire.record import head_shape, pack_head, pack_tail
 from steelyard.wire.record_layout import BLANK_BYTES
 
@@ -126,7 +128,7 @@ class Store:
         size = shape.size + len(body) + len(tail)
         log = self._log
         if size + BLANK_BYTES > log.segment_bytes:
-            raise LimitExceeded("a record", where="store", limit=log.segment_bytes - BLANK_BYTES, found=size)
+            self._refuse_if_too_large(size)
         index = self._queues.get((topic, queue_id))
         if index is None:
             index = self._new_queue(topic, queue_id)
@@ -154,6 +156,43 @@ class Store:
         self._added.append(index)
         self._unsummed.append((position, head, tail))
         return Appended(offset, position, size)
+
+    def append_batch(
+        self,
+        topic: bytes,
+        queue_id: int,
+        batch: bytes,
+        added: bytes = b"",
+        *,
+        born_ms: int,
+        born_host: bytes,
+        stored_ms: int,
+        sys_flag: int = 0,
+    ) -> list[Appended]:
+        """Take all messages of a batch, one after the other, or none; ``added`` are properties that each gets."""
+        shape = head_shape(born_host, self._options.store_host)
+        items = [(item, append_properties(item.properties, added)) for item in read_batch(batch)]
+        for item, properties in items:
+            self._refuse_if_too_large(shape.size + len(item.body) + len(pack_tail(topic, properties)))
+        return [
+            self.append(
+                topic,
+                queue_id,
+                item.body,
+                properties,
+                born_ms=born_ms,
+                born_host=born_host,
+                stored_ms=stored_ms,
+                flag=item.flag,
+                sys_flag=sys_flag,
+            )
+            for item, properties in items
+        ]
+
+    def _refuse_if_too_large(self, size: int) -> None:
+        most = self._log.segment_bytes - BLANK_BYTES
+        if size > most:
+            raise LimitExceeded("a record", where="store", limit=most, found=size)
 
     def _new_queue(self, topic: bytes, queue_id: int) -> QueueIndex:
         if not can_be_folder(topic):

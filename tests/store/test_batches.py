@@ -1,0 +1,45 @@
+import pytest
+
+from steelyard.errors import LimitExceeded, MalformedRecord
+from steelyard.sim.disk import ForgettingDisk
+from steelyard.store.options import StoreOptions
+from steelyard.store.store import Store
+from steelyard.wire.batch import BatchItem, encode_batch
+from steelyard.wire.stored import messages
+
+OPTIONS = StoreOptions(segment_bytes=2048)
+HOST = OPTIONS.store_host
+
+
+def bodies(store: Store) -> list[bytes]:
+    return [message.body for message in messages(store.read(b"orders", 0, 0, most=100).joined(), "broker-a")]
+
+
+def test_a_batch_becomes_messages_with_consecutive_offsets_that_survive_a_crash() -> None:
+    disk = ForgettingDisk()
+    store = Store.open(disk, OPTIONS)
+    items = [BatchItem(number, b"body %d" % number * 20, b"TAGS\x01paid\x02") for number in range(20)]
+    taken = store.append_batch(
+        b"orders", 0, encode_batch(items), b"CLUSTER\x01main\x02", born_ms=1, born_host=HOST, stored_ms=2
+    )
+    assert store.flush().error is None
+    assert [each.offset for each in taken] == list(range(20))
+    again = Store.open(disk.crash(), OPTIONS)
+    assert again.damages == []
+    read = messages(again.read(b"orders", 0, 0, most=100).joined(), "broker-a")
+    for number, message in enumerate(read):
+        assert (message.offset, message.flag, message.body) == (number, number, items[number].body)
+        assert dict(message.properties) == {"TAGS": "paid", "CLUSTER": "main"}
+
+
+def test_a_batch_that_is_damaged_or_too_large_is_refused_whole() -> None:
+    store = Store.open(ForgettingDisk(), OPTIONS)
+    good = encode_batch([BatchItem(0, b"first", b""), BatchItem(0, b"second", b"")])
+    with pytest.raises(MalformedRecord):
+        store.append_batch(b"orders", 0, good[:-1], born_ms=1, born_host=HOST, stored_ms=2)
+    large = encode_batch([BatchItem(0, b"first", b""), BatchItem(0, bytes(2048), b"")])
+    with pytest.raises(LimitExceeded):
+        store.append_batch(b"orders", 0, large, born_ms=1, born_host=HOST, stored_ms=2)
+    store.append_batch(b"orders", 0, good, born_ms=1, born_host=HOST, stored_ms=2)
+    store.flush()
+    assert bodies(store) == [b"first", b"second"]
