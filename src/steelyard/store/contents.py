@@ -21,19 +21,21 @@ __all__ = ["contents"]
 
 def contents(disk: Disk, is_wanted: Callable[[Found], bool]) -> Iterator[StoredMessage | Damage]:
     """Yield every message that is wanted, opened, and every place that is damaged. Their broker has no name."""
-    segments = open_to_look(disk)
-    sums = {each.start: Sums(data) for each in segments if (data := disk.read(sums_path(each.start)))}
-    walk = Walk(segments, sums)
-    told, place = 0, 0
-    for found in walk:
-        yield from walk.damages[told:]
-        told = len(walk.damages)
-        while found.position >= segments[place].end:
-            place += 1
-        if is_wanted(found):
-            segment = segments[place]
-            try:
-                record = decode_record(segment.view, found.position - segment.start)
-                yield from unwrap(record, "") if record.sys_flag & WRAPPED == WRAPPED else (to_message(record, ""),)
-            except (ProtocolError, MissingExtra) as error:
-                yield Damage(segment.path, found.position, found.size, 1, f"no message that can be read: {error.what}")
+    with open_to_look(disk) as segments:
+        sums = {each.start: Sums(data) for each in segments if (data := disk.read(sums_path(each.start)))}
+        walk = Walk(segments, sums)
+        told, place = 0, 0
+        for found in walk:
+            yield from walk.damages[told:]
+            told = len(walk.damages)
+            while found.position >= segments[place].end:
+                place += 1
+            if is_wanted(found):
+                segment = segments[place]
+                try:
+                    record = decode_record(segment.view, found.position - segment.start)
+                    yield from unwrap(record, "") if record.sys_flag & WRAPPED == WRAPPED else (to_message(record, ""),)
+                except (ProtocolError, MissingExtra) as error:
+                    yield Damage(
+                        segment.path, found.position, found.size, 1, f"no message that can be read: {error.what}"
+                    )

@@ -14,6 +14,7 @@ Left out: Apache's own key index (``index/``) and its queues of other kinds, whi
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from struct import Struct as Layout
 from typing import Any
@@ -58,23 +59,29 @@ _NOT_QUEUES = b"%LMQ%"
 """Apache's queues of queues: their entries point at messages of other topics."""
 
 
-def open_to_look(disk: Disk) -> list[Segment]:
-    """Open the log of a directory for reading; `NotAStore` if it holds none."""
+@contextmanager
+def open_to_look(disk: Disk) -> Iterator[list[Segment]]:
+    """Open the log of a directory for as long as it is looked at; `NotAStore` if it holds none."""
     names = disk.names("")
     if LOG_FOLDER not in names and "steelyard" not in names:
         holds = f"holds {', '.join(names[:3])}, which no broker wrote" if names else "is empty, or not there"
         raise NotAStore(f"the directory {holds}", next_step="give one that a broker wrote")
-    return look_at(disk, 0).segments
+    segments = look_at(disk, 0).segments
+    try:
+        yield segments
+    finally:
+        for segment in segments:
+            segment.file.close()
 
 
 def verify(disk: Disk, watch: Watch) -> Verdict:
     """Look at everything in a directory and say what is wrong with it."""
     # The indexes first: while a broker writes, the log is ahead of all that lies beside it, and never behind.
     known = load_indexes(disk)
-    segments = open_to_look(disk)
-    look = _Look(disk, known, segments, is_clean="abort" not in disk.names(""))
-    messages = look.walk(watch)
-    findings = tuple(look.findings())
+    with open_to_look(disk) as segments:
+        look = _Look(disk, known, segments, is_clean="abort" not in disk.names(""))
+        messages = look.walk(watch)
+        findings = tuple(look.findings())
     return Verdict(
         look.state(),
         len(segments),
