@@ -33,6 +33,7 @@ _INT32 = Layout(">i")
 FIXED_BYTES = _FIXED_BARE.size
 """A header without remark and fields."""
 
+_LANGUAGE_NAME = dict(enumerate(LANGUAGES))
 _LANGUAGE_NUMBER = {name: number for number, name in enumerate(LANGUAGES)}
 # Where bytes are counted from the first field on.
 _FIELDS = "binary header fields"
@@ -60,8 +61,7 @@ def decode_binary(header: bytes) -> tuple[int, str, int, int, int, str | None, b
             where="binary header",
             at=start - 4,
         )
-    name = LANGUAGES[language] if 0 <= language < len(LANGUAGES) else "OTHER"
-    return code, name, version, opaque, flag, remark, header[start:]
+    return code, _LANGUAGE_NAME.get(language, "OTHER"), version, opaque, flag, remark, header[start:]
 
 
 def encode_binary(

@@ -62,10 +62,10 @@ class Command(Struct, frozen=True, gc=False):
     def header(self, kind: type[H]) -> H:
         """Read the fields as a typed header; a missing or unreadable one raises MalformedHeader."""
         fields = self.fields
-        if isinstance(fields, Raw):
-            return from_json(kind, fields)
         if isinstance(fields, bytes):
             return from_binary(kind, fields)
+        if isinstance(fields, Raw):
+            return from_json(kind, fields)
         return fields if isinstance(fields, kind) else from_texts(kind, self.texts())
 
     def texts(self) -> dict[str, str]:

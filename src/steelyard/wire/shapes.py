@@ -53,12 +53,15 @@ class _Shape(NamedTuple, Generic[H]):
 _shapes: dict[tuple[type[Header], int], tuple[_Shape[Any], ...]] = {}
 
 
+_EVERY_OTHER = slice(0, None, 2)
+
+
 def from_binary(kind: type[H], packed: bytes) -> H:
     """Read a typed header from the packed fields of a binary header."""
     known = _shapes.get((kind, len(packed)), ())
     for take_apart, same, fill, arguments, named, _, _ in known:
         cells = take_apart(packed)
-        if cells[0::2] == same:
+        if cells[_EVERY_OTHER] == same:
             now = arguments.copy()
             try:
                 fill(now, cells)
