@@ -37,8 +37,8 @@ interop: $(READY)  ## Apache's own Java classes read what we write, and we read 
 sim:  ## the seeded simulator (arrives with the balancing machine)
 	@echo "make sim: nothing yet; it arrives with the balancing machine"
 
-chaos:  ## kill -9, cut lines, full disks (arrives with the servers)
-	@echo "make chaos: nothing yet; it arrives with the servers"
+chaos: $(READY)  ## the store's long trials: every disk call fails in every way, thousands of power losses (takes a while)
+	@STEELYARD_STORE=long $(PY) -m pytest -n auto --timeout=0 tests/store
 
 docs:  ## the documentation site (arrives with the client)
 	@echo "make docs: no site yet; read README.md, ARCHITECTURE.md and docs/"
