@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from tests.golden_allocation import golden_allocations
 
 from steelyard.balance.allocate import (
     Average,
@@ -51,14 +52,10 @@ _TYPICAL: dict[str, Strategy] = {
 
 @pytest.mark.parametrize("name", _TYPICAL)
 def test_a_typical_group_is_shared_as_java_shares_it(name: str) -> None:
-    strategy, cases = _TYPICAL[name], _read("allocation.json")["cases"]
+    strategy, cases = _TYPICAL[name], golden_allocations()
     assert len(cases) == 240
-    for case in cases:
-        queues, members = _queues(case["mqAll"]), cast("list[str]", case["cidAll"])
-        wanted = {
-            member: [queues[place] for place in mine]
-            for member, mine in cast("dict[str, dict[str, list[int]]]", case["alloc"])[name].items()
-        }
+    for queues, members, shares in cases:
+        wanted = {member: [queues[place] for place in mine] for member, mine in shares[name].items()}
         assert {member: strategy("g", member, queues, members) for member in members} == wanted
         assert plan(strategy, "g", reversed(queues), reversed(members)) == wanted
 

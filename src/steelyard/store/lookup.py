@@ -6,12 +6,11 @@ one. Keys have an index of their own, which follows the log in its own time: who
 
 from steelyard.store.disk import Disk
 from steelyard.store.index_files import Indexes
-from steelyard.store.keys import KEYS_FOLDER, KeyIndex
+from steelyard.store.keys import KEYS_FOLDER, KeyIndex, record_keys
 from steelyard.store.log import Log, Segment
 from steelyard.store.queues import HOLE_SIZE, QueueIndex
 from steelyard.store.replace import make_folder
 from steelyard.store.walk import Found, SumsBySegment, Walk, find_whole
-from steelyard.wire.properties import find_property
 
 __all__ = ["Lookup"]
 
@@ -70,7 +69,7 @@ class Lookup:
         for segment in reversed(self._log.segments):
             for position in reversed(self._followed(segment).find(topic, key)):
                 found = self._found(position)
-                if found is None or found.topic != topic or not _has_key(found.properties, key):
+                if found is None or found.topic != topic or key not in record_keys(found.properties):
                     continue
                 record = self._log.read(position, found.size)
                 if record is not None and start_ms <= found.stored_ms <= end_ms:
@@ -112,8 +111,3 @@ class Lookup:
         for name in self._disk.names(KEYS_FOLDER):
             if name.isascii() and name.isdigit() and int(name) < position:
                 self._disk.remove(f"{KEYS_FOLDER}/{name}")
-
-
-def _has_key(properties: bytes, key: bytes) -> bool:
-    words = find_property(properties, b"KEYS")
-    return find_property(properties, b"UNIQ_KEY") == key or (words is not None and key in words.split(b" "))

@@ -82,10 +82,6 @@ class QueueIndex:
         """Show what was added."""
         self.shown = self.end
 
-    def take_back(self) -> None:
-        """Forget what was added and not shown."""
-        del self.entries[(self.shown - self.start) * ENTRY_BYTES :]
-
     def entry(self, offset: int) -> Entry:
         """Return one entry."""
         return Entry._make(_ENTRY.unpack_from(self.entries, (offset - self.start) * ENTRY_BYTES))
