@@ -1,4 +1,4 @@
-"""Apache's published jars, and our little Java program compiled against them: one class path for each release.
+"""Apache's published jars, and our little Java programs compiled against them: one class path for each release.
 
 `python -m tests.interop.jars` fetches and compiles what is missing and says what it does; tests only look it up. All of
 it lies in the virtual environment, so that `make clean` takes it away and the source tree stays as it is.
@@ -13,7 +13,16 @@ import tempfile
 from hashlib import sha256
 from pathlib import Path
 
-__all__ = ["RELEASES", "RELEASE_4", "RELEASE_5", "SERVER_RELEASES", "NotReady", "class_path", "server_class_path"]
+__all__ = [
+    "RELEASES",
+    "RELEASE_4",
+    "RELEASE_5",
+    "SERVER_RELEASES",
+    "NotReady",
+    "class_path",
+    "client_class_path",
+    "server_class_path",
+]
 
 RELEASES = RELEASE_4, RELEASE_5 = "4.9.8", "5.5.0"
 """The last of 4.9, and the newest of 5.x whose client is published whole."""
@@ -22,7 +31,9 @@ SERVER_RELEASES = "4.9.7", "5.5.0"
 """Those whose servers open and write directories of the store."""
 
 _JAVA_SOURCES = Path(__file__).parent / "java"
-_CLIENT = _JAVA_SOURCES / "pom.xml"
+_PEER = _JAVA_SOURCES / "peer"
+_CLIENT = _JAVA_SOURCES / "client"
+_POMS = {_PEER: _JAVA_SOURCES / "pom.xml", _CLIENT: _CLIENT / "pom.xml"}
 _SERVERS = _JAVA_SOURCES / "servers" / "pom.xml"
 _OLDEST_JAVA = 17
 _DONE = ".done"
@@ -33,8 +44,17 @@ class NotReady(Exception):
 
 
 def class_path(release: str) -> str:
-    """Return the class path of a release; raise NotReady if it was not prepared."""
-    jars, classes = _jars(release, _CLIENT), _classes(release)
+    """Return the class path of a release's codecs, `peer`; raise NotReady if it was not prepared."""
+    return _path_of_program(release, _PEER)
+
+
+def client_class_path(release: str) -> str:
+    """Return the class path of a release's clients and tools, `client`; raise NotReady if it was not prepared."""
+    return _path_of_program(release, _CLIENT)
+
+
+def _path_of_program(release: str, program: Path) -> str:
+    jars, classes = _jars(release, _POMS[program]), _classes(release, program)
     if not (jars / _DONE).exists() or not (classes / _DONE).exists():
         raise NotReady(f"the Java side for {release} is not prepared: run make interop")
     return os.pathsep.join((str(classes), str(jars / "*")))
@@ -52,8 +72,9 @@ def prepare() -> None:
     """Fetch and compile what is missing."""
     _check_java()
     for release in RELEASES:
-        _fetch(release, _CLIENT)
-        _compile(release)
+        for program, pom in _POMS.items():
+            _fetch(release, pom)
+            _compile(release, program)
     for release in SERVER_RELEASES:
         _fetch(release, _SERVERS)
 
@@ -81,12 +102,12 @@ def _jars(release: str, pom: Path) -> Path:
     return _home() / f"jars-{release}-{_digest(pom)}"
 
 
-def _classes(release: str) -> Path:
-    return _home() / f"classes-{release}-{_digest(*_sources())}"
+def _classes(release: str, program: Path) -> Path:
+    return _home() / f"classes-{release}-{_digest(*_sources(program))}"
 
 
-def _sources() -> list[Path]:
-    return sorted(_JAVA_SOURCES.rglob("*.java"))
+def _sources(program: Path) -> list[Path]:
+    return sorted(program.glob("*.java"))
 
 
 def _digest(*files: Path) -> str:
@@ -97,22 +118,22 @@ def _fetch(release: str, pom: Path) -> None:
     folder = _jars(release, pom)
     if (folder / _DONE).exists():
         return
-    what = "client" if pom == _CLIENT else "servers"
+    what = {_POMS[_PEER]: "codecs", _POMS[_CLIENT]: "clients and tools", _SERVERS: "servers"}[pom]
     print(f"fetching Apache RocketMQ's {what} {release} with Maven", flush=True)
     asked = ["-f", str(pom), f"-Drelease={release}", f"-DoutputDirectory={folder}"]
     _run("mvn", ["--batch-mode", "--quiet", "dependency:copy-dependencies", *asked], f"Maven cannot fetch {release}")
     (folder / _DONE).touch()
 
 
-def _compile(release: str) -> None:
-    folder = _classes(release)
+def _compile(release: str, program: Path) -> None:
+    folder = _classes(release, program)
     if (folder / _DONE).exists():
         return
-    print(f"compiling the Java side against {release}", flush=True)
+    print(f"compiling our Java program {program.name!r} against {release}", flush=True)
     folder.mkdir(parents=True, exist_ok=True)
     settings = ["-Xlint:all,-classfile,-processing", "-Werror", "--release", str(_OLDEST_JAVA)]
-    places = ["-cp", str(_jars(release, _CLIENT) / "*"), "-d", str(folder)]
-    _run("javac", [*settings, *places, *map(str, _sources())], f"javac cannot compile against {release}")
+    places = ["-cp", str(_jars(release, _POMS[program]) / "*"), "-d", str(folder)]
+    _run("javac", [*settings, *places, *map(str, _sources(program))], f"javac cannot compile against {release}")
     (folder / _DONE).touch()
 
 

@@ -39,6 +39,7 @@ __all__ = [
     "Document",
     "Format",
     "Loaded",
+    "T",
     "load",
     "save",
 ]

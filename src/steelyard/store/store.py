@@ -200,6 +200,11 @@ class Store:
         index = self._queues[topic, queue_id] = QueueIndex()
         return index
 
+    @property
+    def is_dirty(self) -> bool:
+        """Whether something was appended since the last `flush`."""
+        return bool(self._added)
+
     def flush(self) -> Flushed:
         """Write what was appended, in one write a file, and show it to readers."""
         log, start = self._log, self._log.end

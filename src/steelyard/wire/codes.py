@@ -11,6 +11,7 @@ __all__ = [
     "OUR_LANGUAGE",
     "OUR_VERSION",
     "PULL_RESULTS",
+    "SERVER_VERSION",
     "STORED",
     "HeaderType",
     "RequestCode",
@@ -54,7 +55,10 @@ class Version(IntEnum):
 
 
 OUR_VERSION = int(Version.V5_3_3)
-"""The release whose behaviour we promise to peers."""
+"""The release whose behaviour our client promises to servers."""
+
+SERVER_VERSION = int(Version.V5_5_0)
+"""The release whose behaviour our servers promise to whoever asks them."""
 
 OUR_LANGUAGE = "PYTHON"
 

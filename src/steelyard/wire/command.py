@@ -11,7 +11,7 @@ from msgspec import Raw, Struct
 
 from steelyard.errors import ConfigurationError
 from steelyard.wire.binary_header import decode_binary, encode_binary, pack_fields, pack_header, texts_from_binary
-from steelyard.wire.codes import OUR_LANGUAGE, OUR_VERSION, HeaderType
+from steelyard.wire.codes import OUR_LANGUAGE, OUR_VERSION, SERVER_VERSION, HeaderType
 from steelyard.wire.fields import H, Header, from_json, from_texts, plan_of, texts_from_json
 from steelyard.wire.json_header import decode_json, encode_json
 from steelyard.wire.shapes import from_binary
@@ -48,6 +48,8 @@ class Command(Struct, frozen=True, gc=False):
     version: int = OUR_VERSION
     language: str = OUR_LANGUAGE
     header_type: HeaderType = _JSON
+    parts: tuple[memoryview, ...] = ()
+    """More of the body, behind ``body``: views of a log, which are written to the line without a copy."""
 
     @property
     def is_answer(self) -> bool:
@@ -84,12 +86,12 @@ class Command(Struct, frozen=True, gc=False):
 def answer_to(
     request: Command, code: int = 0, fields: Fields = _NOTHING, body: bytes = b"", remark: str | None = None
 ) -> Command:
-    """Make the answer to a request: same opaque, same header type.
+    """Make the answer to a request: same opaque, same header type, from a server of release 5.5.
 
     >>> answer_to(Command(105, opaque=7), 17, remark="no such topic").opaque
     7
     """
-    return Command(code, fields, body, request.opaque, RESPONSE, remark, header_type=request.header_type)
+    return Command(code, fields, body, request.opaque, RESPONSE, remark, SERVER_VERSION, header_type=request.header_type)
 
 
 def decode_command(header_type: HeaderType, header: bytes, body: bytes) -> Command:

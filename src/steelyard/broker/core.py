@@ -1,0 +1,184 @@
+"""The broker: a command, a line and the time in; replies out. It owns nothing of the world but a store and a disk.
+
+The shell calls `handle` for each command that a read brought, then `flush` once: what was stored is written in one
+piece, and only then its answers leave, then those of pulls that waited for it. It runs sync jobs and saves in threads,
+and calls `tick` about ten times a second. Nothing here waits.
+"""
+
+from collections.abc import Sequence
+
+from msgspec import structs
+
+from steelyard.broker import checks, deliveries, membership, waking
+from steelyard.broker.options import BrokerOptions
+from steelyard.broker.refusals import refused
+from steelyard.broker.requests.table import HANDLERS
+from steelyard.broker.saving import Save, Saving
+from steelyard.broker.state import Ack, State
+from steelyard.errors import SteelyardError
+from steelyard.store.disk import Disk
+from steelyard.store.options import StoreOptions
+from steelyard.store.store import Store
+from steelyard.store.syncing import SyncJob
+from steelyard.wire.codes import ResponseCode
+from steelyard.wire.command import RESPONSE, Command, answer_to
+from steelyard.wire.hosts import host_bytes
+from steelyard.wire.peers import Hangup, Peer, Reply
+
+__all__ = ["Broker", "Replies"]
+
+Replies = Sequence[Reply | Hangup]
+"""What a core wants done, in this order."""
+
+_NOTHING: Replies = ()
+_RETENTION_MS = 10_000
+
+
+class Broker:
+    """One broker. Make one with `Broker.open`."""
+
+    def __init__(self, options: BrokerOptions, store: Store, disk: Disk, *, now_ms: int) -> None:
+        self.state = State(options, store, disk, now_ms)
+        self._saving = Saving()
+        self._retention_ms = now_ms + _RETENTION_MS
+        self._sync_ms = now_ms
+
+    @classmethod
+    def open(
+        cls, options: BrokerOptions, disk: Disk, store_options: StoreOptions | None = None, *, now_ms: int
+    ) -> "Broker":
+        """Open the broker's directory, or make one of an empty directory."""
+        kept = store_options or StoreOptions(store_host=host_bytes(options.address))
+        return cls(options, Store.open(disk, kept), disk, now_ms=now_ms)
+
+    def handle(self, command: Command, peer: Peer, now_ms: int) -> Replies:
+        """Take a command of a line; an answer that has to wait for the log comes with `flush`."""
+        state = self.state
+        if command.flag & RESPONSE:
+            state.relays.answered(peer, command)
+        else:
+            answer: Command | None
+            handler = HANDLERS.get(command.code)
+            try:
+                answer = _unknown(command) if handler is None else handler(state, command, peer, now_ms)
+            except SteelyardError as error:
+                answer = refused(command, error)
+            if answer is not None and not command.is_oneway:
+                state.outbox.append(Reply(peer, answer))
+        return self._taken() if state.outbox else _NOTHING
+
+    def flush(self, now_ms: int) -> Replies:
+        """Write what was stored since the last flush, answer its senders, wake pulls that waited for it."""
+        state = self.state
+        if not state.acks and not state.store.is_dirty:
+            return _NOTHING
+        flushed = state.store.flush()
+        acks, state.acks = state.acks, []
+        for ack in acks:
+            if ack.end > flushed.end:
+                why = "nobody knows why" if flushed.error is None else str(flushed.error)
+                self._answer(ack, _not_stored(ack.answer, why))
+            elif ack.waits and ack.end > state.store.durable:
+                state.unsynced.append((ack, now_ms + state.options.flush_wait_ms))
+            else:
+                self._answer(ack, ack.answer)
+        waking.wake(state, now_ms)
+        return self._taken()
+
+    def _answer(self, ack: Ack, answer: Command) -> None:
+        self.state.outbox.append(Reply(ack.peer, answer))
+
+    def tick(self, now_ms: int) -> Replies:
+        """Do what is due: deliveries, expiries, notices, checks, retention."""
+        state = self.state
+        membership.tick(state, now_ms)
+        deliveries.tick(state, now_ms)
+        checks.tick(state, now_ms)
+        while state.unsynced and state.unsynced[0][1] <= now_ms:
+            ack, _ = state.unsynced.popleft()
+            self._answer(ack, structs.replace(ack.answer, code=ResponseCode.FLUSH_DISK_TIMEOUT))
+        waking.expire(state, now_ms)
+        if now_ms >= self._retention_ms:
+            self._retention_ms = now_ms + _RETENTION_MS
+            state.store.tick(now_ms)
+        done = self._taken()
+        return [*done, *self.flush(now_ms)]
+
+    def closed(self, peer: Peer, now_ms: int) -> Replies:
+        """Take note that a line is gone."""
+        waking.forget(self.state, peer.number)
+        membership.closed(self.state, peer, now_ms)
+        return self._taken()
+
+    def _taken(self) -> Replies:
+        outbox = self.state.outbox
+        self.state.outbox = []
+        return outbox
+
+    # -- disk work, for the shell to run in threads -------------------------------------------------------------------
+
+    def wants_sync(self, now_ms: int) -> bool:
+        """Whether a sync should run now: because answers wait for it, or because it is time again."""
+        state = self.state
+        if state.store.refusal is not None:
+            return False
+        return bool(state.unsynced) or now_ms >= self._sync_ms
+
+    def begin_sync(self, now_ms: int) -> SyncJob:
+        """Return the job that makes all that was written safe; one at a time."""
+        self._sync_ms = now_ms + self.state.options.flush_interval_ms
+        return self.state.store.begin_sync()
+
+    def end_sync(self, job: SyncJob) -> Replies:
+        """Take note of how a sync went, and answer those who waited for it."""
+        state = self.state
+        state.store.end_sync(job)
+        durable, refusal = state.store.durable, state.store.refusal
+        while state.unsynced and (refusal is not None or state.unsynced[0][0].end <= durable):
+            ack, _ = state.unsynced.popleft()
+            self._answer(ack, ack.answer if refusal is None else _not_stored(ack.answer, refusal))
+        return self._taken()
+
+    def saves(self, now_ms: int, *, everything: bool = False) -> list[Save]:
+        """Return the documents that have to be written now."""
+        return self._saving.due(self.state, now_ms, everything=everything)
+
+    def saved(self, job: Save) -> None:
+        """Take note of how a save went."""
+        note = self._saving.done(job)
+        if note is not None:
+            self.state.notes.append(note)
+
+    def close(self, now_ms: int) -> None:
+        """Write everything and let go of the directory."""
+        self.flush(now_ms)
+        for job in self.saves(now_ms, everything=True):
+            job.run()
+            self.saved(job)
+        self.state.store.close(now_ms)
+
+
+def _unknown(request: Command) -> Command:
+    code = request.code
+    why = (
+        "this broker does not serve POP, use a push or pull consumer"
+        if code in _POP
+        else "this broker does not know it"
+    )
+    return answer_to(
+        request, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=f"request code {code} not supported: {why}"
+    )
+
+
+_POP = frozenset({200050, 200051, 200052, 200053, 200054, 200055, 200056, 200151})
+
+
+def _not_stored(answer: Command, why: str) -> Command:
+    return Command(
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        opaque=answer.opaque,
+        flag=RESPONSE,
+        remark=f"the message was not stored: {why}"[:1_000],
+        version=answer.version,
+        header_type=answer.header_type,
+    )

@@ -1,0 +1,7 @@
+"""Half messages: sent, and not yet committed or rolled back."""
+
+__all__ = ["Halves"]
+
+
+class Halves:
+    """Which half messages are open."""

@@ -1,0 +1,114 @@
+"""Which names a broker takes: for topics, groups, brokers and clusters, and which topics are its own.
+
+A name becomes a folder and a key of tables, so it is looked at before anything else is. The letters are Apache's, which
+hold neither a dot nor a slash: no name leaves the data directory.
+"""
+
+from steelyard.errors import ConfigurationError, InvalidParameter
+
+__all__ = [
+    "DEFAULT_TOPIC",
+    "DLQ",
+    "HALF_TOPIC",
+    "NOT_WRITABLE",
+    "OP_TOPIC",
+    "RETRY",
+    "SYSTEM_GROUPS",
+    "SYSTEM_GROUP_PREFIX",
+    "TIMER_TOPIC",
+    "TRACE_TOPIC",
+    "UNRESOLVED_TOPIC",
+    "check_broker",
+    "check_cluster",
+    "check_group",
+    "check_topic",
+    "is_system_topic",
+]
+
+RETRY, DLQ = "%RETRY%", "%DLQ%"
+DEFAULT_TOPIC = "TBW102"
+HALF_TOPIC, OP_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+UNRESOLVED_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
+"""Where half messages go that nobody resolved."""
+TIMER_TOPIC = "rmq_sys_wheel_timer"
+TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
+
+NOT_WRITABLE = frozenset(
+    {"SCHEDULE_TOPIC_XXXX", HALF_TOPIC, OP_TOPIC, UNRESOLVED_TOPIC, "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT"}
+)
+"""Topics that only the broker itself writes to."""
+
+_SYSTEM_TOPICS = NOT_WRITABLE | {DEFAULT_TOPIC, "BenchmarkTest", TRACE_TOPIC, "CHECKPOINT_TOPIC"}
+_SYSTEM_PREFIX = "rmq_sys_"
+
+SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
+SYSTEM_GROUPS = (
+    "TOOLS_CONSUMER",
+    "FILTERSRV_CONSUMER",
+    "SELF_TEST_C_GROUP",
+    "CID_ONS-HTTP-PROXY",
+    "CID_ONSAPI_PULL",
+    "CID_ONSAPI_PERMISSION",
+    "CID_ONSAPI_OWNER",
+    "CID_RMQ_SYS_TRANS",
+)
+"""Groups that every broker has, since Apache's tools use them."""
+
+_LETTERS = frozenset("%|abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
+_LONGEST_TOPIC, _LONGEST_GROUP, _LONGEST_OWN_TOPIC = 127, 120, 255
+_LONGEST_SERVER = 120
+
+
+def check_topic(name: str) -> None:
+    """Refuse a name that cannot be a topic's.
+
+    >>> check_topic("../etc")
+    Traceback (most recent call last):
+    steelyard.errors.InvalidParameter: ...
+    """
+    longest = _LONGEST_OWN_TOPIC if name.startswith((RETRY, DLQ)) else _LONGEST_TOPIC
+    what = _wrong(name, longest)
+    if what:
+        raise InvalidParameter(f"the topic {_short(name)} {what}", code=29, server="the broker")
+
+
+def check_group(name: str) -> None:
+    """Refuse a name that cannot be a group's."""
+    what = _wrong(name, _LONGEST_GROUP)
+    if what:
+        raise InvalidParameter(f"the group {_short(name)} {what}", code=29, server="the broker")
+
+
+def check_broker(name: str) -> None:
+    """Refuse a name that cannot be a broker's; it is the name of a topic, too."""
+    _check_own("broker", name)
+
+
+def check_cluster(name: str) -> None:
+    """Refuse a name that cannot be a cluster's; it is the name of a topic, too."""
+    _check_own("cluster", name)
+
+
+def _check_own(what: str, name: str) -> None:
+    wrong = _wrong(name, _LONGEST_SERVER)
+    if wrong:
+        raise ConfigurationError(f"the {what}'s name {_short(name)} {wrong}", next_step="give it another name")
+
+
+def is_system_topic(name: str) -> bool:
+    """Whether a topic is the broker's own: it can be neither made nor deleted by anybody else."""
+    return name in _SYSTEM_TOPICS or name.startswith(_SYSTEM_PREFIX)
+
+
+def _wrong(name: str, longest: int) -> str | None:
+    if not name:
+        return "is empty"
+    if len(name) > longest:
+        return f"has {len(name)} letters, at most {longest} are allowed"
+    if not _LETTERS.issuperset(name):
+        return "may only have letters, digits, and the signs % | _ -"
+    return None
+
+
+def _short(name: str) -> str:
+    return repr(name if len(name) <= 80 else f"{name[:80]}…")

@@ -1,0 +1,9 @@
+"""Questions passed on to members: 307, 309, 223."""
+
+from collections.abc import Mapping
+
+from steelyard.broker.handlers import Handler
+
+__all__ = ["HANDLERS"]
+
+HANDLERS: Mapping[int, Handler] = {}

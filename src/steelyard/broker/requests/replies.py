@@ -1,0 +1,9 @@
+"""Request and reply: 324, 325."""
+
+from collections.abc import Mapping
+
+from steelyard.broker.handlers import Handler
+
+__all__ = ["HANDLERS"]
+
+HANDLERS: Mapping[int, Handler] = {}

@@ -1,0 +1,9 @@
+"""Settings."""
+
+from collections.abc import Mapping
+
+from steelyard.broker.handlers import Handler
+
+__all__ = ["HANDLERS"]
+
+HANDLERS: Mapping[int, Handler] = {}

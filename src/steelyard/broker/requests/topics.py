@@ -1,0 +1,9 @@
+"""Topics."""
+
+from collections.abc import Mapping
+
+from steelyard.broker.handlers import Handler
+
+__all__ = ["HANDLERS"]
+
+HANDLERS: Mapping[int, Handler] = {}

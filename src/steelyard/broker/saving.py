@@ -1,0 +1,76 @@
+"""What of the small state has to be written, and when. The shell runs the writing where it disturbs nobody."""
+
+from collections.abc import Callable
+
+from steelyard.broker.state import State
+from steelyard.errors import DiskFailed, LimitExceeded
+from steelyard.store.disk import Disk
+from steelyard.store.state import DELAY_OFFSETS, GROUP_OFFSETS, GROUPS, TOPICS, Document, T, save
+
+__all__ = ["Save", "Saving"]
+
+
+class Save:
+    """One document to be written. `run` it in a thread, then give it to `Saving.done`."""
+
+    def __init__(self, name: str, changes: int, write: Callable[[], None]) -> None:
+        self.name, self.changes, self._write = name, changes, write
+        self.error: DiskFailed | LimitExceeded | None = None
+
+    def run(self) -> None:
+        """Write it; what the disk says is kept in ``error``."""
+        try:
+            self._write()
+        except (DiskFailed, LimitExceeded) as error:
+            self.error = error
+
+
+class Saving:
+    """Knows what was saved last, and what changed since."""
+
+    def __init__(self) -> None:
+        self._saved: dict[str, int] = {}
+        self._next_ms: dict[str, int] = {}
+        self._running: set[str] = set()
+
+    def due(self, state: State, now_ms: int, *, everything: bool = False) -> list[Save]:
+        """Return what has to be written now; with ``everything``, all that changed, due or not."""
+        often, seldom = 200, state.options.offsets_interval_ms
+        return [
+            *self._of(state.disk, TOPICS, state.topics.changes, state.topics.table, now_ms, often, everything),
+            *self._of(state.disk, GROUPS, state.groups.changes, state.groups.table, now_ms, often, everything),
+            *self._of(
+                state.disk, GROUP_OFFSETS, state.offsets.changes, state.offsets.table, now_ms, seldom, everything
+            ),
+            *self._of(
+                state.disk, DELAY_OFFSETS, state.schedule.changes, state.schedule.table, now_ms, seldom, everything
+            ),
+        ]
+
+    def _of(
+        self,
+        disk: Disk,
+        document: Document[T],
+        changes: int,
+        table: Callable[[], T],
+        now_ms: int,
+        gap_ms: int,
+        everything: bool,
+    ) -> list[Save]:
+        name = document.path
+        if changes == self._saved.get(name, 0) or name in self._running:
+            return []
+        if not everything and now_ms < self._next_ms.get(name, 0):
+            return []
+        self._running.add(name)
+        self._next_ms[name] = now_ms + gap_ms
+        value = table()
+        return [Save(name, changes, lambda: save(disk, document, value))]
+
+    def done(self, job: Save) -> str | None:
+        """Take note of how a save went; return a sentence if it failed, and try it again later."""
+        self._running.discard(job.name)
+        if job.error is not None:
+            return f"{job.name} could not be saved, it is tried again: {job.error}"
+        self._saved[job.name] = job.changes
+        return None

@@ -1,0 +1,95 @@
+"""All that a broker knows: its tables, its store, and what it wants sent. Handlers get it, and change it.
+
+A table knows nothing of the others and nothing of this file; what takes more than one table is a handler or a flow.
+"""
+
+from collections import deque
+
+from msgspec import Struct
+
+from steelyard.broker.groups import Groups
+from steelyard.broker.halves import Halves
+from steelyard.broker.locks import Locks
+from steelyard.broker.members import Members
+from steelyard.broker.offsets import Offsets
+from steelyard.broker.options import BrokerOptions
+from steelyard.broker.parking import Parking
+from steelyard.broker.producers import Producers
+from steelyard.broker.rates import Rates
+from steelyard.broker.relays import Relays
+from steelyard.broker.schedule import Schedule
+from steelyard.broker.timers import Timers
+from steelyard.broker.topics import Topics
+from steelyard.model import Route
+from steelyard.store.disk import Disk
+from steelyard.store.state import DELAY_OFFSETS, GROUP_OFFSETS, GROUPS, TOPICS, Document, T, load
+from steelyard.store.store import Store
+from steelyard.wire.command import ONEWAY, Command, Fields
+from steelyard.wire.peers import Hangup, Peer, Reply
+
+__all__ = ["Ack", "State"]
+
+
+class Ack(Struct, frozen=True, gc=False):
+    """The answer to a send, due once its message is in the log, or safe on the disk."""
+
+    peer: Peer
+    answer: Command
+    end: int
+    """The position of the log behind the message."""
+    waits: bool
+    """Whether the sender wants it to be safe from a loss of power first."""
+
+
+class State:
+    """One broker's tables."""
+
+    def __init__(self, options: BrokerOptions, store: Store, disk: Disk, now_ms: int) -> None:
+        self.options, self.store, self.disk, self.started_ms = options, store, disk, now_ms
+        self.notes: list[str] = []
+        """What there is to say to whoever runs this broker; the shell takes it and logs it."""
+        self.topics = Topics(options, self._load(TOPICS), store.queues(), now_ms)
+        self.groups = Groups(options, self._load(GROUPS), now_ms)
+        self.offsets = Offsets(self._load(GROUP_OFFSETS))
+        self.schedule = Schedule(self._load(DELAY_OFFSETS))
+        self.timers, self.halves = Timers(), Halves()
+        self.members, self.producers, self.locks, self.relays = Members(), Producers(), Locks(), Relays()
+        self.parking, self.rates = Parking(), Rates()
+        self.routes = dict[str, Route]()
+        """Routes of topics as the name servers tell them; the shell fills in those that are wanted."""
+        self.wanted_routes: set[str] = set()
+        self.outbox: list[Reply | Hangup] = []
+        self.acks: list[Ack] = []
+        self.unsynced: deque[tuple[Ack, int]] = deque()
+        """Acks that wait for the disk, in the order of the log, each with the time at which it goes out anyway."""
+        self._opaque = 0
+        self._turn = 0
+
+    def _load(self, document: Document[T]) -> T | None:
+        found = load(self.disk, document)
+        if found.note:
+            self.notes.append(found.note)
+        return found.value
+
+    def post(self, peer: Peer, command: Command) -> None:
+        """Send a command to any peer."""
+        self.outbox.append(Reply(peer, command))
+
+    def tell(self, peer: Peer, code: int, fields: Fields, body: bytes = b"") -> None:
+        """Send a request of the broker's own that wants no answer."""
+        self._opaque += 1
+        self.post(peer, Command(code, fields, body, opaque=self._opaque, flag=ONEWAY))
+
+    def next_opaque(self) -> int:
+        """Return a number for a request of the broker's own."""
+        self._opaque += 1
+        return self._opaque
+
+    def next_turn(self) -> int:
+        """Return a number that is one larger each time: for choices that go round."""
+        self._turn += 1
+        return self._turn
+
+    def acknowledge(self, peer: Peer, answer: Command, end: int, *, waits: bool) -> None:
+        """Answer once the log has everything before ``end``; if ``waits``, once that is safe on the disk."""
+        self.acks.append(Ack(peer, answer, end, waits))

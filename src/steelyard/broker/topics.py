@@ -1,0 +1,224 @@
+"""The topics of a broker: their settings, those that are there from the start, those that a send makes.
+
+A topic is never lost while its messages are in the log: one that the saved table misses is made again from its queues.
+Left out: static topics, whose queues wander between brokers.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct, structs
+
+from steelyard.broker.names import (
+    DEFAULT_TOPIC,
+    DLQ,
+    HALF_TOPIC,
+    OP_TOPIC,
+    RETRY,
+    TIMER_TOPIC,
+    TRACE_TOPIC,
+    UNRESOLVED_TOPIC,
+    check_topic,
+)
+from steelyard.broker.options import BrokerOptions
+from steelyard.broker.refusals import refusal
+from steelyard.broker.versions import next_version
+from steelyard.wire.bodies.shared import TableVersion
+from steelyard.wire.bodies.topics import TopicSettings, TopicTable
+from steelyard.wire.codes import ResponseCode
+
+__all__ = ["INHERIT", "READ", "WRITE", "Topic", "Topics"]
+
+INHERIT, WRITE, READ = 1, 2, 4
+"""Bits of a topic's permission; a topic with the first one is a pattern for others."""
+
+_MOST_QUEUES = 65_536
+
+
+class Topic(Struct, frozen=True, gc=False):
+    """A topic as the hot paths want it: its settings, its name as records have it, and what they ask most often."""
+
+    name: str
+    key: bytes
+    settings: TopicSettings
+    queues: int
+    """A queue's number is below this."""
+    read_queues: int
+    write_queues: int
+    is_readable: bool
+    is_writable: bool
+
+    @classmethod
+    def of(cls, settings: TopicSettings) -> "Topic":
+        """Make a topic of its settings."""
+        read, write, permission = settings.read_queues, settings.write_queues, settings.permission
+        return cls(
+            settings.name,
+            settings.name.encode(),
+            settings,
+            max(read, write),
+            read,
+            write,
+            permission & READ != 0,
+            permission & WRITE != 0,
+        )
+
+
+class Topics:
+    """The table of topics. ``changes`` grows with each change: who saved or told it compares the number."""
+
+    def __init__(
+        self, options: BrokerOptions, saved: TopicTable | None, stored: Iterable[tuple[bytes, int]], now_ms: int
+    ) -> None:
+        self._options = options
+        self._topics: dict[str, Topic] = {}
+        self.version = next_version(None if saved is None else saved.version, now_ms)
+        self.changes = 0
+        for settings in () if saved is None else saved.topics.values():
+            self._topics[settings.name] = Topic.of(settings)
+        for settings in _at_boot(options):
+            if settings.name not in self._topics:
+                self._topics[settings.name] = Topic.of(settings)
+        self._adopt(stored)
+        if not options.auto_create_topics:
+            self._topics.pop(DEFAULT_TOPIC, None)
+
+    def _adopt(self, stored: Iterable[tuple[bytes, int]]) -> None:
+        """Make topics of queues that the log has and the table has not."""
+        known = frozenset(self._topics)
+        for key, queue_id in stored:
+            name = key.decode(errors="replace")
+            if name in known:
+                continue
+            count = max(queue_id + 1, self._topics[name].queues if name in self._topics else 1)
+            self._topics[name] = Topic.of(_settings(name, count))
+
+    def get(self, name: str) -> Topic | None:
+        """Return a topic, or None."""
+        return self._topics.get(name)
+
+    def __getitem__(self, name: str) -> Topic:
+        """Return a topic that must be there; refuse the request if it is not (17)."""
+        topic = self._topics.get(name)
+        if topic is None:
+            raise refusal(
+                ResponseCode.TOPIC_NOT_EXIST,
+                f"topic[{name[:255]}] not exist, apply first please: create it, or send to it",
+            )
+        return topic
+
+    def __iter__(self) -> Iterator[Topic]:
+        """Go through all topics, by name."""
+        return iter([self._topics[name] for name in sorted(self._topics)])
+
+    def __len__(self) -> int:
+        """Count the topics."""
+        return len(self._topics)
+
+    def put(self, settings: TopicSettings, now_ms: int) -> Topic:
+        """Make a topic or change it; the same settings again change nothing."""
+        check_topic(settings.name)
+        known = self._topics.get(settings.name)
+        if known is not None and known.settings == settings:
+            return known
+        if known is None and len(self._topics) >= self._options.max_topics:
+            raise refusal(
+                ResponseCode.SYSTEM_ERROR, f"this broker has {len(self._topics)} topics and takes no more: delete some"
+            )
+        for count in (settings.read_queues, settings.write_queues):
+            if not 0 <= count <= _MOST_QUEUES:
+                raise refusal(
+                    ResponseCode.INVALID_PARAMETER, f"{count} queues cannot be: give 1 to {_MOST_QUEUES} of each kind"
+                )
+        topic = self._topics[settings.name] = Topic.of(settings)
+        self._changed(now_ms)
+        return topic
+
+    def remove(self, name: str, now_ms: int) -> bool:
+        """Forget a topic; say whether it was there."""
+        if self._topics.pop(name, None) is None:
+            return False
+        self._changed(now_ms)
+        return True
+
+    def for_send(self, name: str, default: str, wanted: int, now_ms: int) -> Topic:
+        """Return the topic of a send, made after the pattern of the default topic if it is not there."""
+        return self._topics.get(name) or self._inherited(name, default, wanted, now_ms)
+
+    def _inherited(self, name: str, default: str, wanted: int, now_ms: int) -> Topic:
+        check_topic(name)
+        pattern = self._topics.get(default)
+        if pattern is not None and pattern.settings.permission & INHERIT:
+            count = max(1, min(wanted, pattern.write_queues))
+            made = _settings(name, count, pattern.settings.permission & ~INHERIT, pattern.settings.filter_type)
+            return self.put(made, now_ms)
+        if name.startswith((RETRY, DLQ)):
+            return self.put(_settings(name, 1), now_ms)
+        return self[name]  # refuses
+
+    def retry_topic(self, group: str, queues: int, now_ms: int) -> Topic:
+        """Return the topic where a group's failed messages come again, made if it is not there."""
+        return self._own(f"{RETRY}{group}", queues, now_ms)
+
+    def dead_letters(self, group: str, now_ms: int) -> Topic:
+        """Return the topic where a group's given up messages lie, made if it is not there."""
+        return self._own(f"{DLQ}{group}", 1, now_ms)
+
+    def own(self, name: str, now_ms: int) -> Topic:
+        """Return a topic of the broker's own with one queue, made if it is not there."""
+        return self._own(name, 1, now_ms)
+
+    def _own(self, name: str, queues: int, now_ms: int) -> Topic:
+        return self._topics.get(name) or self.put(_settings(name, max(1, queues)), now_ms)
+
+    def set_permission(self, name: str, permission: int, now_ms: int) -> Topic:
+        """Change what may be done with a topic."""
+        return self.put(structs.replace(self[name].settings, permission=permission), now_ms)
+
+    def _changed(self, now_ms: int) -> None:
+        self.version = next_version(self.version, now_ms)
+        self.changes += 1
+
+    def table(self) -> TopicTable:
+        """Return the table as it is saved and told to name servers."""
+        return TopicTable(
+            version=self.version,
+            mapping_version=TableVersion(state_version=0),
+            topics={name: topic.settings for name, topic in sorted(self._topics.items())},
+            mapping_details={},
+            mappings={},
+        )
+
+
+def _settings(name: str, queues: int, permission: int = READ | WRITE, filter_type: str = "SINGLE_TAG") -> TopicSettings:
+    return TopicSettings(
+        name=name,
+        read_queues=queues,
+        write_queues=queues,
+        permission=permission,
+        filter_type=filter_type,
+        attributes={},
+    )
+
+
+def _at_boot(options: BrokerOptions) -> list[TopicSettings]:
+    """List the topics that every broker has."""
+    anything, pattern = READ | WRITE, READ | WRITE | INHERIT
+    found = [
+        _settings("SELF_TEST_TOPIC", 1),
+        _settings("BenchmarkTest", 1024),
+        _settings(options.cluster, 16, pattern),
+        _settings(options.name, 1, pattern),
+        _settings("OFFSET_MOVED_EVENT", 1),
+        _settings("SCHEDULE_TOPIC_XXXX", 18),
+        _settings(f"{options.cluster}_REPLY_TOPIC", 1),
+        _settings(HALF_TOPIC, 1),
+        _settings(OP_TOPIC, 1),
+        _settings(UNRESOLVED_TOPIC, 1),
+        _settings(TIMER_TOPIC, 1),
+        _settings(f"rmq_sys_SYNC_BROKER_MEMBER_{options.name}", 1, INHERIT),
+    ]
+    if options.auto_create_topics:
+        found.append(_settings(DEFAULT_TOPIC, options.default_topic_queues, pattern))
+    if options.trace_topic:
+        found.append(_settings(TRACE_TOPIC, 1, anything))
+    return found
