@@ -1,14 +1,21 @@
 """What the interop tests share: they run when asked for by name, with one Java process for each release."""
 
+import itertools
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from tests.interop.jars import RELEASE_5, RELEASES
+from tests.interop.backends import Cluster, chosen, running_cluster
+from tests.interop.clients import JavaProcess, running_client
+from tests.interop.hands import Hands
+from tests.interop.jars import RELEASE_5, RELEASES, NotReady
+from tests.interop.mqadmin import Mqadmin
 from tests.interop.peer import Peer, running
+from tests.interop.talk import create_topic
 
 _HERE = Path(__file__).parent
+_numbers = itertools.count(1)
 
 
 def pytest_ignore_collect(config: pytest.Config) -> bool | None:
@@ -34,3 +41,54 @@ def java(request: pytest.FixtureRequest, peers: dict[str, Peer]) -> Peer:
 def java_5(peers: dict[str, Peer]) -> Peer:
     """Give the process of the newer release, for what the older one does not have."""
     return peers[RELEASE_5]
+
+
+@pytest.fixture(scope="session", params=chosen())
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Run the servers of one backend; a test that takes it runs with each of them."""
+    try:
+        with running_cluster(request.param, tmp_path_factory.mktemp("cluster") / "store") as running:
+            yield running
+    except NotReady as problem:
+        pytest.skip(str(problem))
+
+
+@pytest.fixture(scope="session")
+def client_processes() -> Iterator[dict[str, JavaProcess]]:
+    """Start a Java process with Apache's client and tools of each release, and end them when all tests are done."""
+    try:
+        with ExitStack() as processes:
+            yield {release: processes.enter_context(running_client(release)) for release in RELEASES}
+    except NotReady as problem:
+        pytest.skip(str(problem))
+
+
+@pytest.fixture(params=RELEASES)
+def hands(
+    request: pytest.FixtureRequest, client_processes: dict[str, JavaProcess], cluster: Cluster
+) -> Iterator[Hands]:
+    """Give the producers and consumers of one Java release; a test that takes it runs with each of them."""
+    hands = Hands(client_processes[request.param], cluster)
+    yield hands
+    hands.stop()
+
+
+@pytest.fixture
+def mqadmin(hands: Hands) -> Mqadmin:
+    """Give the administrator's tool of the same release."""
+    return Mqadmin(hands.process, hands.cluster)
+
+
+@pytest.fixture
+def topic(cluster: Cluster) -> str:
+    """Make a topic of four queues that no other test knows."""
+    name = f"topic-{next(_numbers)}"
+    with cluster.line() as line:
+        create_topic(line, name, 4)
+    return name
+
+
+@pytest.fixture
+def group() -> str:
+    """Name a group that no other test knows."""
+    return f"group-{next(_numbers)}"

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from steelyard.broker import checks, deliveries, membership, waking
+from steelyard.broker.guard import check_names
 from steelyard.broker.options import BrokerOptions
 from steelyard.broker.refusals import refused
 from steelyard.broker.requests.table import HANDLERS
@@ -60,6 +61,7 @@ class Broker:
             answer: Command | None
             handler = HANDLERS.get(command.code)
             try:
+                check_names(command)
                 answer = _unknown(command) if handler is None else handler(state, command, peer, now_ms)
             except SteelyardError as error:
                 answer = refused(command, error)

@@ -48,7 +48,8 @@ class State:
         self.options, self.store, self.disk, self.started_ms = options, store, disk, now_ms
         self.notes: list[str] = []
         """What there is to say to whoever runs this broker; the shell takes it and logs it."""
-        self.topics = Topics(options, self._load(TOPICS), store.queues(), now_ms)
+        stored = [queue for queue in store.queues() if store.bounds(*queue)[0] < store.bounds(*queue)[1]]
+        self.topics = Topics(options, self._load(TOPICS), stored, now_ms)
         self.groups = Groups(options, self._load(GROUPS), now_ms)
         self.offsets = Offsets(self._load(GROUP_OFFSETS))
         self.schedule = Schedule(self._load(DELAY_OFFSETS))

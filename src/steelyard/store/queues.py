@@ -109,14 +109,15 @@ class QueueIndex:
 
     def forget_before(self, position: int) -> bool:
         """Forget leading entries that point below a position of the log, and holes among them; say if any were."""
-        return self._forget_to(self.first_from(position))
+        return self.forget_to(self.first_from(position))
 
     def forget_holes(self) -> None:
         """Forget leading entries of messages that were lost."""
-        self._forget_to(self._after_holes(self.start))
+        self.forget_to(self._after_holes(self.start))
 
-    def _forget_to(self, low: int) -> bool:
-        if low == self.start:
+    def forget_to(self, low: int) -> bool:
+        """Forget the entries below an offset; say if there were any."""
+        if low <= self.start:
             return False
         del self.entries[: (low - self.start) * ENTRY_BYTES]
         self.start = low

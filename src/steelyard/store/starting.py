@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from steelyard.errors import DiskFailed
 from steelyard.store.cutting import cut
 from steelyard.store.disk import Disk
+from steelyard.store.forgotten import forget_again
 from steelyard.store.index_files import Indexes, checksum, load_indexes, remove_index, save_indexes
 from steelyard.store.log import Log
 from steelyard.store.marks import mark_of
@@ -45,6 +46,7 @@ def _trust(disk: Disk, found: Opened, closed: Closed) -> Started | None:
     indexes = load_indexes(disk)
     for index in indexes.values():
         index.forget_before(found.segments[0].start if found.segments else closed.end)
+    forget_again(disk, indexes)
     if checksum(indexes) != closed.indexes_crc32:
         return None
     for last in found.segments[-1:]:
@@ -61,6 +63,7 @@ def _make_again(disk: Disk, found: Opened) -> Started:
     mark_as_ours(disk, size)
     for topic, queue_id in known.keys() - rebuilt.indexes.keys():
         remove_index(disk, topic, queue_id)
+    forget_again(disk, rebuilt.indexes)
     with suppress(DiskFailed):
         save_indexes(disk, rebuilt.indexes)  # a full disk may still be read
     return Started(Log(disk, size, segments, rebuilt.end), rebuilt.indexes, 0, rebuilt.damages)

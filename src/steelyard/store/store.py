@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from steelyard.errors import ConfigurationError, DiskFailed, LimitExceeded, StoreReadOnly
 from steelyard.store.disk import Disk, Lock
+from steelyard.store.forgotten import forget_topic
 from steelyard.store.index_files import can_be_folder, checksum, save_indexes
 from steelyard.store.log import Segment
 from steelyard.store.lookup import Lookup
@@ -296,6 +297,11 @@ class Store:
     ) -> Slice:
         """Read messages from an offset on; with ``marks`` only those that have one of them. The first always fits."""
         return self._reader.read(topic, queue_id, offset, most, most_bytes, marks)
+
+    def forget_topic(self, topic: bytes) -> None:
+        """Give up all messages of a topic, for good; whatever comes later goes on with the next numbers."""
+        self.flush()
+        forget_topic(self._disk, self._queues, topic)
 
     # -- keeping and closing ------------------------------------------------------------------------------------------
 

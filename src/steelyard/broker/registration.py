@@ -1,0 +1,235 @@
+"""What a broker tells its name servers, and when.
+
+A name server believes what it was told last and forgets who is silent, so a broker tells each of them everything at the
+start, again at every beat, and what changed as soon as it changed. `Registrar` decides, for each name server by itself:
+
+- at once: everything, when nothing was told yet, when the line was lost, or when the name server said no to a part;
+- a change at once too, and what follows within `GAP_MS` together, so that a thousand new topics are a few commands;
+- every beat: everything, whatever is still unanswered, since a beat that waits is a broker that disappears;
+- after a failure: everything again, after a pause that grows from `PAUSE_MS` to a beat.
+
+A change is told as one command with all topics that differ from what the name server last said yes to. It must be one:
+a name server notes a topic it knows only if the table's version is new, so a second command of the same version would
+be passed over. A topic that is gone is told by leaving it out of everything, which name servers heed if they are set up
+to; who deletes a topic tells them so.
+
+Whoever sends must use one line to each name server and keep it: it takes the broker out when the line closes that
+carried the last registration. Left out: the compressed form and asking for the version first, both for old servers.
+"""
+
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from steelyard.errors import ConfigurationError
+from steelyard.wire.bodies import encode_body
+from steelyard.wire.bodies.registration import Registration
+from steelyard.wire.bodies.shared import TableVersion
+from steelyard.wire.bodies.topics import TopicSettings, TopicTable
+from steelyard.wire.codes import SERVER_VERSION, RequestCode, ResponseCode
+from steelyard.wire.command import Command
+from steelyard.wire.headers.nameserver import BrokerIdentity, RegisterBroker
+
+__all__ = [
+    "Announcement",
+    "Identity",
+    "Registrar",
+    "registration_command",
+    "unregistration_command",
+]
+
+GAP_MS = 100
+"""Between two changes that are told to one name server."""
+
+PAUSE_MS = 1_000
+"""Before the first try after a failure."""
+
+_JAVA_CRC_BITS = 0x7FFF_FFFF
+_OPAQUES = 1 << 31
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who a broker is to name servers: its names and where it is found."""
+
+    cluster: str
+    name: str
+    broker_id: int
+    address: str
+    ha_address: str
+    """Where replicas would follow; nobody does, but the field must be there."""
+
+
+def registration_command(
+    identity: Identity, table: TopicTable, *, topics: Iterable[str] | None = None, opaque: int = 0
+) -> Command:
+    """Make the command that registers a broker, with all its topics or with some that changed.
+
+    Apache's 5.x does not take exactly one topic from a broker it does not know: tell it everything first, and let
+    everything be two topics or more, as it is with the topics that every broker has.
+
+    >>> identity = Identity("DefaultCluster", "broker-a", 0, "127.0.0.1:10911", "127.0.0.1:10912")
+    >>> registration_command(identity, TopicTable()).code
+    103
+    """
+    told = table.topics if topics is None else {name: table.topics[name] for name in topics if name in table.topics}
+    whole = replace(
+        table,
+        version=_version(table.version),
+        mapping_version=_version(table.mapping_version),
+        topics=told,
+        mapping_details=table.mapping_details or {},
+        mappings=table.mappings or {},
+    )
+    body = encode_body(Registration(table=whole))
+    header = RegisterBroker(
+        broker_name=identity.name,
+        broker_addr=identity.address,
+        cluster_name=identity.cluster,
+        broker_id=identity.broker_id,
+        ha_server_addr=identity.ha_address,
+        enable_acting_master=False,
+        body_crc32=zlib.crc32(body) & _JAVA_CRC_BITS,
+    )
+    return Command(RequestCode.REGISTER_BROKER, header, body, opaque, version=SERVER_VERSION)
+
+
+def unregistration_command(identity: Identity, *, opaque: int = 0) -> Command:
+    """Make the command by which a broker says that it goes."""
+    header = BrokerIdentity(identity.name, identity.address, identity.cluster, identity.broker_id)
+    return Command(RequestCode.UNREGISTER_BROKER, header, opaque=opaque, version=SERVER_VERSION)
+
+
+def _version(version: TableVersion | None) -> TableVersion:
+    version = version or TableVersion()
+    return version if version.state_version is not None else replace(version, state_version=0)
+
+
+class Announcement(Struct, frozen=True):
+    """A command for one name server. Whoever sends it tells the `Registrar` how it went."""
+
+    name_server: str
+    command: Command
+    table: TopicTable
+    """What the name server knows once it said yes."""
+
+
+@dataclass(slots=True)
+class _Audience:
+    """What is known of one name server."""
+
+    due_ms: int
+    """When to tell it everything."""
+    told: TopicTable | None = None
+    """What it last said yes to; None if that is not known, so that it has to be told everything."""
+    sent: TopicTable | None = None
+    """What it was last sent."""
+    sent_ms: int | None = None
+    failures: int = 0
+
+
+class Registrar:
+    """Decides what each name server is told, and when.
+
+    >>> identity = Identity("DefaultCluster", "broker-a", 0, "127.0.0.1:10911", "127.0.0.1:10912")
+    >>> registrar = Registrar(identity, ["127.0.0.1:9876"], TopicTable(), now_ms=0)
+    >>> [announcement.name_server for announcement in registrar.tick(0)], registrar.tick(1), registrar.next_ms
+    (['127.0.0.1:9876'], (), 30000)
+    """
+
+    def __init__(
+        self,
+        identity: Identity,
+        name_servers: Iterable[str],
+        table: TopicTable,
+        *,
+        now_ms: int,
+        beat_ms: int = 30_000,
+    ) -> None:
+        if not 10_000 <= beat_ms <= 60_000:
+            raise ConfigurationError(
+                f"a broker cannot register every {beat_ms} ms", next_step="give 10,000 to 60,000, as Apache's takes"
+            )
+        self._identity, self._table, self._beat_ms = identity, table, beat_ms
+        self._audiences = {address: _Audience(due_ms=now_ms) for address in name_servers}
+        self._opaque = 0
+        self._has_left = False
+
+    @property
+    def next_ms(self) -> int | None:
+        """When to call `tick` next; None if there is nothing to come."""
+        return min(map(self._due_ms, self._audiences.values()), default=None)
+
+    def change(self, table: TopicTable) -> None:
+        """Note a new table of topics; its version must be new as well. What to send, `tick` says."""
+        self._table = table
+
+    def tick(self, now_ms: int) -> Sequence[Announcement]:
+        """Return what is to be sent now, at most one command for each name server."""
+        due = ((address, each) for address, each in self._audiences.items() if self._due_ms(each) <= now_ms)
+        return tuple(self._tell(address, audience, now_ms) for address, audience in due)
+
+    def answered(self, announcement: Announcement, answer: Command, now_ms: int) -> None:
+        """Note what a name server answered."""
+        audience = self._audiences.get(announcement.name_server)
+        if audience is None:
+            return
+        if answer.code != ResponseCode.SUCCESS:
+            self.failed(announcement, now_ms, may_hurry=True)
+        elif announcement.table is audience.sent:
+            audience.told, audience.failures = announcement.table, 0
+
+    def failed(self, announcement: Announcement, now_ms: int, *, may_hurry: bool = False) -> None:
+        """Note that nobody knows whether a name server heard; ``may_hurry`` if it is there and refused."""
+        audience = self._audiences.get(announcement.name_server)
+        if audience is None or announcement.table is not audience.sent:
+            return
+        # A part was refused: it does not know us, so the whole is sent at once. The whole was refused: later.
+        pause = 0 if may_hurry and audience.told is not None else self._pause_ms(audience)
+        audience.told, audience.due_ms = None, min(audience.due_ms, now_ms + pause)
+
+    def lost(self, name_server: str, now_ms: int) -> None:
+        """Note that the line to a name server closed, which takes this broker out of its routes."""
+        if audience := self._audiences.get(name_server):
+            audience.told, audience.due_ms = None, min(audience.due_ms, now_ms + self._pause_ms(audience))
+
+    def leave(self) -> Sequence[Announcement]:
+        """Return what tells all name servers that this broker goes; nothing comes after it."""
+        audiences, self._audiences = self._audiences, {}
+        return tuple(
+            Announcement(address, unregistration_command(self._identity, opaque=self._next_opaque()), self._table)
+            for address in audiences
+        )
+
+    def _tell(self, address: str, audience: _Audience, now_ms: int) -> Announcement:
+        changed: Sequence[str] | None = None
+        if audience.told is None or audience.due_ms <= now_ms:
+            audience.due_ms = now_ms + self._beat_ms
+        else:
+            changed = _changed(audience.told.topics, self._table.topics)
+        audience.sent, audience.sent_ms = self._table, now_ms
+        command = registration_command(self._identity, self._table, topics=changed, opaque=self._next_opaque())
+        return Announcement(address, command, self._table)
+
+    def _due_ms(self, audience: _Audience) -> int:
+        if audience.sent is None or audience.sent is self._table or audience.sent_ms is None:
+            return audience.due_ms
+        return min(audience.due_ms, audience.sent_ms + GAP_MS)
+
+    def _pause_ms(self, audience: _Audience) -> int:
+        audience.failures += 1
+        return min(PAUSE_MS << min(audience.failures - 1, 16), self._beat_ms)
+
+    def _next_opaque(self) -> int:
+        self._opaque = (self._opaque + 1) % _OPAQUES
+        return self._opaque
+
+
+def _changed(told: Mapping[str, TopicSettings], now: Mapping[str, TopicSettings]) -> Sequence[str] | None:
+    """Return the topics that differ, or None if everything has to be told since one is gone."""
+    if any(name not in now for name in told):
+        return None
+    return [name for name, settings in now.items() if told.get(name) != settings]

@@ -1,0 +1,85 @@
+"""The clusters that the Java clients are run against: ours, and Apache's as the judge of what is right.
+
+A test that takes `cluster` runs with each, one after the other: two brokers at once would share two cores. Which ones
+can be chosen: `STEELYARD_INTEROP=ours` or `apache-4.9.7,apache-5.5.0`.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.interop.jars import SERVER_RELEASES
+from tests.interop.servers import Line, apache
+
+__all__ = ["BACKENDS", "OURS", "Cluster", "chosen", "running_cluster"]
+
+OURS = "ours"
+BACKENDS = (OURS, *(f"apache-{release}" for release in SERVER_RELEASES))
+
+# Transactions are asked about within seconds instead of a minute, conditions are allowed, traces are kept.
+_SETTINGS: dict[str, object] = {
+    "transactionCheckInterval": 1000,
+    "transactionTimeOut": 500,
+    "enablePropertyFilter": "true",
+    "traceTopicEnable": "true",
+    "mappedFileSizeCommitLog": 64 << 20,
+    "waitTimeMillsInSendQueue": 10_000,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """One name server and one broker that run."""
+
+    backend: str
+    name_server: str
+    broker: str
+    cluster_name: str = "steelyard"
+    broker_name: str = "broker-a"
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether these are our servers."""
+        return self.backend == OURS
+
+    @property
+    def is_4(self) -> bool:
+        """Whether these are servers of 4.9, which know less."""
+        return self.backend.startswith("apache-4")
+
+    @contextmanager
+    def line(self) -> Iterator[Line]:
+        """Connect to the broker, and hang up afterwards."""
+        line = Line(int(self.broker.rpartition(":")[2]))
+        try:
+            yield line
+        finally:
+            line.close()
+
+
+def chosen() -> tuple[str, ...]:
+    """Return the backends that were asked for; all, if none was."""
+    asked = tuple(os.environ.get("STEELYARD_INTEROP", "").replace(",", " ").split())
+    unknown = set(asked) - set(BACKENDS)
+    if unknown:
+        raise ValueError(f"STEELYARD_INTEROP names {', '.join(sorted(unknown))}; there are {', '.join(BACKENDS)}")
+    return asked or BACKENDS
+
+
+@contextmanager
+def running_cluster(backend: str, root: Path) -> Iterator[Cluster]:
+    """Start the servers of a backend, and stop them."""
+    if backend == OURS:
+        with _ours(root) as cluster:
+            yield cluster
+        return
+    with apache(backend.removeprefix("apache-"), root, **_SETTINGS) as broker:
+        yield Cluster(backend, f"127.0.0.1:{broker.name_port}", f"127.0.0.1:{broker.port}")
+
+
+@contextmanager
+def _ours(root: Path) -> Iterator[Cluster]:
+    raise NotImplementedError(root)
+    yield

@@ -1,0 +1,74 @@
+"""Apache's administrator's tool, run inside a Java client process, and its output cut into what a person reads."""
+
+import re
+
+from tests.interop.backends import Cluster
+from tests.interop.clients import JavaProcess
+
+__all__ = ["Mqadmin", "Output", "columns", "normal"]
+
+
+class Output:
+    """What a command printed."""
+
+    def __init__(self, out: str, err: str) -> None:
+        self.out, self.err = out, err
+
+    def __repr__(self) -> str:
+        return f"--- out\n{self.out}\n--- err\n{self.err}"
+
+    @property
+    def lines(self) -> list[str]:
+        """Return the lines that say something."""
+        return [line.strip() for line in self.out.splitlines() if line.strip()]
+
+    def rows(self) -> list[list[str]]:
+        """Return the words of each line, the heading left out."""
+        return [line.split() for line in self.lines if not line.startswith("#")]
+
+    def pairs(self) -> dict[str, str]:
+        """Return the lines that name a value, as `name : value` or `name = value` or `name: value`."""
+        found = (re.match(r"([\w.\- ]+?)\s*(?:: |=|\s:\s)\s*(.*)$", line) for line in self.lines)
+        return {match[1]: match[2].strip() for match in found if match}
+
+
+class Mqadmin:
+    """Runs commands of one release against one cluster."""
+
+    def __init__(self, process: JavaProcess, cluster: Cluster) -> None:
+        self.process, self.cluster = process, cluster
+
+    def __call__(self, command: str, *arguments: object) -> Output:
+        """Run a command that must go well."""
+        output = self.run(command, *arguments)
+        assert "Exception" not in output.err + output.out, f"{command} {arguments}: {output}"
+        return output
+
+    def run(self, command: str, *arguments: object) -> Output:
+        """Run a command, however it goes."""
+        words = [command, "-n", self.cluster.name_server, *map(str, arguments)]
+        told = self.process.ask("mqadmin", arguments=words)
+        return Output(told["out"], told["err"])
+
+
+def columns(heading: str) -> list[str]:
+    """Return the columns that a heading names."""
+    return heading.lstrip("#").split()
+
+
+_VOLATILE = (
+    (re.compile(r"\b[0-9A-F]{32,}\b"), "<id>"),
+    (re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[,.]\d+)?"), "<time>"),
+    (re.compile(r"\b\d{17}\b"), "<time>"),
+    (re.compile(r"\b1\d{12}\b"), "<ms>"),
+    (re.compile(r"\b127\.0\.0\.1:\d+"), "<address>"),
+    (re.compile(r"\b\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}@[\w#]+"), "<client>"),
+    (re.compile(r"[ \t]+"), " "),
+)
+
+
+def normal(text: str) -> str:
+    """Return a text without what differs from run to run: ids, times, addresses, the width of columns."""
+    for pattern, name in _VOLATILE:
+        text = pattern.sub(name, text)
+    return "\n".join(line.strip() for line in text.splitlines() if line.strip())
