@@ -20,7 +20,7 @@
     │   ├── NotAStore                 the directory holds something else, or is of a newer release
     │   └── StoreReadOnly             it serves reads and takes no writes: says why
     ├── TransportError                no answer came
-    │   ├── CannotConnect  LineClosed  TimedOut
+    │   ├── CannotConnect  CannotListen  LineClosed  TimedOut
     │   └── NoNameServer  NoRoute  BrokerNotInRoute  ReplyTimedOut  ReplyFailed
     └── ServerError                   an answer came, and it says no
         ├── ServerFailed  ServerBusy  FlowControlled  CannotStore  GoingAway  NotLeader
@@ -46,6 +46,7 @@ __all__ = [
     "BrokerNotFound",
     "BrokerNotInRoute",
     "CannotConnect",
+    "CannotListen",
     "CannotStore",
     "ConfigurationError",
     "ConsumerOffline",
@@ -296,6 +297,14 @@ class CannotConnect(TransportError):
 
     code = 10001
     next_step = "check the address, and that the server runs and listens there"
+
+
+class CannotListen(TransportError):
+    """A server cannot have the port it was told to listen at."""
+
+    fault = Fault.CALLER
+    retry = Retry.NEVER
+    next_step = "check the address: it must be one of this machine"
 
 
 class LineClosed(TransportError):

@@ -10,7 +10,7 @@ from steelyard.broker.options import BrokerOptions
 from steelyard.broker.state import State
 from steelyard.sim.disk import ForgettingDisk
 from steelyard.store.options import StoreOptions
-from steelyard.wire.codes import HeaderType
+from steelyard.wire.codes import OUR_LANGUAGE, HeaderType
 from steelyard.wire.command import ONEWAY, Command, Fields
 from steelyard.wire.frames import Splitter, encode_frame
 from steelyard.wire.headers.send import SendShort
@@ -76,10 +76,11 @@ class Desk:
         peer: Peer | None = None,
         now_ms: int | None = None,
         header_type: HeaderType = HeaderType.JSON,
+        language: str = OUR_LANGUAGE,
     ) -> Command:
         """Ask and return the answer, which must come before the flush after it is over."""
         line = peer or self.peer
-        opaque = self.say(code, fields, body, peer=line, now_ms=now_ms, header_type=header_type)
+        opaque = self.say(code, fields, body, peer=line, now_ms=now_ms, header_type=header_type, language=language)
         answer = self.answer(opaque, line)
         assert answer is not None, f"request {code} was not answered"
         return answer
@@ -94,6 +95,7 @@ class Desk:
         now_ms: int | None = None,
         oneway: bool = False,
         header_type: HeaderType = HeaderType.JSON,
+        language: str = OUR_LANGUAGE,
         flush: bool = True,
     ) -> int:
         """Send a request whose answer comes later or never; return its number, for `answer`."""
@@ -102,7 +104,9 @@ class Desk:
         line = peer or self.peer
         self._opaque += 1
         flag = ONEWAY if oneway else 0
-        command = Command(code, fields, body, opaque=self._opaque, flag=flag, header_type=header_type)
+        command = Command(
+            code, fields, body, opaque=self._opaque, flag=flag, header_type=header_type, language=language
+        )
         self._take(self.broker.handle(_travelled(command), line, self.now_ms))
         if flush:
             self.flush()

@@ -9,7 +9,20 @@ import msgspec
 from tests.interop.backends import Cluster
 from tests.interop.clients import Event, JavaProcess, JavaRefused
 
-__all__ = ["Delivered", "Hands", "Lite", "Producer", "Pulled", "Puller", "Push", "Queue", "Sent", "every", "sql", "tagged"]
+__all__ = [
+    "Delivered",
+    "Hands",
+    "Lite",
+    "Producer",
+    "Pulled",
+    "Puller",
+    "Push",
+    "Queue",
+    "Sent",
+    "every",
+    "sql",
+    "tagged",
+]
 
 Queue = tuple[str, str, int]
 """A topic, a broker and a number."""
@@ -295,9 +308,7 @@ class Hands:
         words: dict[str, object] = {"subscriptions": subscriptions} | ({} if queues is None else {"queues": queues})
         return self._start(Lite, "lite", group, _FIRST | settings, **words)
 
-    def _start(
-        self, kind: type[H], verb: str, group: str, settings: dict[str, object], **words: object
-    ) -> H:
+    def _start(self, kind: type[H], verb: str, group: str, settings: dict[str, object], **words: object) -> H:
         name = f"{verb}-{next(_names)}"
         words |= {"name": name, "group": group, "settings": _QUICK | settings, "name_server": self.cluster.name_server}
         hand = kind(self.process, name, self.process.ask(verb, **words))

@@ -7,11 +7,10 @@ it lies in the virtual environment, so that `make clean` takes it away and the s
 import os
 import re
 import shutil
-import subprocess
 import sys
-import tempfile
-from hashlib import sha256
 from pathlib import Path
+
+from tests.interop.prepared import DONE, NotReady, digest, home, run_tool
 
 __all__ = [
     "RELEASES",
@@ -36,11 +35,6 @@ _CLIENT = _JAVA_SOURCES / "client"
 _POMS = {_PEER: _JAVA_SOURCES / "pom.xml", _CLIENT: _CLIENT / "pom.xml"}
 _SERVERS = _JAVA_SOURCES / "servers" / "pom.xml"
 _OLDEST_JAVA = 17
-_DONE = ".done"
-
-
-class NotReady(Exception):
-    """Something that the interop tests need is not there; the message is one sentence that says what to do."""
 
 
 def class_path(release: str) -> str:
@@ -55,7 +49,7 @@ def client_class_path(release: str) -> str:
 
 def _path_of_program(release: str, program: Path) -> str:
     jars, classes = _jars(release, _POMS[program]), _classes(release, program)
-    if not (jars / _DONE).exists() or not (classes / _DONE).exists():
+    if not (jars / DONE).exists() or not (classes / DONE).exists():
         raise NotReady(f"the Java side for {release} is not prepared: run make interop")
     return os.pathsep.join((str(classes), str(jars / "*")))
 
@@ -63,7 +57,7 @@ def _path_of_program(release: str, program: Path) -> str:
 def server_class_path(release: str) -> str:
     """Return the class path of a release's servers; raise NotReady if it was not prepared."""
     jars = _jars(release, _SERVERS)
-    if not (jars / _DONE).exists():
+    if not (jars / DONE).exists():
         raise NotReady(f"Apache's servers of {release} are not prepared: run make interop")
     return str(jars / "*")
 
@@ -86,63 +80,48 @@ def _check_java() -> None:
             f"make interop needs a JDK {_OLDEST_JAVA} and Maven, and there is no {' and no '.join(missing)} "
             "on the PATH: install them and run it again"
         )
-    version = _run("javac", ["-version"], "javac cannot even say its version").strip()
+    version = run_tool("javac", ["-version"], "javac cannot even say its version").strip()
     found = re.search(r"javac (\d+)", version)
     if found is None or int(found[1]) < _OLDEST_JAVA:
         raise NotReady(f"make interop needs a JDK {_OLDEST_JAVA} or newer, and here is {version!r}: install one")
 
 
-def _home() -> Path:
-    outside = sys.prefix == sys.base_prefix
-    return Path(tempfile.gettempdir() if outside else sys.prefix) / "interop"
-
-
 def _jars(release: str, pom: Path) -> Path:
     # Named after what is asked for: another pom is another folder.
-    return _home() / f"jars-{release}-{_digest(pom)}"
+    return home() / f"jars-{release}-{digest(pom)}"
 
 
 def _classes(release: str, program: Path) -> Path:
-    return _home() / f"classes-{release}-{_digest(*_sources(program))}"
+    return home() / f"classes-{release}-{digest(*_sources(program))}"
 
 
 def _sources(program: Path) -> list[Path]:
     return sorted(program.glob("*.java"))
 
 
-def _digest(*files: Path) -> str:
-    return sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[:12]
-
-
 def _fetch(release: str, pom: Path) -> None:
     folder = _jars(release, pom)
-    if (folder / _DONE).exists():
+    if (folder / DONE).exists():
         return
     what = {_POMS[_PEER]: "codecs", _POMS[_CLIENT]: "clients and tools", _SERVERS: "servers"}[pom]
     print(f"fetching Apache RocketMQ's {what} {release} with Maven", flush=True)
     asked = ["-f", str(pom), f"-Drelease={release}", f"-DoutputDirectory={folder}"]
-    _run("mvn", ["--batch-mode", "--quiet", "dependency:copy-dependencies", *asked], f"Maven cannot fetch {release}")
-    (folder / _DONE).touch()
+    run_tool(
+        "mvn", ["--batch-mode", "--quiet", "dependency:copy-dependencies", *asked], f"Maven cannot fetch {release}"
+    )
+    (folder / DONE).touch()
 
 
 def _compile(release: str, program: Path) -> None:
     folder = _classes(release, program)
-    if (folder / _DONE).exists():
+    if (folder / DONE).exists():
         return
     print(f"compiling our Java program {program.name!r} against {release}", flush=True)
     folder.mkdir(parents=True, exist_ok=True)
     settings = ["-Xlint:all,-classfile,-processing", "-Werror", "--release", str(_OLDEST_JAVA)]
     places = ["-cp", str(_jars(release, _POMS[program]) / "*"), "-d", str(folder)]
-    _run("javac", [*settings, *places, *map(str, _sources(program))], f"javac cannot compile against {release}")
-    (folder / _DONE).touch()
-
-
-def _run(tool: str, arguments: list[str], failure: str) -> str:
-    command = [shutil.which(tool) or tool, *arguments]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    if done.returncode:
-        raise NotReady(f"{failure}; it says:\n{done.stdout.strip()[-2000:]}")
-    return done.stdout
+    run_tool("javac", [*settings, *places, *map(str, _sources(program))], f"javac cannot compile against {release}")
+    (folder / DONE).touch()
 
 
 if __name__ == "__main__":

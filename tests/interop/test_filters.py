@@ -65,19 +65,27 @@ def judge(request: pytest.FixtureRequest, judges: dict[str, Judge]) -> Judge:
 
 def ours(condition: str, asked: Sequence[Properties]) -> Verdict:
     """Judge with our own filter."""
-    try:
-        matches = compile_filter("SQL92", condition).matches
-    except SubscriptionUnreadable:
+    if reason(condition):
         return None
+    matches = compile_filter("SQL92", condition).matches
     assert matches is not None
     return [matches(encode_properties(each)) for each in asked]
+
+
+def reason(condition: str) -> str:
+    """Say why we refuse a condition; nothing if we do not."""
+    try:
+        compile_filter("SQL92", condition)
+    except SubscriptionUnreadable as refusal:
+        return refusal.remark
+    return ""
 
 
 def _hex(text: str) -> str:
     return f"x{text.encode().hex()}"
 
 
-@settings(max_examples=4000)
+@settings(max_examples=2500)
 @given(condition=conditions.map(written), asked=st.lists(messages, min_size=4, max_size=12))
 def test_a_condition_matches_the_same_messages(judge: Judge, condition: str, asked: list[Properties]) -> None:
     if judge.knows_searches or not any(word in condition for word in _NEWER_WORDS):
@@ -91,11 +99,13 @@ _WORDS = (
     *("0", "1", "3l", "0.0", "2.5", "5.", ".5", "1E3", "9223372036854775808", "1e999", "'x'", "'it''s'", "''", "'"),
     *(";", "!", "#", '"', "é", "\xa0", "\v"),
 )
+# What we refuse and Java does not: it drops the rest of a text where it stops to understand it.
+_STRICTER = ("comes after the end", "does not begin with 0", "is never closed")
 _soup = st.lists(st.sampled_from(_WORDS), max_size=9).map(" ".join)
 _tight = st.lists(st.sampled_from(_WORDS), max_size=7).map("".join)
 
 
-@settings(max_examples=4000)
+@settings(max_examples=2500)
 @given(text=_soup | _tight | conditions.map(written).flatmap(lambda text: st.sampled_from(_mutations(text))))
 @example("a = 1 -- it's a comment without an end of line")
 @example("a = --1")
@@ -104,11 +114,10 @@ _tight = st.lists(st.sampled_from(_WORDS), max_size=7).map("".join)
 @example("a = b = c")
 @example("TRUE = a")
 @example("+a IN ('x')")
-def test_what_we_accept_java_accepts_and_means_the_same(judges: dict[str, Judge], text: str) -> None:
-    asked = [{}, {"a": "1"}, {"a": "3", "b": "x"}, {"b": "it's", "TAGS": "true", "$x_1": "2.5"}]
-    said = ours(text, asked)
-    if said is not None:
-        assert said == judges[SERVER_RELEASES[-1]].verdict(text, asked)
+def test_whatever_is_written_is_read_alike(judges: dict[str, Judge], text: str) -> None:
+    asked: list[Properties] = [{}, {"a": "1"}, {"a": "3", "b": "x"}, {"b": "it's", "TAGS": "true", "$x_1": "2.5"}]
+    if not any(stricter in reason(text) for stricter in _STRICTER):
+        assert ours(text, asked) == judges[SERVER_RELEASES[-1]].verdict(text, asked)
 
 
 def _mutations(text: str) -> list[str]:

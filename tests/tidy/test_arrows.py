@@ -28,7 +28,7 @@ _MAY_IMPORT: dict[str, frozenset[str]] = {
     "broker": frozenset({"model", "wire", "store", "balance.allocate"}),
     "sim": _PURE,
     "net": frozenset({"wire"}),
-    "serve": frozenset({"net", "nameserver", "broker", "store"}),
+    "serve": frozenset({"net", "nameserver", "broker", "store", "wire"}),
     "client": frozenset({"model", "wire", "balance", "net"}),
     "spark": frozenset({"model", "balance", "client"}),
     "pipelines": frozenset({"model", "spark"}),

@@ -100,6 +100,7 @@ class Broker:
             ack, _ = state.unsynced.popleft()
             self._answer(ack, structs.replace(ack.answer, code=ResponseCode.FLUSH_DISK_TIMEOUT))
         waking.expire(state, now_ms)
+        state.rates.tick(now_ms)
         if now_ms >= self._retention_ms:
             self._retention_ms = now_ms + _RETENTION_MS
             state.store.tick(now_ms)

@@ -35,6 +35,10 @@ class Groups:
         """Count the groups."""
         return len(self._groups)
 
+    def planned(self, name: str) -> GroupSettings:
+        """Return a group's settings, or those that it would have if it was made now."""
+        return self._groups.get(name) or _settings(name)
+
     def known(self, name: str, now_ms: int) -> GroupSettings:
         """Return a group's settings, made if that is allowed; refuse the request otherwise (26)."""
         return self._groups.get(name) or self._made(name, now_ms)
@@ -61,6 +65,10 @@ class Groups:
         self._groups[settings.name] = settings
         self._changed(now_ms)
         return settings
+
+    def follow(self, options: BrokerOptions) -> None:
+        """Go by other options from now on."""
+        self._options = options
 
     def remove(self, name: str, now_ms: int) -> bool:
         """Forget a group; say whether it was there."""

@@ -5,3 +5,6 @@ __all__ = ["Halves"]
 
 class Halves:
     """Which half messages are open."""
+
+    def check_room(self) -> None:
+        """Refuse one more."""

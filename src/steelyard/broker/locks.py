@@ -1,8 +1,35 @@
-"""Who holds which queue for which group: locks of Java's members and leases of ours, each with an epoch."""
+"""Who holds which queue for which group: locks of Java's members and leases of ours, each with an epoch.
+
+A lock of a Java member lives for a minute from its last call, as on Apache's broker. One of ours lives as long as its
+member is registered, whose heartbeats prove it. The name of the group may end in ``%LEASE``, which says that the queue
+may change hands at once when its holder is gone; without it the queue is handled in order, and the holder's handlers
+get a grace to end. Both are locks on the same queue and exclude each other.
+
+Epochs grow for ever, also over restarts: the seconds at which the broker started come first in them. After a restart
+nobody holds anything, and whoever asked first would get what others still work on. So for a short while only those
+get a queue who say that they held it before; where two say so, the higher epoch was the later.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
 
 from msgspec import Struct
 
-__all__ = ["Lock", "Locks"]
+from steelyard.broker.refusals import refusal
+from steelyard.wire.codes import ResponseCode
+
+__all__ = ["LEASE", "Lock", "Locks", "QueueKey", "group_and_lease"]
+
+LEASE = "%LEASE"
+"""How the name of a group ends in a lock that may change hands at once."""
+
+QueueKey: TypeAlias = tuple[str, int]
+"""A queue of this broker: its topic and its number."""
+
+_MOST_LOCKS = 200_000
+_DAY_SECONDS = 86_400
+_JAVA_TRUSTS_MS = 30_000
+"""How long a Java member goes on by itself after its last lock call."""
 
 
 class Lock(Struct, gc=False):
@@ -11,15 +38,145 @@ class Lock(Struct, gc=False):
     owner: str
     epoch: int
     proven_ms: int
+    """When its owner last called for it."""
+    until_ms: int | None
+    """When it is over; None: when its owner is gone."""
+    is_lease: bool
+
+    def is_live(self, now_ms: int) -> bool:
+        """Whether it still counts."""
+        return self.until_ms is None or now_ms < self.until_ms
+
+
+def group_and_lease(name: str) -> tuple[str, bool]:
+    """Return the group that a lock's name stands for, and whether it is a lease.
+
+    >>> group_and_lease("billing%LEASE"), group_and_lease("billing")
+    (('billing', True), ('billing', False))
+    """
+    return name.removesuffix(LEASE), name.endswith(LEASE)
 
 
 class Locks:
     """The table of locks."""
 
+    def __init__(self, started_ms: int, settle_ms: int, known_groups: Iterable[str]) -> None:
+        self._epoch = started_ms // 1000 << 20
+        self._settled_ms = started_ms + settle_ms
+        self._known_before = frozenset(known_groups)
+        self._groups: dict[str, dict[QueueKey, Lock]] = {}
+        self._owned: dict[tuple[str, str], set[QueueKey]] = {}
+        self._count = 0
+
+    def is_settled(self, group: str, now_ms: int) -> bool:
+        """Whether whoever asks first gets a free queue; a group that is new since the start has nobody to wait for."""
+        return now_ms >= self._settled_ms or group not in self._known_before
+
     def holder(self, group: str, topic: str, queue_id: int, now_ms: int) -> Lock | None:
         """Return the live lock or lease of a queue, or None."""
-        raise NotImplementedError
+        lock = self._groups.get(group, {}).get((topic, queue_id))
+        return lock if lock is not None and lock.is_live(now_ms) else None
+
+    def of(self, group: str, now_ms: int) -> Iterator[tuple[QueueKey, Lock]]:
+        """Go through the queues of a group that are held."""
+        return ((key, lock) for key, lock in self._groups.get(group, {}).items() if lock.is_live(now_ms))
+
+    def take(
+        self, group: str, key: QueueKey, owner: str, now_ms: int, *, until_ms: int | None, is_lease: bool
+    ) -> Lock | None:
+        """Lock a queue that is free, expired or the owner's own already; None if somebody else has it, or may have."""
+        lock = self.holder(group, *key, now_ms)
+        if lock is None:
+            if not self.is_settled(group, now_ms):
+                return None
+            return self._put(group, key, Lock(owner, self._next_epoch(), now_ms, until_ms, is_lease))
+        return _proven(lock, now_ms, until_ms, is_lease) if lock.owner == owner else None
+
+    def renew(
+        self, group: str, key: QueueKey, owner: str, epoch: int | None, now_ms: int, *, until_ms: int | None,
+        is_lease: bool,
+    ) -> Lock | None:  # fmt: skip
+        """Prove a lock again; one that was lost meanwhile is not taken, since somebody may have worked there since."""
+        lock = self.holder(group, *key, now_ms)
+        if lock is None or lock.owner != owner or (epoch is not None and epoch != lock.epoch):
+            return None
+        return _proven(lock, now_ms, until_ms, is_lease)
+
+    def release(self, group: str, key: QueueKey, owner: str, epoch: int | None = None) -> bool:
+        """Free a queue, if this owner holds it, under this epoch if one is given; say whether it did."""
+        lock = self._groups.get(group, {}).get(key)
+        if lock is None or lock.owner != owner or (epoch is not None and epoch != lock.epoch):
+            return False
+        self._drop(group, key)
+        return True
+
+    def claim(self, group: str, key: QueueKey, owner: str, epoch: int, now_ms: int) -> bool:
+        """Let a member of ours go on with a queue that it held before the broker started; say whether it may."""
+        if self.is_settled(group, now_ms) or not 0 < epoch < now_ms // 1000 + _DAY_SECONDS << 20:
+            return False
+        lock = self.holder(group, *key, now_ms)
+        if lock is not None and lock.epoch >= epoch:
+            return lock.owner == owner and lock.epoch == epoch
+        # A clock that was set back must not give out an epoch that somebody has already.
+        self._epoch = max(self._epoch, epoch)
+        # Whether it is a lease, the first renewal tells.
+        self._put(group, key, Lock(owner, epoch, now_ms, None, is_lease=False))
+        return True
 
     def bump(self, group: str, topic: str, queue_id: int) -> None:
         """Give a held queue a new epoch, so that its owner asks again where it is."""
-        raise NotImplementedError
+        lock = self._groups.get(group, {}).get((topic, queue_id))
+        if lock is not None:
+            lock.epoch = self._next_epoch()
+
+    def left(self, group: str, owner: str) -> None:
+        """Free all that a member held who said goodbye."""
+        for key in list(self._owned.get((group, owner), ())):
+            self._drop(group, key)
+
+    def lost(self, group: str, owner: str, now_ms: int, *, order_grace_ms: int) -> None:
+        """Free what a member held who is gone without a word: leases at once, others when its handlers must be done."""
+        for key in list(self._owned.get((group, owner), ())):
+            lock = self._groups[group][key]
+            if lock.until_ms is not None:
+                lock.until_ms = min(lock.until_ms, lock.proven_ms + _JAVA_TRUSTS_MS)
+            elif not lock.is_lease:
+                lock.until_ms = now_ms + order_grace_ms
+            else:
+                self._drop(group, key)
+
+    def expire(self, now_ms: int) -> None:
+        """Forget locks that are over."""
+        for group in list(self._groups):
+            for key in [key for key, lock in self._groups[group].items() if not lock.is_live(now_ms)]:
+                self._drop(group, key)
+
+    def _next_epoch(self) -> int:
+        self._epoch += 1
+        return self._epoch
+
+    def _put(self, group: str, key: QueueKey, lock: Lock) -> Lock:
+        if key in self._groups.get(group, {}):
+            self._drop(group, key)
+        if self._count >= _MOST_LOCKS:
+            raise refusal(ResponseCode.SYSTEM_ERROR, f"this broker holds {self._count} locks and takes no more")
+        self._groups.setdefault(group, {})[key] = lock
+        self._owned.setdefault((group, lock.owner), set()).add(key)
+        self._count += 1
+        return lock
+
+    def _drop(self, group: str, key: QueueKey) -> None:
+        locks = self._groups[group]
+        lock = locks.pop(key)
+        self._count -= 1
+        if not locks:
+            del self._groups[group]
+        owned = self._owned[group, lock.owner]
+        owned.discard(key)
+        if not owned:
+            del self._owned[group, lock.owner]
+
+
+def _proven(lock: Lock, now_ms: int, until_ms: int | None, is_lease: bool) -> Lock:
+    lock.proven_ms, lock.until_ms, lock.is_lease = now_ms, until_ms, is_lease
+    return lock

@@ -59,6 +59,8 @@ class BrokerOptions:
     line_grace_ms: int = 300
     order_grace_ms: int = 2_000
     settle_ms: int = 3_000
+    notices: bool = True
+    """Whether members are told when their group changes; each group has a switch of its own besides."""
     notice_gap_ms: int = 100
     java_lock_ms: int = 60_000
     transaction_check_ms: int = 30_000

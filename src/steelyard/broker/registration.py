@@ -8,10 +8,9 @@ start, again at every beat, and what changed as soon as it changed. `Registrar` 
 - every beat: everything, whatever is still unanswered, since a beat that waits is a broker that disappears;
 - after a failure: everything again, after a pause that grows from `PAUSE_MS` to a beat.
 
-A change is told as one command with all topics that differ from what the name server last said yes to. It must be one:
-a name server notes a topic it knows only if the table's version is new, so a second command of the same version would
-be passed over. A topic that is gone is told by leaving it out of everything, which name servers heed if they are set up
-to; who deletes a topic tells them so.
+One changed topic is told alone; more than one, or one that is gone, by telling everything. Name servers take a command
+with one topic for an addition, and one with several may be taken for all there is. Two topics in two commands of the
+same version would not do either: the second would be passed over as known.
 
 Whoever sends must use one line to each name server and keep it: it takes the broker out when the line closes that
 carried the last registration. Left out: the compressed form and asking for the version first, both for old servers.
@@ -64,27 +63,26 @@ class Identity:
 
 
 def registration_command(
-    identity: Identity, table: TopicTable, *, topics: Iterable[str] | None = None, opaque: int = 0
+    identity: Identity, table: TopicTable, *, topic: str | None = None, opaque: int = 0
 ) -> Command:
-    """Make the command that registers a broker, with all its topics or with some that changed.
+    """Make the command that registers a broker, with all its topics or with the one that changed.
 
     Apache's 5.x does not take exactly one topic from a broker it does not know: tell it everything first, and let
     everything be two topics or more, as it is with the topics that every broker has.
 
     >>> identity = Identity("DefaultCluster", "broker-a", 0, "127.0.0.1:10911", "127.0.0.1:10912")
-    >>> registration_command(identity, TopicTable()).code
+    >>> int(registration_command(identity, TopicTable()).code)
     103
     """
-    told = table.topics if topics is None else {name: table.topics[name] for name in topics if name in table.topics}
-    whole = replace(
+    told = replace(
         table,
         version=_version(table.version),
         mapping_version=_version(table.mapping_version),
-        topics=told,
+        topics=table.topics if topic is None else {topic: table.topics[topic]},
         mapping_details=table.mapping_details or {},
         mappings=table.mappings or {},
     )
-    body = encode_body(Registration(table=whole))
+    body = encode_body(Registration(table=told))
     header = RegisterBroker(
         broker_name=identity.name,
         broker_addr=identity.address,
@@ -113,8 +111,8 @@ class Announcement(Struct, frozen=True):
 
     name_server: str
     command: Command
-    table: TopicTable
-    """What the name server knows once it said yes."""
+    is_whole: bool
+    """Whether it tells everything."""
 
 
 @dataclass(slots=True)
@@ -124,10 +122,8 @@ class _Audience:
     due_ms: int
     """When to tell it everything."""
     told: TopicTable | None = None
-    """What it last said yes to; None if that is not known, so that it has to be told everything."""
-    sent: TopicTable | None = None
-    """What it was last sent."""
-    sent_ms: int | None = None
+    """What it knows if nothing goes wrong; None if it has to be told everything."""
+    told_ms: int = 0
     failures: int = 0
 
 
@@ -156,7 +152,6 @@ class Registrar:
         self._identity, self._table, self._beat_ms = identity, table, beat_ms
         self._audiences = {address: _Audience(due_ms=now_ms) for address in name_servers}
         self._opaque = 0
-        self._has_left = False
 
     @property
     def next_ms(self) -> int | None:
@@ -164,8 +159,9 @@ class Registrar:
         return min(map(self._due_ms, self._audiences.values()), default=None)
 
     def change(self, table: TopicTable) -> None:
-        """Note a new table of topics; its version must be new as well. What to send, `tick` says."""
-        self._table = table
+        """Note the table of topics; it is news if its version is. What to send, `tick` says."""
+        if table.version != self._table.version:
+            self._table = table
 
     def tick(self, now_ms: int) -> Sequence[Announcement]:
         """Return what is to be sent now, at most one command for each name server."""
@@ -177,59 +173,58 @@ class Registrar:
         audience = self._audiences.get(announcement.name_server)
         if audience is None:
             return
-        if answer.code != ResponseCode.SUCCESS:
-            self.failed(announcement, now_ms, may_hurry=True)
-        elif announcement.table is audience.sent:
-            audience.told, audience.failures = announcement.table, 0
+        if answer.code == ResponseCode.SUCCESS:
+            audience.failures = 0
+        elif announcement.is_whole:
+            self.failed(announcement, now_ms)
+        else:
+            # It does not take a part from us, since it does not know us: it gets the whole.
+            audience.told, audience.due_ms = None, now_ms
 
-    def failed(self, announcement: Announcement, now_ms: int, *, may_hurry: bool = False) -> None:
-        """Note that nobody knows whether a name server heard; ``may_hurry`` if it is there and refused."""
-        audience = self._audiences.get(announcement.name_server)
-        if audience is None or announcement.table is not audience.sent:
-            return
-        # A part was refused: it does not know us, so the whole is sent at once. The whole was refused: later.
-        pause = 0 if may_hurry and audience.told is not None else self._pause_ms(audience)
-        audience.told, audience.due_ms = None, min(audience.due_ms, now_ms + pause)
+    def failed(self, announcement: Announcement, now_ms: int) -> None:
+        """Note that a command was not sent, or that no answer came: nobody knows what the name server knows."""
+        if audience := self._audiences.get(announcement.name_server):
+            pause_ms = min(PAUSE_MS << min(audience.failures, 16), self._beat_ms)
+            audience.failures += 1
+            audience.told, audience.due_ms = None, min(audience.due_ms, now_ms + pause_ms)
 
     def lost(self, name_server: str, now_ms: int) -> None:
         """Note that the line to a name server closed, which takes this broker out of its routes."""
         if audience := self._audiences.get(name_server):
-            audience.told, audience.due_ms = None, min(audience.due_ms, now_ms + self._pause_ms(audience))
+            again_ms = max(now_ms, audience.told_ms + PAUSE_MS)  # one that hangs up on us is not asked in a circle
+            audience.told, audience.due_ms = None, min(audience.due_ms, again_ms)
 
     def leave(self) -> Sequence[Announcement]:
         """Return what tells all name servers that this broker goes; nothing comes after it."""
         audiences, self._audiences = self._audiences, {}
         return tuple(
-            Announcement(address, unregistration_command(self._identity, opaque=self._next_opaque()), self._table)
+            Announcement(address, unregistration_command(self._identity, opaque=self._next_opaque()), True)
             for address in audiences
         )
 
     def _tell(self, address: str, audience: _Audience, now_ms: int) -> Announcement:
-        changed: Sequence[str] | None = None
-        if audience.told is None or audience.due_ms <= now_ms:
+        topic = None
+        if audience.told is not None and now_ms < audience.due_ms:
+            topic = _only_change(audience.told.topics, self._table.topics)
+        if topic is None:
             audience.due_ms = now_ms + self._beat_ms
-        else:
-            changed = _changed(audience.told.topics, self._table.topics)
-        audience.sent, audience.sent_ms = self._table, now_ms
-        command = registration_command(self._identity, self._table, topics=changed, opaque=self._next_opaque())
-        return Announcement(address, command, self._table)
+        audience.told, audience.told_ms = self._table, now_ms
+        command = registration_command(self._identity, self._table, topic=topic, opaque=self._next_opaque())
+        return Announcement(address, command, topic is None)
 
     def _due_ms(self, audience: _Audience) -> int:
-        if audience.sent is None or audience.sent is self._table or audience.sent_ms is None:
+        if audience.told is None or audience.told is self._table:
             return audience.due_ms
-        return min(audience.due_ms, audience.sent_ms + GAP_MS)
-
-    def _pause_ms(self, audience: _Audience) -> int:
-        audience.failures += 1
-        return min(PAUSE_MS << min(audience.failures - 1, 16), self._beat_ms)
+        return min(audience.due_ms, audience.told_ms + GAP_MS)
 
     def _next_opaque(self) -> int:
         self._opaque = (self._opaque + 1) % _OPAQUES
         return self._opaque
 
 
-def _changed(told: Mapping[str, TopicSettings], now: Mapping[str, TopicSettings]) -> Sequence[str] | None:
-    """Return the topics that differ, or None if everything has to be told since one is gone."""
+def _only_change(told: Mapping[str, TopicSettings], now: Mapping[str, TopicSettings]) -> str | None:
+    """Return the topic that differs; None if it is not exactly one, or one is gone."""
     if any(name not in now for name in told):
         return None
-    return [name for name, settings in now.items() if told.get(name) != settings]
+    changed = [name for name, settings in now.items() if told.get(name) != settings]
+    return changed[0] if len(changed) == 1 else None

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from steelyard.broker.state import State
 from steelyard.errors import DiskFailed, LimitExceeded
 from steelyard.store.disk import Disk
+from steelyard.store.replace import make_folder
 from steelyard.store.state import DELAY_OFFSETS, GROUP_OFFSETS, GROUPS, TOPICS, Document, T, save
 
 __all__ = ["Save", "Saving"]
@@ -65,7 +66,7 @@ class Saving:
         self._running.add(name)
         self._next_ms[name] = now_ms + gap_ms
         value = table()
-        return [Save(name, changes, lambda: save(disk, document, value))]
+        return [Save(name, changes, lambda: _write(disk, document, value))]
 
     def done(self, job: Save) -> str | None:
         """Take note of how a save went; return a sentence if it failed, and try it again later."""
@@ -74,3 +75,8 @@ class Saving:
             return f"{job.name} could not be saved, it is tried again: {job.error}"
         self._saved[job.name] = job.changes
         return None
+
+
+def _write(disk: Disk, document: Document[T], value: T) -> None:
+    make_folder(disk, document.path.rpartition("/")[0])
+    save(disk, document, value)

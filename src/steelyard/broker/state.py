@@ -11,6 +11,7 @@ from steelyard.broker.groups import Groups
 from steelyard.broker.halves import Halves
 from steelyard.broker.locks import Locks
 from steelyard.broker.members import Members
+from steelyard.broker.notices import Notices
 from steelyard.broker.offsets import Offsets
 from steelyard.broker.options import BrokerOptions
 from steelyard.broker.parking import Parking
@@ -18,8 +19,10 @@ from steelyard.broker.producers import Producers
 from steelyard.broker.rates import Rates
 from steelyard.broker.relays import Relays
 from steelyard.broker.schedule import Schedule
+from steelyard.broker.stamps import Stamps
 from steelyard.broker.timers import Timers
 from steelyard.broker.topics import Topics
+from steelyard.broker.versions import next_version
 from steelyard.model import Route
 from steelyard.store.disk import Disk
 from steelyard.store.state import DELAY_OFFSETS, GROUP_OFFSETS, GROUPS, TOPICS, Document, T, load
@@ -54,8 +57,12 @@ class State:
         self.offsets = Offsets(self._load(GROUP_OFFSETS))
         self.schedule = Schedule(self._load(DELAY_OFFSETS))
         self.timers, self.halves = Timers(), Halves()
-        self.members, self.producers, self.locks, self.relays = Members(), Producers(), Locks(), Relays()
-        self.parking, self.rates = Parking(), Rates()
+        self.members, self.producers = Members(options.max_members, now_ms), Producers()
+        self.locks = Locks(now_ms, options.settle_ms, [group.name for group in self.groups])
+        self.notices, self.relays = Notices(options.notice_gap_ms), Relays()
+        self.parking, self.rates, self.stamps = Parking(), Rates(now_ms), Stamps(options, now_ms=now_ms)
+        self.settings_version = next_version(None, now_ms)
+        """Changes with each change of the options while the broker runs."""
         self.routes = dict[str, Route]()
         """Routes of topics as the name servers tell them; the shell fills in those that are wanted."""
         self.wanted_routes: set[str] = set()

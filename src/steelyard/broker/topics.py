@@ -142,18 +142,18 @@ class Topics:
 
     def for_send(self, name: str, default: str, wanted: int, now_ms: int) -> Topic:
         """Return the topic of a send, made after the pattern of the default topic if it is not there."""
-        return self._topics.get(name) or self._inherited(name, default, wanted, now_ms)
+        return self._topics.get(name) or self.put(self.planned(name, default, wanted), now_ms)
 
-    def _inherited(self, name: str, default: str, wanted: int, now_ms: int) -> Topic:
+    def planned(self, name: str, default: str, wanted: int) -> TopicSettings:
+        """Return the settings that a send would give a topic which is not there; refuse it if it may make none (17)."""
         check_topic(name)
         pattern = self._topics.get(default)
         if pattern is not None and pattern.settings.permission & INHERIT:
             count = max(1, min(wanted, pattern.write_queues))
-            made = _settings(name, count, pattern.settings.permission & ~INHERIT, pattern.settings.filter_type)
-            return self.put(made, now_ms)
+            return _settings(name, count, pattern.settings.permission & ~INHERIT, pattern.settings.filter_type)
         if name.startswith((RETRY, DLQ)):
-            return self.put(_settings(name, 1), now_ms)
-        return self[name]  # refuses
+            return _settings(name, 1)
+        return self[name].settings  # refuses
 
     def retry_topic(self, group: str, queues: int, now_ms: int) -> Topic:
         """Return the topic where a group's failed messages come again, made if it is not there."""
@@ -169,6 +169,14 @@ class Topics:
 
     def _own(self, name: str, queues: int, now_ms: int) -> Topic:
         return self._topics.get(name) or self.put(_settings(name, max(1, queues)), now_ms)
+
+    def follow(self, options: BrokerOptions, now_ms: int) -> None:
+        """Go by other options from now on; whether a send may make topics counts at once."""
+        self._options = options
+        if not options.auto_create_topics:
+            self.remove(DEFAULT_TOPIC, now_ms)
+        elif DEFAULT_TOPIC not in self._topics:
+            self.put(_settings(DEFAULT_TOPIC, options.default_topic_queues, READ | WRITE | INHERIT), now_ms)
 
     def set_permission(self, name: str, permission: int, now_ms: int) -> Topic:
         """Change what may be done with a topic."""

@@ -1,17 +1,105 @@
-"""Parked pulls are tried again: when a message came, and when their time is over."""
+"""Parked pulls are tried again: when a message came, when their time is over, when what they wait for is gone.
 
+After each flush those queues are looked at to which messages came, and there only the pulls whose filter may match: the
+marks of what came are read once for all of them. A pull that still finds nothing goes on waiting, and remembers how far
+it was compared, so that no message is looked at twice for it; when its time is over it is told to go on from there. If
+its group subscribes to something else meanwhile, all it waited through is compared again.
+"""
+
+from steelyard.broker.parking import Parked
+from steelyard.broker.pulling import look, permit
+from steelyard.broker.refusals import refused
 from steelyard.broker.state import State
+from steelyard.errors import SteelyardError
+from steelyard.wire.codes import ResponseCode
+from steelyard.wire.command import Command
+from steelyard.wire.headers.pull import PullAnswer
 
-__all__ = ["expire", "forget", "wake"]
+__all__ = ["expire", "forget", "wake", "wake_group"]
+
+_NOTHING_YET = (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
 
 
 def wake(state: State, now_ms: int) -> None:
     """Answer the parked pulls for which a message came; called after each flush."""
+    for key, queue_id in state.parking.take_arrived():
+        waiting = state.parking.in_queue(key, queue_id)
+        if not waiting:
+            continue
+        _, high = state.store.bounds(key, queue_id)
+        start = min(parked.scanned for parked in waiting)
+        marks = {mark for _, _, mark in state.store.entries(key, queue_id, start, high)}
+        for parked in waiting:
+            wanted = parked.filter.marks
+            if wanted is not None and wanted.isdisjoint(marks) and parked.ask.wanted is not None:
+                parked.scanned = high
+            elif parked.scanned < high:
+                _try(state, parked, high, now_ms)
+
+
+def wake_group(state: State, group: str, topic: bytes, queue_id: int, now_ms: int) -> None:
+    """Answer the parked pulls of a group in a queue, because it was reset."""
+    for parked in state.parking.in_queue(topic, queue_id):
+        if parked.ask.group == group:
+            _finish(state, parked, now_ms)
 
 
 def expire(state: State, now_ms: int) -> None:
-    """Answer the parked pulls whose time is over."""
+    """Answer the parked pulls whose time is over, and those whose queue or group is not there for them any more."""
+    for parked in state.parking.take_due(now_ms):
+        _send(state, parked, _answer(state, parked, now_ms))
+    changes = (state.topics.changes, state.groups.changes)
+    if changes != state.parking.seen_changes:
+        state.parking.seen_changes = changes
+        _recheck(state, now_ms)
 
 
 def forget(state: State, peer_number: int) -> None:
     """Drop the parked pulls of a line that closed."""
+    state.parking.forget_line(peer_number)
+
+
+def _recheck(state: State, now_ms: int) -> None:
+    """Answer pulls that nobody would let wait any more: their queue is gone, or their group may not read."""
+    for key, queue_id in state.parking.queues():
+        topic = state.topics.get(key.decode())
+        is_gone = topic is None or not topic.is_readable or queue_id >= topic.read_queues
+        for parked in state.parking.in_queue(key, queue_id):
+            group = state.groups.get(parked.ask.group)
+            if is_gone or (group is not None and not group.consume_enabled):
+                _finish(state, parked, now_ms)
+
+
+def _try(state: State, parked: Parked, high: int, now_ms: int) -> None:
+    """Answer a pull if there is something for it now; else it waits on."""
+    answer = _answer(state, parked, now_ms)
+    while answer.code in _NOTHING_YET and isinstance(answer.fields, PullAnswer):
+        parked.scanned = answer.fields.next_begin_offset
+        if parked.scanned >= high:
+            return
+        answer = _answer(state, parked, now_ms)
+    if state.parking.leave(parked):
+        _send(state, parked, answer)
+
+
+def _finish(state: State, parked: Parked, now_ms: int) -> None:
+    if state.parking.leave(parked):
+        _send(state, parked, _answer(state, parked, now_ms))
+
+
+def _answer(state: State, parked: Parked, now_ms: int) -> Command:
+    """Look again, as if the pull came now and might not wait."""
+    request = parked.request()
+    try:
+        permitted = permit(state, parked.ask, request, now_ms)
+        if isinstance(permitted, Command):
+            return permitted
+        if permitted.filter != parked.filter:
+            parked.filter, parked.scanned = permitted.filter, parked.ask.offset
+        return look(state, parked.ask, permitted, request, parked.scanned)
+    except SteelyardError as error:
+        return refused(request, error)
+
+
+def _send(state: State, parked: Parked, answer: Command) -> None:
+    state.post(parked.peer, answer)

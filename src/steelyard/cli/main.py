@@ -13,6 +13,7 @@ import typer
 from steelyard.cli.plan import plan
 from steelyard.cli.screen import refuse, shown
 from steelyard.cli.store import app as store_app
+from steelyard.cli.up import up
 from steelyard.errors import SteelyardError
 from steelyard.version import __version__
 
@@ -26,6 +27,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.command()(up)
 app.command()(plan)
 app.add_typer(store_app)
 

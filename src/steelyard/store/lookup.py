@@ -55,6 +55,11 @@ class Lookup:
             return None
         return self._first_time(index, offset, offset + 1)[1]
 
+    def earliest_ms(self) -> int | None:
+        """Return when the oldest message of the log was stored, or None if there is none."""
+        found = self._found(self._log.start)
+        return None if found is None else found.stored_ms
+
     def _first_time(self, index: QueueIndex, start: int, end: int) -> tuple[int, int | None]:
         """Return the first offset from one on whose message is still there, and when it was stored."""
         for offset, (position, size, _) in enumerate(index.slice(start, end), start):

@@ -6,6 +6,7 @@ a crash of the process then, and safe from a loss of power once `durable` has pa
 """
 
 from contextlib import suppress
+from dataclasses import replace
 
 from msgspec import Struct
 
@@ -74,6 +75,25 @@ class Store:
         """Messages by place, by time and by key."""
         self.refusal: str | None = None
         """Why no writes are taken, or None."""
+
+    @property
+    def options(self) -> StoreOptions:
+        """How this store is set up."""
+        return self._options
+
+    def keep_for(self, keep_ms: int | None) -> None:
+        """Keep log files for another time than before; None keeps them whatever their age."""
+        self._options = replace(self._options, keep_ms=keep_ms)
+
+    @property
+    def start(self) -> int:
+        """The position of the oldest byte of the log."""
+        return self._log.start
+
+    @property
+    def end(self) -> int:
+        """The position behind the last message of the log."""
+        return self._log.end
 
     @property
     def durable(self) -> int:
@@ -298,6 +318,13 @@ class Store:
         """Read messages from an offset on; with ``marks`` only those that have one of them. The first always fits."""
         return self._reader.read(topic, queue_id, offset, most, most_bytes, marks)
 
+    def entries(self, topic: bytes, queue_id: int, start: int, end: int) -> list[tuple[int, int, int]]:
+        """Return position, size and mark of the messages between two offsets, of those that are there."""
+        index = self._queues.get((topic, queue_id))
+        if index is None or (start := max(start, index.start)) >= (end := min(end, index.shown)):
+            return []
+        return list(index.slice(start, end))
+
     def forget_topic(self, topic: bytes) -> None:
         """Give up all messages of a topic, for good; whatever comes later goes on with the next numbers."""
         self.flush()
@@ -356,6 +383,10 @@ class Store:
                     ),
                 )
         finally:
-            self._log.close()
-            self._sum_files.close()
-            self._lock.release()
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of the directory as a crash does: nothing more is written, and the next start looks at it all."""
+        self._log.close()
+        self._sum_files.close()
+        self._lock.release()

@@ -77,6 +77,11 @@ class Splitter:
         self._taken = 0
         self._broken: ProtocolError | None = None
 
+    @property
+    def held_bytes(self) -> int:
+        """How many bytes are kept: of a frame that is not whole, and of commands that nobody took."""
+        return self._held_bytes - self._taken
+
     def feed(self, data: bytes | bytearray | memoryview) -> Iterator[Command]:
         """Take what arrived and yield each command it completes; those that nobody took come with the next call.
 

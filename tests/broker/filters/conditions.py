@@ -29,7 +29,24 @@ NAMES = ("a", "b", "TAGS", "$x_1")
 _TEXTS = ("", "a", "ab", "b", "it's", "true", "TRUE", "1", "3", "é€😀")
 VALUES = (
     *_TEXTS[1:],
-    *("0", "-1", "+3", "03", "2.5", " 3 ", "3.", ".5", "3e0", "3d", "1_0", "٣", "𝟑", "0x3p0", "0x.8P1", "0x1p9999"),
+    *(
+        "0",
+        "-1",
+        "+3",
+        "03",
+        "2.5",
+        " 3 ",
+        "3.",
+        ".5",
+        "3e0",
+        "3d",
+        "1_0",
+        "\u0663",
+        "\U0001d7d1",
+        "0x3p0",
+        "0x.8P1",
+        "0x1p9999",
+    ),
     *("NaN", "-NaN", "Infinity", "-Infinity", "inf", "nan", "-0.0", "0.0", "-", "+", ".", "1e400", "-1e400", "1e-400"),
     *("2147483647", "2147483648", "-2147483648", "-2147483649", "9223372036854775807", "9223372036854775808"),
     *("-9223372036854775808", "9007199254740993", "9007199254740992", "00000000000000000000000000000003", "false"),
@@ -92,14 +109,8 @@ conditions: st.SearchStrategy[Node] = st.recursive(_leaves, _larger, max_leaves=
 def written(node: Node) -> str:
     """Write a tree as a condition, with a parenthesis around each part that could be read otherwise."""
     match node:
-        case Property(name):
-            return name
-        case Text(value):
-            return _quoted(value)
-        case Number(value):
-            return repr(value)
-        case Truth(value):
-            return "NULL" if value is None else str(value).upper()
+        case Property() | Text() | Number() | Truth():
+            return _leaf(node)
         case Negative(operand):
             return f"- {_part(operand)}"
         case Not(operand):
@@ -120,9 +131,20 @@ def written(node: Node) -> str:
             return " OR ".join(map(_part, parts))
 
 
+def _leaf(node: Property | Text | Number | Truth) -> str:
+    match node:
+        case Property(name):
+            return name
+        case Text(value):
+            return _quoted(value)
+        case Number(value):
+            return repr(value)
+        case Truth(value):
+            return "NULL" if value is None else str(value).upper()
+
+
 def _part(node: Node) -> str:
-    plain = isinstance(node, Property | Text | Number | Truth)
-    return written(node) if plain else f"({written(node)})"
+    return _leaf(node) if isinstance(node, Property | Text | Number | Truth) else f"({written(node)})"
 
 
 def _quoted(text: str) -> str:

@@ -14,6 +14,8 @@ __all__ = ["fraction_of", "not_comparable", "relation", "whole_of"]
 _INT_MOST = (1 << 31) - 1
 _LONG_MOST = (1 << 63) - 1
 _LONG_DIGITS = 19
+# So few that any width holds them.
+_FEW_DIGITS = 9
 
 # Any digit of Unicode that fits one UTF-16 unit counts for whole numbers, and ASCII alone for fractions.
 _WHOLE = re.compile(r"([+-]?)([^\D\U00010000-\U0010ffff]++)")
@@ -34,6 +36,8 @@ def whole_of(text: str, like: int) -> int:
     >>> whole_of("+0012", like=5), whole_of("3000000000", like=3_000_000_000)
     (12, 3000000000)
     """
+    if len(text) <= _FEW_DIGITS and text.isascii() and text.isdigit():
+        return int(text)
     most = _INT_MOST if -_INT_MOST <= like <= _INT_MOST else _LONG_MOST
     found = _WHOLE.fullmatch(text)
     if found:

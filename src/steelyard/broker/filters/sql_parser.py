@@ -69,7 +69,7 @@ class _Part(NamedTuple):
 
 class _Parser:
     def __init__(self, text: str) -> None:
-        self._words = words(text)
+        self._text, self._words = text, words(text)
         self._next: Word = next(self._words)
         self._nested = 0
 
@@ -77,13 +77,9 @@ class _Parser:
         part = _condition(self._climb(_OR))
         rest = self._next
         # A comment that the text ends in lacks the end of its line, so it came as two minus signs.
-        if rest.kind != "end" and not (rest.kind == "-" and self._follows(rest)):
+        if rest.kind != "end" and not self._text.startswith("--", rest.at):
             raise unreadable(f"{rest} comes after the end of the condition", rest.at)
         return part.node
-
-    def _follows(self, minus: Word) -> bool:
-        second = next(self._words)
-        return second.kind == "-" and second.at == minus.at + 1
 
     def _climb(self, floor: int) -> _Part:
         """Read an operand and all that binds to it at least as tightly as ``floor``."""
@@ -172,11 +168,10 @@ class _Parser:
         else:
             inner = self._signed()
         self._nested -= 1
-        if word.kind == "-":
-            return _above(Negative(inner.node), inner)
-        if word.kind == "NOT":
-            return _above(Not(_condition(inner).node), inner)
-        return inner
+        if word.kind in ("+", "("):
+            return inner
+        node = Negative(inner.node) if word.kind == "-" else Not(_condition(inner).node)
+        return _above(node, inner)._replace(at=word.at)
 
     def _take(self) -> Word:
         word, self._next = self._next, next(self._words)

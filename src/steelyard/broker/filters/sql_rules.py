@@ -10,6 +10,7 @@ would have said; the parts are judged in the order written and only until they a
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
+from operator import ge, gt, le, lt
 from typing import TypeAlias
 
 from steelyard.broker.filters.sql_numbers import fraction_of, not_comparable, relation, whole_of
@@ -41,13 +42,7 @@ _Properties: TypeAlias = Mapping[str, str]
 _Reading: TypeAlias = Callable[[_Properties], _Value]
 _Judging: TypeAlias = Callable[[_Properties], _Truth]
 
-_HOLDS: dict[Operator, Callable[[int], bool]] = {
-    "=": lambda order: order == 0,
-    ">": lambda order: order > 0,
-    ">=": lambda order: order >= 0,
-    "<": lambda order: order < 0,
-    "<=": lambda order: order <= 0,
-}
+_HOLDS: dict[Operator, Callable[[int, int], bool]] = {">": gt, ">=": ge, "<": lt, "<=": le}
 
 _FOUND: dict[Search, Callable[[str, str], bool]] = {
     "CONTAINS": str.__contains__,
@@ -205,9 +200,10 @@ def _searched(node: Searched) -> _Judging:
 def _compared(node: Compared) -> _Judging:
     if node.operator == "<>":
         return _opposite(_compared(Compared("=", node.left, node.right)))
-    left, right, holds = _value(node.left), _value(node.right), _HOLDS[node.operator]
+    left, right = _value(node.left), _value(node.right)
     if node.operator == "=":
         return _equal(left, right)
+    holds = _HOLDS[node.operator]
 
     def judge(properties: _Properties) -> _Truth:
         one = left(properties)
@@ -217,8 +213,8 @@ def _compared(node: Compared) -> _Judging:
         if other is None:
             return None
         if isinstance(one, str) and isinstance(other, str):
-            return holds(relation(fraction_of(one), fraction_of(other)))
-        return holds(_order(one, other))
+            return holds(relation(fraction_of(one), fraction_of(other)), 0)
+        return holds(_order(one, other), 0)
 
     return judge
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from steelyard.errors import SubscriptionUnreadable
 
-__all__ = ["Word", "unreadable", "words"]
+__all__ = ["RESERVED", "Word", "shown", "unreadable", "words"]
 
 RESERVED = frozenset(
     "NOT AND OR BETWEEN IN TRUE FALSE NULL IS CONTAINS STARTSWITH ENDSWITH".split(),

@@ -38,6 +38,8 @@ class GroupView(Body, frozen=True, kw_only=True):
     """
 
     epoch: Int64 | None = None
+    hazards: tuple[str, ...] | None = None
+    """What looks wrong in the group, in sentences for people."""
     members: tuple[MemberView, ...] | None = None
     owners: Mapping[str, tuple[Int32, ...]] | None = None
     queues: Mapping[str, Int32] | None = None
@@ -68,6 +70,7 @@ class ConsumerConnections(Body, frozen=True, kw_only=True):
     start_from: StartFrom | None = field(default=None, name="consumeFromWhere")
     kind: ConsumeKind | None = field(default=None, name="consumeType")
     model: MessageModel | None = field(default=None, name="messageModel")
+    steelyard: GroupView | None = None
     subscriptions: Mapping[str, SubscriptionBody] = always_map("subscriptionTable")
 
 

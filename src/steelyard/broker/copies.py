@@ -1,0 +1,41 @@
+"""What an earlier process did before it died: found by looking for what it wrote.
+
+A message that waited and was delivered is in its real queue with the position of the one that waited as its *prepared
+offset*, the place where a committed message has that of its half. So after a crash nothing has to be believed: whether
+a message was delivered is seen in the queue, from the time on at which it can have been.
+
+A message at position 0 leaves no such trace and may come twice after a crash; nothing is ever taken for delivered that
+was not.
+"""
+
+from steelyard.store.store import Store
+from steelyard.wire.record import read_records
+
+__all__ = ["Copies"]
+
+_AT_ONCE = 256
+_AT_ONCE_BYTES = 4 << 20
+
+
+class Copies:
+    """Looks into queues, each once: ask in the order in which copies were made."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._found: dict[tuple[str, int], set[int]] = {}
+
+    def has(self, topic: str, queue_id: int, position: int, since_ms: int) -> bool:
+        """Whether a queue has a copy, stored at a time or later, of the message at a position of the log."""
+        queue = topic, queue_id
+        if queue not in self._found:
+            self._found[queue] = self._look(topic.encode(), queue_id, since_ms)
+        return position in self._found[queue]
+
+    def _look(self, topic: bytes, queue_id: int, since_ms: int) -> set[int]:
+        store, found = self._store, set[int]()
+        offset, (_, end) = store.lookup.offset_at(topic, queue_id, since_ms), store.bounds(topic, queue_id)
+        while offset < end:
+            part = store.read(topic, queue_id, offset, most=_AT_ONCE, most_bytes=_AT_ONCE_BYTES)
+            found.update(record.prepared_offset for record in read_records(part.joined()) if record.prepared_offset)
+            offset = part.next_offset
+        return found

@@ -1,0 +1,118 @@
+"""`steelyard up`: a name server and brokers on this machine, ready in less than a second.
+
+Without ``--port`` they are where clients look for them: the name server at 9876, the first broker at 10911, further
+ones at 10921, 10931 and so on. With ``--port P`` the name server is at P and the brokers at P+1, P+2 and so on; with
+``--join`` there is no name server, and the first broker is at P. Exit codes: 0 stopped when told to, 1 it could not be
+started (a port or a directory cannot be had), 2 it was asked for something that cannot be.
+"""
+
+import logging
+import sys
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from steelyard.errors import ConfigurationError, StoreError, TransportError
+
+if TYPE_CHECKING:
+    from steelyard.serve.cluster import RunningCluster
+
+__all__ = ["FlushMode", "up"]
+
+FAILED = 1
+_DATA = Path("steelyard-data")
+
+
+class FlushMode(str, Enum):
+    """When a send is answered."""
+
+    SYNC = "sync"
+    ASYNC = "async"
+
+
+def up(
+    brokers: Annotated[int, typer.Option(help="How many brokers.")] = 1,
+    port: Annotated[
+        int | None,
+        typer.Option(help="The name server's port; brokers follow. 0: any free ones.", show_default="9876 and 10911"),
+    ] = None,
+    data: Annotated[Path | None, typer.Option(help="Where messages are kept.", show_default=str(_DATA))] = None,
+    memory: Annotated[bool, typer.Option("--memory", help="Keep everything in memory.")] = False,
+    flush: Annotated[
+        FlushMode, typer.Option(help="async: a send is answered once it is in the log; sync: once it is on the disk.")
+    ] = FlushMode.ASYNC,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON when ready.")] = False,
+    namesrv_only: Annotated[bool, typer.Option("--namesrv-only", help="Run a name server and no broker.")] = False,
+    join: Annotated[
+        str | None,
+        typer.Option(metavar="ADDR", help="Run brokers for these name servers (a:1;b:2).", show_default=False),
+    ] = None,
+    host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
+    advertise: Annotated[
+        str | None, typer.Option(help="The address clients are told, if it is another.", show_default=False)
+    ] = None,
+    insecure_allow_remote: Annotated[
+        bool, typer.Option("--insecure-allow-remote", help="Let other machines in: there is no password.")
+    ] = False,
+    broker_name: Annotated[
+        str | None, typer.Option(help="The broker's name, or what several names begin with.", show_default="broker-0")
+    ] = None,
+    cluster: Annotated[str, typer.Option(help="The cluster's name.")] = "DefaultCluster",
+) -> None:
+    """Run a name server and brokers here, until Ctrl-C."""
+    # Here and not above, so that other verbs do not wait for what they do not need.
+    from steelyard.net.listener import is_loopback, is_wildcard
+    from steelyard.serve.addresses import parse_addresses
+    from steelyard.serve.plan import ClusterPlan
+    from steelyard.serve.up import run_cluster
+
+    if memory and data is not None:
+        raise ConfigurationError("--memory and --data exclude each other", next_step="give one of them")
+    if join is not None and namesrv_only:
+        raise ConfigurationError("--join and --namesrv-only exclude each other", next_step="give one of them")
+    if not is_loopback(host) and not insecure_allow_remote:
+        raise ConfigurationError(
+            f"{host} can be reached by other machines, and there is no password",
+            next_step="add --insecure-allow-remote if that is what you want",
+        )
+    if is_wildcard(host) and advertise is None:
+        raise ConfigurationError(f"clients cannot connect to {host}", next_step="tell them where to: --advertise HOST")
+    plan = ClusterPlan(
+        brokers=0 if namesrv_only else brokers,
+        name_servers=0 if join is not None else 1,
+        join=() if join is None else parse_addresses(join),
+        host=host,
+        advertise=advertise,
+        port=port,
+        data=None if memory else data or _DATA,
+        flush=flush.value,
+        cluster=cluster,
+        broker_name=broker_name,
+    )
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
+    try:
+        run_cluster(plan, _say_json if as_json else _say)
+    except (StoreError, TransportError) as error:
+        print("steelyard:", " ".join(str(error).split()), file=sys.stderr)
+        raise typer.Exit(FAILED) from None
+
+
+def _say_json(cluster: "RunningCluster") -> None:
+    import msgspec
+
+    ready = {"namesrv": ";".join(cluster.name_server_addresses), "brokers": cluster.broker_addresses}
+    sys.stdout.write(msgspec.json.encode(ready).decode() + "\n")
+    sys.stdout.flush()
+
+
+def _say(cluster: "RunningCluster") -> None:
+    plan = cluster.plan
+    name_servers = ";".join(cluster.name_server_addresses)
+    lines = [f"name server  {name_servers}{' (joined)' if plan.join else ''}"]
+    lines += [f"{name:<11}  {address}" for name, address in cluster.broker_addresses.items()]
+    lines.append(f"messages     {'in memory, gone when this ends' if plan.data is None else plan.data.resolve()}")
+    lines.append("ready; stop it with Ctrl-C")
+    sys.stdout.write("\n".join(lines) + "\n")
+    sys.stdout.flush()

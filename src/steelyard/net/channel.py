@@ -1,0 +1,222 @@
+"""One line of a server: bytes in, commands to the switchboard; answers joined, bytes out.
+
+The rule of speed: one read, one look at the clock, one socket write. The rule of peace: what is ready for a peer that
+does not read it has an end. Beyond the first mark nothing more is read from the peer, and commands that have arrived
+already wait undecoded; beyond the last one the line is given up.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING, cast
+
+from steelyard.errors import ProtocolError
+from steelyard.net.limits import LineLimits
+from steelyard.wire.command import Command
+from steelyard.wire.frames import Splitter, encode_frame, encode_parts
+from steelyard.wire.peers import Peer
+
+if TYPE_CHECKING:
+    from steelyard.net.switchboard import Switchboard
+
+__all__ = ["Channel"]
+
+# Pieces smaller than this on average are cheaper to copy together than to be written as they are.
+_PIECE_BYTES = 2_048
+
+
+class Channel(asyncio.Protocol):
+    """One line that somebody opened to us."""
+
+    __slots__ = (
+        "_board",
+        "_closing_ms",
+        "_half_ms",
+        "_handed_bytes",
+        "_is_full",
+        "_is_held",
+        "_limits",
+        "_out",
+        "_owed_bytes",
+        "_splitter",
+        "_stalled_ms",
+        "_transport",
+        "half_bytes",
+        "heard_ms",
+        "is_queued",
+        "peer",
+        "ready_bytes",
+    )
+
+    peer: Peer
+
+    def __init__(self, board: "Switchboard", limits: LineLimits) -> None:
+        self._board, self._limits = board, limits
+        self._transport: asyncio.Transport | None = None
+        self._splitter = Splitter()
+        self._out: list[bytes | memoryview] = []
+        self.ready_bytes = 0
+        """What is ready and not handed to the transport yet."""
+        self.half_bytes = 0
+        """What has arrived of a frame that is not whole."""
+        self.is_queued = False
+        """Whether somebody will call `write` before the loop turns."""
+        self.heard_ms = 0
+        """When something was read or written last."""
+        self._half_ms: int | None = None
+        self._closing_ms: int | None = None
+        self._is_full = self._is_held = False
+        self._handed_bytes = self._owed_bytes = self._stalled_ms = 0
+
+    # -- what the loop says -------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take note of a new line; the switchboard may refuse it."""
+        self._transport = line = cast("asyncio.Transport", transport)  # uvloop's is none by birth
+        line.set_write_buffer_limits(high=self._limits.pause_bytes)
+        host, port = (line.get_extra_info("peername") or ("0.0.0.0", 0))[:2]
+        self._board.opened(self, host.partition("%")[0], port)
+
+    def data_received(self, data: bytes) -> None:
+        """Take what arrived: hand on each command, then write all answers at once."""
+        board = self._board
+        now_ms = self.heard_ms = board.clock()
+        if self._closing_ms is not None:
+            return
+        self.is_queued = True
+        splitter, mark = self._splitter, self._limits.pause_bytes
+        try:
+            for command in splitter.feed(data):
+                self._half_ms = None
+                board.take(command, self.peer, now_ms)
+                if self.ready_bytes > mark:
+                    self._is_held = True
+                    break
+            else:
+                self._is_held = False
+        except ProtocolError as error:
+            board.settle(now_ms)
+            self.close(f"it does not speak the protocol: {error}")
+            return
+        board.settle(now_ms)
+        self._note_half(splitter.held_bytes, now_ms)
+        self.write()
+        if self._is_held and not self._is_full:
+            board.call_soon(self._go_on)
+
+    def pause_writing(self) -> None:
+        """Read no more from a peer that does not read what it is sent."""
+        self._is_full = True
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """Go on reading, first of all what has arrived already."""
+        self._is_full = False
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+            self._board.call_soon(self._go_on)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Take note that the line is gone, whoever closed it."""
+        del exc
+        self._note_half(0, 0)
+        self._transport = None
+        self._out.clear()
+        self._board.lost(self)
+
+    def _go_on(self) -> None:
+        if self._is_held and not self._is_full and self._transport is not None:
+            self.data_received(b"")
+
+    def _note_half(self, held_bytes: int, now_ms: int) -> None:
+        if held_bytes != self.half_bytes:
+            self._board.note_halves(held_bytes - self.half_bytes)
+            self.half_bytes = held_bytes
+        if not held_bytes:
+            self._half_ms = None
+        elif self._half_ms is None:
+            self._half_ms = now_ms
+
+    # -- what the switchboard says ------------------------------------------------------------------------------------
+
+    def add(self, command: Command) -> None:
+        """Make a command ready; it leaves with the next `write`. One that cannot be written raises."""
+        if command.parts:
+            pieces = encode_parts(command)
+            self._out += pieces
+            self.ready_bytes += sum(map(len, pieces))
+        else:
+            frame = encode_frame(command)
+            self._out.append(frame)
+            self.ready_bytes += len(frame)
+        if self.ready_bytes > self._limits.pause_bytes and self.backlog_bytes > self._limits.backlog_bytes:
+            self.give_up(f"it owes us the reading of {self.backlog_bytes} bytes")
+
+    @property
+    def backlog_bytes(self) -> int:
+        """What the peer has not read yet, as far as we can know."""
+        return self.ready_bytes + (0 if self._transport is None else self._transport.get_write_buffer_size())
+
+    @property
+    def is_open(self) -> bool:
+        """Whether answers can still be sent."""
+        return self._transport is not None and self._closing_ms is None
+
+    def write(self) -> None:
+        """Hand all that is ready to the transport."""
+        self.is_queued = False
+        out, size = self._out, self.ready_bytes
+        if not out:
+            return
+        self._out, self.ready_bytes = [], 0
+        if self._transport is None or self._transport.is_closing():
+            return
+        self._handed_bytes += size
+        self.heard_ms = self._board.note_written(size)
+        if len(out) == 1:
+            self._transport.write(out[0])
+        elif size < len(out) * _PIECE_BYTES:
+            self._transport.write(b"".join(out))
+        else:
+            self._transport.writelines(out)
+
+    def close(self, why: str) -> None:
+        """Send what is ready, then close the line."""
+        if self._transport is not None and self._closing_ms is None:
+            self.write()
+            self._board.tell(self, why)
+            self._closing_ms = self._board.clock()
+            self._transport.close()
+
+    def give_up(self, why: str) -> None:
+        """Close the line at once; what is ready is dropped."""
+        if self._transport is not None:
+            if self._closing_ms is None:
+                self._board.tell(self, why)
+                self._closing_ms = self._board.clock()
+            self._out.clear()
+            self.ready_bytes = 0
+            self._transport.abort()
+
+    def look_after(self, now_ms: int) -> int:
+        """Close the line if it broke a limit of time; return what its peer has not read yet. Called every second."""
+        limits, backlog = self._limits, self.backlog_bytes
+        if self._closing_ms is not None:
+            if now_ms - self._closing_ms > limits.closing_ms:
+                self.give_up("it does not read its last answer")
+            return backlog
+        if now_ms - self.heard_ms > limits.idle_ms:
+            self.close(f"nothing was said on it for {limits.idle_ms // 1000} s")
+        elif self._half_ms is not None and not self._is_full and now_ms - self._half_ms > limits.frame_ms:
+            self.give_up(f"a frame is not whole after {limits.frame_ms // 1000} s")
+        elif self._stands_still(backlog, now_ms):
+            self.give_up(f"it reads less than {limits.step_bytes} bytes in {limits.stall_ms // 1000} s")
+        return backlog
+
+    def _stands_still(self, backlog: int, now_ms: int) -> bool:
+        read = self._handed_bytes + self.ready_bytes - backlog
+        if not backlog or read >= self._owed_bytes:
+            # What it must have read in all when it is asked next.
+            self._owed_bytes = read + min(max(backlog, 1), self._limits.step_bytes)
+            self._stalled_ms = now_ms
+            return False
+        return now_ms - self._stalled_ms > self._limits.stall_ms

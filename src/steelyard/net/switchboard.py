@@ -1,0 +1,211 @@
+"""Between the lines and a server's core: commands to the core, its replies to the lines they are for.
+
+All of a server's lines are known here, by the number of their peer. Answers to the line that asks leave with its read;
+those to others are gathered and leave when the loop turns, one write a line. Once a second every line is looked after:
+one sweep, and no timer for each.
+
+A core that raises has a bug: it is logged with its traceback, the request is answered with code 1, the line goes on.
+"""
+
+import logging
+from asyncio import AbstractEventLoop
+from collections import Counter
+from collections.abc import Callable
+from itertools import count
+
+from steelyard.errors import SteelyardError
+from steelyard.net.channel import Channel
+from steelyard.net.clock import now_ms as read_clock
+from steelyard.net.core import Core, Replies
+from steelyard.net.limits import LineLimits
+from steelyard.wire.codes import ResponseCode
+from steelyard.wire.command import Command, answer_to
+from steelyard.wire.peers import Hangup, Peer, Reply
+
+__all__ = ["Switchboard"]
+
+_log = logging.getLogger("steelyard.net")
+
+# Numbers of peers: never twice in the life of a process, whatever server they are for.
+_numbers = count(1)
+
+# Lines of log about lines that were closed, between two sweeps: who floods us must not flood the log as well.
+_TOLD = 20
+
+
+class Switchboard:
+    """The lines of one server."""
+
+    def __init__(
+        self,
+        core: Core,
+        loop: AbstractEventLoop,
+        limits: LineLimits | None = None,
+        *,
+        name: str = "server",
+        clock: Callable[[], int] = read_clock,
+    ) -> None:
+        self._core, self._loop, self._name = core, loop, name
+        self._limits = limits or LineLimits()
+        self.clock = clock
+        self._handle, self._flush = core.handle, core.flush
+        self._channels: dict[int, Channel] = {}
+        self._of_address = Counter[str]()
+        self._unwritten: list[Channel] = []
+        self._now_ms = clock()
+        self._halves_bytes = self._backlogs_bytes = 0
+        self._told = 0
+
+    def __len__(self) -> int:
+        """Count the lines."""
+        return len(self._channels)
+
+    def channel(self) -> Channel:
+        """Make the protocol of a line that comes in."""
+        return Channel(self, self._limits)
+
+    # -- what a line says ---------------------------------------------------------------------------------------------
+
+    def opened(self, channel: Channel, host: str, port: int) -> None:
+        """Take a new line, or refuse it."""
+        channel.peer = Peer.at(host, port, number=next(_numbers))
+        channel.heard_ms = self.clock()
+        self._channels[channel.peer.number] = channel
+        self._of_address[host] += 1
+        if len(self._channels) > self._limits.lines:
+            channel.give_up(f"there are {self._limits.lines} lines already")
+        elif self._of_address[host] > self._limits.lines_of_address:
+            channel.give_up(f"its host has {self._limits.lines_of_address} lines already")
+
+    def take(self, command: Command, peer: Peer, now_ms: int) -> None:
+        """Give a command to the core, and its replies to their lines."""
+        try:
+            replies = self._handle(command, peer, now_ms)
+        except Exception as error:
+            _log.exception("%s: request %d of %s met a bug", self._name, command.code, peer.address)
+            if command.flag:
+                return
+            remark = f"the server has a bug: {type(error).__name__}; its log says more"
+            replies = (Reply(peer, answer_to(command, ResponseCode.SYSTEM_ERROR, remark=remark)),)
+        if replies:
+            self.post(replies)
+
+    def settle(self, now_ms: int) -> None:
+        """Let the core finish what one read brought."""
+        self._now_ms = now_ms
+        try:
+            replies = self._flush(now_ms)
+        except Exception:
+            _log.exception("%s: a flush met a bug", self._name)
+            return
+        if replies:
+            self.post(replies)
+
+    def lost(self, channel: Channel) -> None:
+        """Forget a line that is gone, and let the core know."""
+        peer = channel.peer
+        del self._channels[peer.number]
+        self._of_address[peer.host] -= 1
+        if not self._of_address[peer.host]:
+            del self._of_address[peer.host]
+        try:
+            replies = self._core.closed(peer, self.clock())
+        except Exception:
+            _log.exception("%s: the end of the line of %s met a bug", self._name, peer.address)
+            return
+        self.post(replies)
+
+    def tell(self, channel: Channel, why: str) -> None:
+        """Say in the log why a line is closed by us."""
+        self._told += 1
+        if self._told <= _TOLD:
+            _log.info("%s closes the line of %s: %s", self._name, channel.peer.address, why)
+
+    def note_halves(self, more_bytes: int) -> None:
+        """Take note that half frames have grown or shrunk; make room if they are too many."""
+        self._halves_bytes += more_bytes
+        while more_bytes > 0 and self._halves_bytes > self._limits.all_halves_bytes:
+            largest = max(self._channels.values(), key=lambda channel: channel.half_bytes)
+            more_bytes = 0 if not largest.half_bytes else more_bytes
+            self._halves_bytes -= largest.half_bytes
+            largest.half_bytes = 0
+            largest.give_up("half frames take too much memory, and its is the largest")
+
+    def note_written(self, size: int) -> int:
+        """Take note of bytes handed to a transport; return the time."""
+        self._backlogs_bytes += size
+        if self._backlogs_bytes > self._limits.all_backlogs_bytes:
+            self._loop.call_soon(self.sweep)
+            self._backlogs_bytes = 0
+        return self._now_ms
+
+    def call_soon(self, action: Callable[[], None]) -> None:
+        """Do something when the loop turns."""
+        self._loop.call_soon(action)
+
+    # -- what the server says -----------------------------------------------------------------------------------------
+
+    def post(self, replies: Replies) -> None:
+        """Bring replies to their lines; those to lines that are gone are dropped."""
+        channels = self._channels
+        for reply in replies:
+            channel = channels.get(reply.peer.number)
+            if channel is None:
+                continue
+            if type(reply) is Reply:
+                self._add(channel, reply.command)
+            elif isinstance(reply, Hangup):
+                channel.close(reply.why)
+            if not channel.is_queued:
+                channel.is_queued = True
+                if not self._unwritten:
+                    self._loop.call_soon(self._write)
+                self._unwritten.append(channel)
+
+    def _add(self, channel: Channel, command: Command) -> None:
+        try:
+            channel.add(command)
+        except SteelyardError as error:
+            _log.error("%s: an answer to %s cannot be written: %s", self._name, channel.peer.address, error)
+            if command.is_answer:
+                channel.add(answer_to(command, ResponseCode.SYSTEM_ERROR, remark=f"the answer cannot be sent: {error}"))
+
+    def _write(self) -> None:
+        unwritten, self._unwritten = self._unwritten, []
+        for channel in unwritten:
+            channel.write()
+
+    def tick(self) -> None:
+        """Let the core do what is due."""
+        now_ms = self._now_ms = self.clock()
+        try:
+            replies = self._core.tick(now_ms)
+        except Exception:
+            _log.exception("%s: a tick met a bug", self._name)
+            return
+        self.post(replies)
+
+    def sweep(self) -> None:
+        """Look after every line: close those that broke a limit. To be called every second."""
+        now_ms = self._now_ms = self.clock()
+        if self._told > _TOLD:
+            _log.info("%s closed %d more lines", self._name, self._told - _TOLD)
+        self._told = 0
+        backlogs = {channel: channel.look_after(now_ms) for channel in list(self._channels.values())}
+        self._backlogs_bytes = sum(backlogs.values())
+        if self._backlogs_bytes > self._limits.all_backlogs_bytes:
+            for channel in sorted(backlogs, key=lambda each: -backlogs[each]):
+                channel.give_up("answers that nobody reads take too much memory, and its are the most")
+                self._backlogs_bytes -= backlogs[channel]
+                if self._backlogs_bytes <= self._limits.all_backlogs_bytes // 2:
+                    break
+
+    def close(self, why: str) -> None:
+        """Close all lines, each after its last answer."""
+        for channel in list(self._channels.values()):
+            channel.close(why)
+
+    def drop(self) -> None:
+        """Cut all lines at once."""
+        for channel in list(self._channels.values()):
+            channel.give_up("the server goes away")

@@ -1,0 +1,37 @@
+"""Addresses as people write them: ``host:port``, several with ``;`` between them."""
+
+from steelyard.errors import ConfigurationError
+
+__all__ = ["parse_address", "parse_addresses"]
+
+_EXAMPLE = "write host:port, and ; between several"
+
+
+def parse_addresses(text: str) -> tuple[str, ...]:
+    """Read a list of addresses; each stands in it once.
+
+    >>> parse_addresses("127.0.0.1:9876; [::1]:9876;")
+    ('127.0.0.1:9876', '[::1]:9876')
+    """
+    found = dict.fromkeys(part.strip() for part in text.replace(",", ";").split(";") if part.strip())
+    if not found:
+        raise ConfigurationError(f"{text!r} names no address", next_step=_EXAMPLE)
+    for each in found:
+        parse_address(each)
+    return tuple(found)
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Read one address.
+
+    >>> parse_address("[::1]:9876"), parse_address("localhost:9876")
+    (('::1', 9876), ('localhost', 9876))
+    >>> parse_address("localhost")
+    Traceback (most recent call last):
+    steelyard.errors.ConfigurationError: 'localhost' is no address; write host:port, and ; between several
+    """
+    host, _, port = text.rpartition(":")
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    if not bare or not (port.isascii() and port.isdigit()) or not 0 < int(port) < 65_536:
+        raise ConfigurationError(f"{text!r} is no address", next_step=_EXAMPLE)
+    return bare, int(port)

@@ -1,0 +1,152 @@
+"""One broker that runs: its port, its core, its disk, and its lines to the name servers.
+
+The core decides; here is the loop that asks it. It is asked for each command and each read, ticks twenty times a
+second, and what it says to whoever runs it goes to the log.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from steelyard.broker.core import Broker, Replies
+from steelyard.broker.options import BrokerOptions
+from steelyard.net.clock import now_ms as read_clock
+from steelyard.net.limits import LineLimits
+from steelyard.net.listener import Listener
+from steelyard.net.switchboard import Switchboard
+from steelyard.serve.announcing import Announcer
+from steelyard.serve.disk_work import DiskWork
+from steelyard.serve.rounds import Round
+from steelyard.store.disk import Disk
+from steelyard.store.options import StoreOptions
+from steelyard.wire.command import Command
+from steelyard.wire.hosts import host_bytes
+from steelyard.wire.peers import Peer
+
+__all__ = ["RunningBroker"]
+
+_log = logging.getLogger("steelyard.broker")
+
+_TICK_MS = 50
+_SWEEP_MS = 1_000
+# How long lines may take to take their last answers when the broker stops.
+_GOODBYE_MS = 300
+
+
+class RunningBroker:
+    """A broker on a port that was bound before. Make one with `start`, on a running loop."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        listener: Listener,
+        name_servers: Iterable[str],
+        limits: LineLimits | None = None,
+        clock: Callable[[], int] = read_clock,
+    ) -> None:
+        self.broker, self._listener, self._clock = broker, listener, clock
+        self.name, self.address = broker.state.options.name, broker.state.options.address
+        self._topics = broker.state.topics
+        self.board = Switchboard(self, asyncio.get_running_loop(), limits, name=self.name, clock=clock)
+        self._disk_work = DiskWork(broker, self.board.post, clock)
+        self._announcer = Announcer(broker, name_servers, clock)
+        self._rounds = (Round(_TICK_MS, self._tick), Round(_SWEEP_MS, self.board.sweep))
+
+    @classmethod
+    async def start(
+        cls,
+        options: BrokerOptions,
+        disk: Disk,
+        listener: Listener,
+        *,
+        name_servers: Iterable[str] = (),
+        store_options: StoreOptions | None = None,
+        limits: LineLimits | None = None,
+        clock: Callable[[], int] = read_clock,
+    ) -> "RunningBroker":
+        """Open the directory, take lines, register. The options' port is that of the listener, whatever they say."""
+        try:
+            options = replace(options, port=listener.port)
+            kept = replace(store_options or StoreOptions(), store_host=host_bytes(options.address))
+            # In a thread: a long log that was not closed takes its time, and others share the loop.
+            broker = await asyncio.to_thread(Broker.open, options, disk, kept, now_ms=clock())
+        except BaseException:
+            listener.close()
+            raise
+        running = cls(broker, listener, name_servers, limits, clock)
+        await listener.start(running.board)
+        for each in running._rounds:
+            each.start()
+        await running._announcer.start()
+        running._say_notes()
+        return running
+
+    # -- what the lines want of a core --------------------------------------------------------------------------------
+
+    def handle(self, command: Command, peer: Peer, now_ms: int) -> Replies:
+        """Take a command; who makes or removes a topic hears of it after the name servers did."""
+        changes = self._topics.changes
+        replies = self.broker.handle(command, peer, now_ms)
+        if changes != self._topics.changes and replies:
+            self._announcer.hold(lambda: self.board.post(replies))
+            return ()
+        return replies
+
+    def flush(self, now_ms: int) -> Replies:
+        """Finish a read, and start a sync if somebody waits for one."""
+        replies = self.broker.flush(now_ms)
+        self._disk_work.sync(now_ms)
+        return replies
+
+    def tick(self, now_ms: int) -> Replies:
+        """Do what is due."""
+        return self.broker.tick(now_ms)
+
+    def closed(self, peer: Peer, now_ms: int) -> Replies:
+        """Take note that a line is gone."""
+        return self.broker.closed(peer, now_ms)
+
+    # -- its life -----------------------------------------------------------------------------------------------------
+
+    def _tick(self) -> None:
+        self.board.tick()
+        now_ms = self._clock()
+        self._disk_work.sync(now_ms)
+        self._disk_work.save(now_ms)
+        self._announcer.tick(now_ms)
+        if self.broker.state.notes:
+            self._say_notes()
+
+    def _say_notes(self) -> None:
+        notes = self.broker.state.notes
+        while notes:
+            _log.warning("%s: %s", self.name, notes.pop(0))
+
+    async def stop(self) -> None:
+        """Say goodbye to name servers and lines, write everything, let go of port and directory."""
+        self._halt()
+        await self._announcer.leave()
+        self.board.post(self.broker.flush(self._clock()))
+        await self._disk_work.finish()
+        self.board.close("the broker stops")
+        end_ms = self._clock() + _GOODBYE_MS
+        while len(self.board) and self._clock() < end_ms:
+            await asyncio.sleep(0.005)
+        self.board.drop()
+        await asyncio.sleep(0)
+        await asyncio.to_thread(self.broker.close, self._clock())
+        self._say_notes()
+
+    async def kill(self) -> None:
+        """Stop as a crash does: no goodbye, nothing written; the directory is free afterwards."""
+        self._halt()
+        self._announcer.drop()
+        self.board.drop()
+        await self._disk_work.finish()
+        self.broker.state.store.abandon()
+
+    def _halt(self) -> None:
+        for each in self._rounds:
+            each.stop()
+        self._listener.close()

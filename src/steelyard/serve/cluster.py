@@ -1,0 +1,168 @@
+"""Several servers on one event loop: started together, stopped together, and one by one if asked.
+
+All ports are taken before anything else is done, so that a port in use changes nothing on the disk.
+"""
+
+import asyncio
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
+
+from steelyard.broker.options import BrokerOptions
+from steelyard.errors import ConfigurationError
+from steelyard.net.limits import LineLimits
+from steelyard.net.listener import Listener
+from steelyard.serve.broker import RunningBroker
+from steelyard.serve.files import RealDisk
+from steelyard.serve.memory import MemoryDisk
+from steelyard.serve.nameserver import RunningNameServer
+from steelyard.serve.plan import ClusterPlan
+from steelyard.store.disk import Disk
+from steelyard.store.options import StoreOptions
+
+__all__ = ["RunningCluster"]
+
+# In memory: log files that are small, and not more of them than a laptop can spare.
+_IN_MEMORY = StoreOptions(segment_bytes=64 << 20, keep_bytes=1 << 30)
+
+
+@dataclass(slots=True)
+class _Place:
+    """Where a server is, whether it runs or not: its port and its directory outlive it."""
+
+    port: int
+    disk: Disk | None
+    listener: Listener | None = None
+    broker: RunningBroker | None = None
+    name_server: RunningNameServer | None = None
+
+    def let_go(self) -> None:
+        """Give back a port that was taken and not used yet."""
+        if self.listener is not None:
+            self.listener.close()
+            self.listener = None
+
+
+@dataclass(slots=True)
+class RunningCluster:
+    """The servers of a plan. All methods are called on one running loop."""
+
+    plan: ClusterPlan
+    broker_options: BrokerOptions = field(default_factory=BrokerOptions)
+    """What brokers have in common; names, addresses and flush are the plan's."""
+    store_options: StoreOptions | None = None
+    limits: LineLimits | None = None
+    _brokers: dict[str, _Place] = field(default_factory=dict, init=False)
+    _name_servers: list[_Place] = field(default_factory=list, init=False)
+
+    @property
+    def name_server_addresses(self) -> tuple[str, ...]:
+        """Where the name servers are: our own, then those that were joined."""
+        return (*(self._address(place) for place in self._name_servers), *self.plan.join)
+
+    @property
+    def broker_addresses(self) -> dict[str, str]:
+        """Where the brokers are, by name."""
+        return {name: self._address(place) for name, place in self._brokers.items()}
+
+    def _address(self, place: _Place) -> str:
+        host = self.plan.advertise or self.plan.host
+        return f"[{host}]:{place.port}" if ":" in host else f"{host}:{place.port}"
+
+    async def start(self) -> None:
+        """Start all servers; if one cannot be started, none is."""
+        async with AsyncExitStack() as undo:
+            undo.push_async_callback(self.stop)
+            plan = self.plan
+            for number in range(plan.name_servers):
+                self._name_servers.append(self._bind(plan.name_server_port(number)))
+            for number, name in enumerate(plan.broker_names):
+                self._brokers[name] = self._bind(plan.broker_port(number))
+            for number, place in enumerate(self._name_servers):
+                place.disk = self._disk(f"namesrv-{number}" if number else "namesrv")
+                await self.start_name_server(number)
+            for name, place in self._brokers.items():
+                place.disk = self._disk(name)
+                await self.start_broker(name)
+            undo.pop_all()
+
+    def _bind(self, port: int) -> _Place:
+        listener = Listener.bind(self.plan.host, port)
+        return _Place(listener.port, None, listener)
+
+    def _disk(self, folder: str) -> Disk:
+        return MemoryDisk() if self.plan.data is None else RealDisk(self.plan.data / folder)
+
+    async def stop(self) -> None:
+        """Stop all servers: brokers first, so that they can say goodbye."""
+        await asyncio.gather(*(self.stop_broker(name) for name in self._brokers))
+        await asyncio.gather(*(self.stop_name_server(number) for number in range(len(self._name_servers))))
+
+    # -- one by one ---------------------------------------------------------------------------------------------------
+
+    async def start_broker(self, name: str) -> None:
+        """Start a broker at the address and with the directory that it had."""
+        place = self._place(name)
+        if place.broker is None and place.disk is not None:
+            place.broker = await RunningBroker.start(
+                self._options(name),
+                place.disk,
+                self._listener(place),
+                name_servers=self.name_server_addresses,
+                store_options=self.store_options or (_IN_MEMORY if self.plan.data is None else None),
+                limits=self.limits,
+            )
+
+    async def stop_broker(self, name: str) -> None:
+        """Stop a broker; it is in no route afterwards, and its directory is closed."""
+        place = self._place(name)
+        broker, place.broker = place.broker, None
+        if broker is not None:
+            await broker.stop()
+        place.let_go()
+
+    async def kill_broker(self, name: str) -> None:
+        """Stop a broker as a crash does."""
+        place = self._place(name)
+        broker, place.broker = place.broker, None
+        if broker is not None:
+            await broker.kill()
+
+    async def start_name_server(self, number: int = 0) -> None:
+        """Start a name server at the address that it had."""
+        place = self._name_servers[number]
+        if place.name_server is None:
+            place.name_server = await RunningNameServer.start(
+                self._listener(place), disk=place.disk, limits=self.limits
+            )
+
+    async def stop_name_server(self, number: int = 0) -> None:
+        """Stop a name server; brokers try to reach it until it is back."""
+        place = self._name_servers[number]
+        server, place.name_server = place.name_server, None
+        if server is not None:
+            await server.stop()
+        place.let_go()
+
+    def running(self, name: str) -> RunningBroker:
+        """Return a broker that runs."""
+        broker = self._place(name).broker
+        if broker is None:
+            raise ConfigurationError(f"the broker {name} does not run", next_step="start it first")
+        return broker
+
+    def _place(self, name: str) -> _Place:
+        if name not in self._brokers:
+            known = ", ".join(self._brokers) or "none"
+            raise ConfigurationError(f"there is no broker {name!r}", next_step=f"there are: {known}")
+        return self._brokers[name]
+
+    def _listener(self, place: _Place) -> Listener:
+        """Return the port that was taken for a server before, or take it again."""
+        listener, place.listener = place.listener, None
+        return listener or Listener.bind(self.plan.host, place.port)
+
+    def _options(self, name: str) -> BrokerOptions:
+        plan = self.plan
+        return replace(
+            self.broker_options, name=name, cluster=plan.cluster, host=plan.advertise or plan.host, flush=plan.flush
+        )

@@ -1,0 +1,77 @@
+"""Which servers to run, and where: one frozen value, checked once."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from steelyard.errors import ConfigurationError
+
+__all__ = ["NAME_SERVER_PORT", "ClusterPlan"]
+
+NAME_SERVER_PORT = 9876
+"""Where clients look for a name server if nobody tells them."""
+
+_BROKER_PORT, _BROKER_STEP = 10_911, 10
+_LAST_PORT = 65_535
+_MOST = 64
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPlan:
+    """Name servers and brokers on one machine.
+
+    >>> plan = ClusterPlan(brokers=2)
+    >>> plan.name_server_port(0), plan.broker_port(0), plan.broker_port(1), plan.broker_names
+    (9876, 10911, 10921, ('broker-0', 'broker-1'))
+    >>> plan = ClusterPlan(brokers=2, port=7000)
+    >>> plan.name_server_port(0), plan.broker_port(0), plan.broker_port(1)
+    (7000, 7001, 7002)
+    """
+
+    brokers: int = 1
+    name_servers: int = 1
+    join: tuple[str, ...] = ()
+    """Name servers that run already, with which the brokers register besides."""
+    host: str = "127.0.0.1"
+    """Where to listen."""
+    advertise: str | None = None
+    """What clients are told to connect to, if it is not the host."""
+    port: int | None = None
+    """The port of the first server; the others follow. 0 takes any free ones. None takes those that Apache's have."""
+    data: Path | None = None
+    """The directory of all of them, a folder each; None keeps everything in memory."""
+    flush: str = "async"
+    cluster: str = "DefaultCluster"
+    broker_name: str | None = None
+    """The name of the only broker, or what the names of several begin with."""
+
+    def __post_init__(self) -> None:
+        for name, count in (("brokers", self.brokers), ("name servers", self.name_servers)):
+            if not 0 <= count <= _MOST:
+                raise ConfigurationError(f"{count} {name} cannot be", next_step=f"give 0 to {_MOST}")
+        if not self.brokers + self.name_servers:
+            raise ConfigurationError("there is nothing to run", next_step="ask for a broker or a name server")
+        last = self.name_servers + self.brokers - 1
+        if self.port is not None and not 0 <= self.port <= _LAST_PORT - last:
+            raise ConfigurationError(
+                f"port {self.port} cannot be", next_step=f"give 1 to {_LAST_PORT - last}, or 0 for any that are free"
+            )
+
+    @property
+    def broker_names(self) -> tuple[str, ...]:
+        """The names of the brokers."""
+        if self.broker_name is not None and self.brokers == 1:
+            return (self.broker_name,)
+        return tuple(f"{self.broker_name or 'broker'}-{number}" for number in range(self.brokers))
+
+    def name_server_port(self, number: int) -> int:
+        """Return where a name server listens."""
+        return self._port(number, NAME_SERVER_PORT + number)
+
+    def broker_port(self, number: int) -> int:
+        """Return where a broker listens."""
+        return self._port(self.name_servers + number, _BROKER_PORT + _BROKER_STEP * number)
+
+    def _port(self, number: int, usual: int) -> int:
+        if self.port is None:
+            return usual
+        return self.port + number if self.port else 0

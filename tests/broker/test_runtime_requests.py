@@ -1,0 +1,102 @@
+"""How a broker is right now, under every name that Apache's brokers tell and Apache's tools read."""
+
+import pytest
+from tests.broker.desk import START_MS, Desk, message
+from tests.golden_frames import golden_frames
+
+from steelyard.wire.bodies import decode_body
+from steelyard.wire.bodies.shared import TextTable
+from steelyard.wire.codes import RequestCode as Code
+from steelyard.wire.frames import Splitter
+
+# Of one machine, or of one state of it.
+_PLACES = "commitLogDiskRatio_/"
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+def runtime(desk: Desk) -> dict[str, str]:
+    return dict(decode_body(TextTable, desk.ask(Code.GET_BROKER_RUNTIME_INFO).body).table)
+
+
+@pytest.mark.parametrize("release", ["4.9.7", "5.5.0"])
+def test_every_name_that_apache_tells_is_told(desk: Desk, release: str) -> None:
+    (frame,) = (
+        each.frame
+        for each in golden_frames()
+        if each.release == release and each.request_code == Code.GET_BROKER_RUNTIME_INFO and each.is_answer
+    )
+    (answer,) = Splitter().feed(frame)
+    theirs = decode_body(TextTable, answer.body).table
+    names = {name for name in theirs if not name.startswith(_PLACES)} - {"scheduleMessageOffset_1"}
+    ours = runtime(desk)
+    assert names - ours.keys() == set()
+    # What begins with a number there begins with one here: tools read the first of several.
+    for name in names:
+        assert _is_number(ours[name]) or not _is_number(theirs[name]), name
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text.partition(" ")[0])
+    except ValueError:
+        return False
+    return True
+
+
+def test_speeds_are_three_numbers_each(desk: Desk) -> None:
+    for _ in range(20):
+        desk.ask(Code.SEND_MESSAGE_V2, message("orders"), b"body")
+    desk.state.rates.pulled("billing", "orders", 10, 1_000)
+    desk.state.rates.missed()
+    desk.advance(10_000)
+    told = runtime(desk)
+    for name, first in (
+        ("putTps", 2),
+        ("getFoundTps", 0.1),
+        ("getMissTps", 0.1),
+        ("getTotalTps", 0.2),
+        ("getTransferredTps", 1),
+        ("getTransferedTps", 1),
+    ):
+        speeds = [float(number) for number in told[name].split(" ")]
+        assert len(speeds) == 3
+        assert speeds[0] == pytest.approx(first), name
+
+
+def test_what_was_stored_is_told(desk: Desk) -> None:
+    empty = runtime(desk)
+    assert (empty["earliestMessageTimeStamp"], empty["putMessageTimesTotal"], empty["commitLogMaxOffset"]) == (
+        "-1",
+        "0",
+        "0",
+    )
+    desk.ask(Code.SEND_MESSAGE_V2, message("orders"), b"body", now_ms=START_MS + 5_000)
+    desk.now_ms = START_MS + 96_000
+    told = runtime(desk)
+    assert told["earliestMessageTimeStamp"] == str(START_MS + 5_000)
+    assert told["putMessageTimesTotal"] == told["msgPutTotalTodayNow"] == "1"
+    assert told["putMessageSizeTotal"] == told["commitLogMaxOffset"] == str(desk.state.store.end)
+    assert float(told["putMessageAverageSize"]) == desk.state.store.end
+    assert told["runtime"] == "[ 0 days, 0 hours, 1 minutes, 36 seconds ]"
+    assert told["bootTimestamp"] == str(START_MS)
+    assert told["remainHowManyDataToFlush"].endswith(" B")
+    assert 0 <= float(told["commitLogDiskRatio"]) < 1
+
+
+def test_the_release_is_told(desk: Desk) -> None:
+    told = runtime(desk)
+    assert (told["brokerVersion"], told["brokerVersionDesc"], told["brokerActive"]) == ("513", "V5_5_0", "true")
+
+
+def test_delay_levels_that_have_messages_are_told(desk: Desk) -> None:
+    desk.state.store.append(
+        b"SCHEDULE_TOPIC_XXXX", 2, b"x", b"DELAY\x013\x02", born_ms=1, born_host=desk.peer.born_host, stored_ms=START_MS
+    )
+    desk.flush()
+    told = runtime(desk)
+    assert told["scheduleMessageOffset_3"] == "0,1"
+    assert "scheduleMessageOffset_1" not in told

@@ -1,0 +1,119 @@
+"""After a restart: those who held a queue say so and go on; nobody else gets one until the broker has settled."""
+
+from msgspec import structs
+from tests.broker.client import Client, view
+from tests.broker.desk import Desk
+
+from steelyard.broker.options import BrokerOptions
+
+SETTLE_MS = BrokerOptions().settle_ms
+
+
+def started(clients: int = 2, *, restart: bool = True) -> tuple[Desk, list[Client]]:
+    """Let members join, hold queues 0, 1, … one each, and the broker start again."""
+    desk = Desk()
+    topic = structs.replace(desk.state.topics.own("seed", desk.now_ms).settings, name="orders", read_queues=4)
+    desk.state.topics.put(topic, desk.now_ms)
+    found = [Client(desk, f"c{number}") for number in range(clients)]
+    for client in found:
+        client.beat()
+    if restart:
+        desk.advance(1_000)
+        desk.restart()
+    return desk, found
+
+
+def test_a_new_group_does_not_wait() -> None:
+    desk, (first, _) = started(restart=False)
+    assert view(desk).settled
+    assert set(first.lock(0)) == {0}
+
+
+def test_a_restarted_broker_gives_everything_to_the_first_caller_only_once_it_has_settled() -> None:
+    desk, (first, second) = started()
+    first.reconnect()
+    assert not view(desk).settled
+    assert first.lock(0, 1, 2, 3) == {}
+    desk.advance(SETTLE_MS)
+    assert view(desk).settled
+    assert set(first.lock(0, 1, 2, 3)) == {0, 1, 2, 3}
+    second.reconnect()
+    assert second.lock(0) == {}
+
+
+def test_whoever_held_a_queue_goes_on_under_the_same_epoch() -> None:
+    desk, (first, second) = started(restart=False)
+    held, other = first.lock(0), second.lock(1)
+    desk.advance(1_000)
+    desk.restart()
+    first.reconnect(held={"orders": held.items()})
+    assert second.reconnect().code == 0
+    assert second.lock(0, 1, 2) == {}
+    assert first.renew(held) == held
+    assert first.lock(1) == {}
+    second.reconnect(held={"orders": other.items()})
+    assert second.renew(other) == other
+    desk.advance(SETTLE_MS)
+    assert second.lock(0) == {}
+    (fresh,) = second.lock(2).values()
+    assert fresh > max(held[0], other[1])
+
+
+def test_of_two_that_claim_a_queue_the_higher_epoch_was_the_later() -> None:
+    desk, (first, second) = started()
+    first.reconnect(held={"orders": [(0, 17)]})
+    assert first.renew({0: 17}) == {0: 17}
+    second.reconnect(held={"orders": [(0, 18)]})
+    assert first.renew({0: 17}) == {}
+    assert second.renew({0: 18}) == {0: 18}
+    first.reconnect(held={"orders": [(0, 17)]})
+    assert second.renew({0: 18}) == {0: 18}
+
+
+def test_a_claim_counts_only_while_settling() -> None:
+    desk, (first, second) = started()
+    desk.advance(SETTLE_MS)
+    first.reconnect(held={"orders": [(0, 17)]})
+    assert first.renew({0: 17}) == {}
+    second.reconnect()
+    assert set(second.lock(0)) == {0}
+
+
+def test_a_claim_dies_with_its_member() -> None:
+    desk, (first, second) = started()
+    first.reconnect(held={"orders": [(0, 17)]})
+    first.renew({0: 17})
+    first.close()
+    desk.advance(SETTLE_MS)
+    second.reconnect()
+    assert set(second.lock(0)) == {0}
+
+
+def test_claims_that_cannot_be_true_are_passed_over() -> None:
+    desk, (first, _) = started()
+    now_epoch = desk.now_ms // 1000 << 20
+    claims = {"orders": [(0, 0), (1, -5), (2, now_epoch * 2), (4, 17), (-1, 17)], "no-topic": [(0, 17)]}
+    assert first.reconnect(held=claims).code == 0
+    assert list(desk.state.locks.of(first.group, desk.now_ms)) == []
+
+
+def test_epochs_grow_although_the_clock_was_set_back() -> None:
+    desk, (first, second) = started(restart=False)
+    held = first.lock(0)
+    desk.now_ms -= 3_600_000
+    desk.restart()
+    first.reconnect(held={"orders": held.items()})
+    assert first.renew(held) == held
+    desk.advance(SETTLE_MS)
+    second.reconnect()
+    (later,) = second.lock(1).values()
+    assert later > held[0]
+
+
+def test_javas_wait_too() -> None:
+    desk, _ = started()
+    java = Client(desk, "java", ours=False)
+    java.beat()
+    assert java.lock(0) == {}
+    desk.advance(SETTLE_MS)
+    assert java.lock(0) == {0: 0}

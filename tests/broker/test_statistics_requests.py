@@ -1,0 +1,135 @@
+"""How far queues and groups are, and how much passes."""
+
+import pytest
+from tests.broker.desk import START_MS, Desk, message
+
+from steelyard.model import Queue
+from steelyard.wire.bodies import decode_body
+from steelyard.wire.bodies.stats import (
+    BrokerConsumeStats,
+    BrokerStats,
+    ConsumeStats,
+    GroupPlace,
+    QueueEnds,
+    TimeSpans,
+    TopicStats,
+)
+from steelyard.wire.bodies.topics import TopicSettings
+from steelyard.wire.codes import RequestCode as Code
+from steelyard.wire.codes import ResponseCode
+
+
+@pytest.fixture
+def desk() -> Desk:
+    """Run a broker with the topic orders: four queues to read, two to write, three messages in the first one."""
+    desk = Desk()
+    desk.state.topics.put(TopicSettings(name="orders", read_queues=4, write_queues=2, attributes={}), desk.now_ms)
+    for _ in range(3):
+        desk.now_ms += 1_000
+        desk.ask(Code.SEND_MESSAGE_V2, message("orders"), b"body")
+    return desk
+
+
+def queue(queue_id: int, topic: str = "orders") -> Queue:
+    return Queue(topic, "broker-0", queue_id)
+
+
+def consume_stats(desk: Desk, **fields: str) -> ConsumeStats:
+    answer = desk.ask(Code.GET_CONSUME_STATS, {"consumerGroup": "billing", **fields})
+    assert answer.code == 0, answer.remark
+    return decode_body(ConsumeStats, answer.body)
+
+
+def test_a_topic_tells_the_ends_of_all_its_queues(desk: Desk) -> None:
+    answer = desk.ask(Code.GET_TOPIC_STATS_INFO, {"topic": "orders"})
+    stats = decode_body(TopicStats, answer.body)
+    assert list(stats.queues) == [queue(0), queue(1), queue(2), queue(3)]
+    assert stats.queues[queue(0)] == QueueEnds(written_ms=START_MS + 3_000, max_offset=3, min_offset=0)
+    assert stats.queues[queue(1)] == QueueEnds()
+    assert stats.put_tps == pytest.approx(0.3)
+    assert desk.ask(Code.GET_TOPIC_STATS_INFO, {"topic": "lost"}).code == ResponseCode.TOPIC_NOT_EXIST
+
+
+def test_a_group_tells_where_it_is_in_the_queues_it_may_read(desk: Desk) -> None:
+    desk.state.offsets.put("billing", "orders", 0, 2)
+    desk.state.offsets.note_pull("billing", "orders", 0, 3)
+    stats = consume_stats(desk)
+    assert list(stats.queues) == [queue(0), queue(1), queue(2), queue(3)]
+    assert stats.queues[queue(0)] == GroupPlace(
+        broker_offset=3, consumer_offset=2, consumed_ms=START_MS + 2_000, pull_offset=3
+    )
+    assert stats.queues[queue(1)] == GroupPlace(pull_offset=0)
+
+
+def test_a_group_is_asked_for_one_topic_or_a_list(desk: Desk) -> None:
+    desk.state.offsets.put("billing", "returns", 0, 2)
+    assert consume_stats(desk).queues == {}
+    assert len(consume_stats(desk, topic="orders").queues) == 4
+    assert len(consume_stats(desk, topicList="orders;lost;;").queues) == 4
+    assert consume_stats(desk, topic="lost").queues == {}
+
+
+def test_the_lag_of_all_groups_is_summed_up(desk: Desk) -> None:
+    for group, offset in (("billing", 1), ("audit", 3)):
+        desk.state.groups.known(group, desk.now_ms)
+        desk.state.offsets.put(group, "orders", 0, offset)
+    desk.state.offsets.note_pull("billing", "orders", 0, 2)
+    answer = desk.ask(Code.GET_BROKER_CONSUME_STATS, {"isOrder": "false"})
+    found = decode_body(BrokerConsumeStats, answer.body)
+    assert (found.broker_address, found.total_lag, found.total_in_flight) == ("127.0.0.1:10911", 2, 1)
+    by_group = {group: stats for each in found.groups for group, stats in each.items()}
+    assert by_group.keys() == {group.name for group in desk.state.groups}
+    assert by_group["billing"][0].queues[queue(0)].consumer_offset == 1
+    assert by_group["TOOLS_CONSUMER"] == ()
+    ordered = decode_body(BrokerConsumeStats, desk.ask(Code.GET_BROKER_CONSUME_STATS, {"isOrder": "true"}).body)
+    assert (ordered.total_lag, len(ordered.groups)) == (0, len(found.groups))
+
+
+def test_times_of_a_queue_are_told(desk: Desk) -> None:
+    desk.state.offsets.put("billing", "orders", 0, 2)
+    desk.now_ms = START_MS + 10_000
+    answer = desk.ask(Code.QUERY_CONSUME_TIME_SPAN, {"topic": "orders", "group": "billing"})
+    first, second = decode_body(TimeSpans, answer.body).queues
+    assert first.queue is not None
+    assert first.queue.queue == queue(0)
+    assert (first.first_ms, first.last_ms, first.consumed_ms) == (START_MS + 1_000, START_MS + 3_000, START_MS + 2_000)
+    assert first.delay_ms == 7_000
+    assert first.first_text == "2023-11-14#22:13:21:000"
+    assert (second.first_ms, second.last_ms, second.consumed_ms, second.delay_ms) == (-1, -1, -1, 0)
+    assert second.first_text == "1969-12-31#23:59:59:999"
+    assert desk.ask(Code.QUERY_CONSUME_TIME_SPAN, {"topic": "lost", "group": "g"}).code == ResponseCode.TOPIC_NOT_EXIST
+
+
+def test_who_consumed_everything_waits_for_nothing(desk: Desk) -> None:
+    desk.state.offsets.put("billing", "orders", 0, 3)
+    answer = desk.ask(Code.QUERY_CONSUME_TIME_SPAN, {"topic": "orders", "group": "billing"})
+    assert decode_body(TimeSpans, answer.body).queues[0].delay_ms == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "minute"),
+    [
+        ("TOPIC_PUT_NUMS", "orders", 3),
+        ("BROKER_PUT_NUMS", "DefaultCluster", 3),
+        ("GROUP_GET_NUMS", "orders@billing", 2),
+        ("GROUP_GET_SIZE", "orders@billing", 300),
+        ("BROKER_GET_NUMS", "DefaultCluster", 2),
+    ],
+)
+def test_counters_are_told_by_javas_names(desk: Desk, name: str, key: str, minute: int) -> None:
+    desk.state.rates.pulled("billing", "orders", 2, 300)
+    answer = desk.ask(Code.VIEW_BROKER_STATS_DATA, {"statsName": name, "statsKey": key})
+    stats = decode_body(BrokerStats, answer.body)
+    for rate in (stats.minute, stats.hour, stats.day):
+        assert rate is not None
+        assert rate.sum == minute
+        assert rate.tps == pytest.approx(minute / 10)
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [("TOPIC_PUT_NUMS", "lost"), ("LOST", "orders"), ("BROKER_PUT_NUMS", "x"), ("GROUP_GET_NUMS", "@")],
+)
+def test_counters_that_are_not_there_are_refused(desk: Desk, name: str, key: str) -> None:
+    answer = desk.ask(Code.VIEW_BROKER_STATS_DATA, {"statsName": name, "statsKey": key})
+    assert (answer.code, answer.remark) == (ResponseCode.SYSTEM_ERROR, f"The stats <{name}> <{key}> not exist")

@@ -1,0 +1,216 @@
+"""Topics, as administrators make, change, list and delete them."""
+
+from collections.abc import Mapping
+
+import pytest
+from tests.broker.desk import Desk, message
+
+from steelyard.broker.names import DEFAULT_TOPIC
+from steelyard.wire.bodies import decode_body, encode_body
+from steelyard.wire.bodies.shared import GroupNames, TopicNames
+from steelyard.wire.bodies.topics import TopicSettings, TopicSettingsList, TopicTable
+from steelyard.wire.codes import RequestCode as Code
+from steelyard.wire.codes import ResponseCode
+from steelyard.wire.command import Command
+
+REFUSED = ResponseCode.INVALID_PARAMETER
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+def create(desk: Desk, topic: str, **fields: str) -> Command:
+    """Ask as Java's 5.5 does."""
+    asked = {
+        "topic": topic,
+        "defaultTopic": DEFAULT_TOPIC,
+        "readQueueNums": "4",
+        "writeQueueNums": "4",
+        "perm": "6",
+        "topicFilterType": "SINGLE_TAG",
+        "topicSysFlag": "0",
+        "order": "false",
+        "attributes": "",
+        "force": "false",
+    }
+    return desk.ask(Code.UPDATE_AND_CREATE_TOPIC, asked | fields)
+
+
+def settings(desk: Desk, topic: str) -> TopicSettings:
+    answer = desk.ask(Code.GET_TOPIC_CONFIG, {"topic": topic, "lo": "true"})
+    assert answer.code == 0, answer.remark
+    return decode_body(TopicSettings, answer.body)
+
+
+def names(desk: Desk, fields: Mapping[str, str]) -> tuple[list[str], int, str]:
+    """Ask for a page of topics; return their names, how many there are in all, and the version as JSON."""
+    answer = desk.ask(Code.GET_ALL_TOPIC_CONFIG, fields)
+    table = decode_body(TopicTable, answer.body)
+    assert table.version is not None
+    return list(table.topics), int(answer.texts()["totalTopicNum"]), encode_body(table.version).decode()
+
+
+def test_a_topic_is_made_and_changed(desk: Desk) -> None:
+    assert create(desk, "orders").code == 0
+    assert settings(desk, "orders") == TopicSettings(name="orders", read_queues=4, write_queues=4, attributes={})
+    assert create(desk, "orders", readQueueNums="8", perm="4", order="true", topicFilterType="MULTI_TAG").code == 0
+    changed = settings(desk, "orders")
+    assert (changed.read_queues, changed.write_queues, changed.permission) == (8, 4, 4)
+    assert (changed.order, changed.filter_type) == (True, "MULTI_TAG")
+
+
+def test_java_4_says_less_of_a_topic(desk: Desk) -> None:
+    asked = {"topic": "orders", "defaultTopic": DEFAULT_TOPIC, "readQueueNums": "2", "writeQueueNums": "2"}
+    assert desk.ask(17, {**asked, "perm": "6", "topicFilterType": "SINGLE_TAG", "order": "false"}).code == 0
+    assert settings(desk, "orders").read_queues == 2
+
+
+def test_the_same_again_changes_nothing(desk: Desk) -> None:
+    create(desk, "orders")
+    version = desk.state.topics.version
+    create(desk, "orders")
+    assert desk.state.topics.version == version
+
+
+def test_attributes_are_changed_one_by_one(desk: Desk) -> None:
+    create(desk, "orders", attributes="+message.type=FIFO,+reserve.time=5")
+    assert settings(desk, "orders").attributes == {"message.type": "FIFO", "reserve.time": "5"}
+    create(desk, "orders", attributes="+message.type=DELAY,-reserve.time")
+    assert settings(desk, "orders").attributes == {"message.type": "DELAY"}
+    create(desk, "orders")
+    assert settings(desk, "orders").attributes == {"message.type": "DELAY"}
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        *("message.type=FIFO", "+message.type=LATER", "-message.type", "+message.type=FIFO,+message.type=DELAY"),
+        *("+cleanup.policy=COMPACTION", "+reserve.time=-2", "+reserve.time=" + "9" * 30_000),
+        *("+=", "+x=1", ",", "+"),
+    ],
+)
+def test_attributes_that_mean_nothing_are_refused(desk: Desk, attributes: str) -> None:
+    answer = create(desk, "orders", attributes=attributes)
+    assert (answer.code, desk.state.topics.get("orders")) == (REFUSED, None)
+    assert "attributes" in (answer.remark or "")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"perm": "-1"}, {"perm": "16"}, {"topicFilterType": "ALL"}, {"readQueueNums": "-1"}, {"writeQueueNums": "70000"}],
+)
+def test_settings_that_cannot_be_are_refused(desk: Desk, fields: dict[str, str]) -> None:
+    assert create(desk, "orders", **fields).code == REFUSED
+    assert desk.state.topics.get("orders") is None
+
+
+OWN = (DEFAULT_TOPIC, "SCHEDULE_TOPIC_XXXX", "DefaultCluster", "broker-0", "DefaultCluster_REPLY_TOPIC", "rmq_sys_x")
+
+
+@pytest.mark.parametrize("name", [*OWN, "", "with space", "../x", "x" * 128])
+def test_names_that_are_taken_or_bad_are_refused(desk: Desk, name: str) -> None:
+    before = desk.state.topics.get(name)
+    assert create(desk, name).code == REFUSED
+    assert desk.ask(Code.DELETE_TOPIC_IN_BROKER, {"topic": name}).code == REFUSED
+    assert desk.state.topics.get(name) == before
+
+
+def test_many_topics_are_made_together(desk: Desk) -> None:
+    wanted = TopicSettingsList(
+        topics=(TopicSettings(name="a", attributes={"+message.type": "FIFO"}), TopicSettings(name="b"))
+    )
+    assert desk.ask(Code.UPDATE_AND_CREATE_TOPIC_LIST, body=encode_body(wanted)).code == 0
+    assert settings(desk, "a").attributes == {"message.type": "FIFO"}
+    assert settings(desk, "b").read_queues == 16
+
+
+def test_one_bad_name_among_many_makes_none(desk: Desk) -> None:
+    wanted = TopicSettingsList(topics=(TopicSettings(name="a"), TopicSettings(name="b c")))
+    assert desk.ask(Code.UPDATE_AND_CREATE_TOPIC_LIST, body=encode_body(wanted)).code == REFUSED
+    assert desk.state.topics.get("a") is None
+
+
+def test_a_topic_that_is_not_there_is_said_to_be_so(desk: Desk) -> None:
+    assert desk.ask(Code.GET_TOPIC_CONFIG, {"topic": "orders"}).code == ResponseCode.TOPIC_NOT_EXIST
+
+
+def test_all_topics_are_told_to_who_asks_without_pages(desk: Desk) -> None:
+    create(desk, "orders")
+    found, total, _ = names(desk, {})
+    assert {"orders", DEFAULT_TOPIC} <= set(found)
+    assert total == len(found) == len(desk.state.topics)
+
+
+def test_pages_together_are_all_topics(desk: Desk) -> None:
+    for number in range(5):
+        create(desk, f"orders-{number}")
+    found: list[str] = []
+    version = ""
+    total = 1
+    while len(found) < total:
+        fields = {"topicSeq": str(len(found)), "dataVersion": version, "maxTopicNum": "4"}
+        page, total, version = names(desk, fields)
+        assert len(page) <= 4
+        found += page
+    assert found == sorted(topic.name for topic in desk.state.topics)
+
+
+def test_a_page_of_another_version_begins_anew(desk: Desk) -> None:
+    first, _, version = names(desk, {"topicSeq": "0", "dataVersion": "", "maxTopicNum": "3"})
+    create(desk, "orders")
+    again, _, _ = names(desk, {"topicSeq": "3", "dataVersion": version, "maxTopicNum": "3"})
+    assert again == first
+    for broken in ("{", "[]", "null", '{"counter":"x"}', "x" * 1000):
+        assert names(desk, {"topicSeq": "3", "dataVersion": broken, "maxTopicNum": "3"})[0] == first
+    assert names(desk, {"topicSeq": "-7", "dataVersion": version, "maxTopicNum": "-1"})[0] == first[:1]
+
+
+def test_a_deleted_topic_takes_messages_and_offsets_along(desk: Desk) -> None:
+    create(desk, "orders")
+    desk.ask(Code.SEND_MESSAGE_V2, message("orders"), b"body")
+    desk.state.offsets.put("billing", "orders", 0, 1)
+    assert desk.ask(Code.DELETE_TOPIC_IN_BROKER, {"topic": "orders"}).code == 0
+    assert desk.state.topics.get("orders") is None
+    assert desk.state.offsets.get("billing", "orders", 0) is None
+    assert desk.topic("orders") == []
+    assert desk.state.rates.of_topic("orders") is None
+    assert desk.ask(Code.DELETE_TOPIC_IN_BROKER, {"topic": "orders"}).code == 0
+    desk.restart()
+    assert desk.state.topics.get("orders") is None
+    assert desk.topic("orders") == []
+
+
+def test_groups_with_offsets_are_known_to_consume_a_topic(desk: Desk) -> None:
+    desk.state.offsets.put("billing", "orders", 0, 1)
+    desk.state.offsets.put("audit", "orders", 0, 1)
+    desk.state.offsets.put("audit", "returns", 0, 1)
+    answer = desk.ask(Code.QUERY_TOPIC_CONSUME_BY_WHO, {"topic": "orders"})
+    assert decode_body(GroupNames, answer.body).groups == ("audit", "billing")
+
+
+def test_users_see_their_own_topics_apart_from_the_brokers(desk: Desk) -> None:
+    create(desk, "orders")
+    answer = desk.ask(Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
+    system = set(decode_body(TopicNames, answer.body).topics)
+    assert {topic.name for topic in desk.state.topics} - system == {"orders"}
+    assert set(OWN[:5]) <= system
+
+
+@pytest.mark.parametrize(
+    "code", [Code.CLEAN_EXPIRED_CONSUMEQUEUE, Code.CLEAN_UNUSED_TOPIC, Code.DELETE_EXPIRED_COMMITLOG]
+)
+def test_cleaning_takes_nothing_that_is_used(desk: Desk, code: Code) -> None:
+    create(desk, "orders")
+    desk.ask(Code.SEND_MESSAGE_V2, message("orders"), b"body")
+    assert desk.ask(code).code == 0
+    assert len(desk.topic("orders")) == 1
+
+
+def test_cleaning_takes_messages_without_a_topic(desk: Desk) -> None:
+    create(desk, "orders")
+    desk.ask(Code.SEND_MESSAGE_V2, message("orders"), b"body")
+    desk.state.topics.remove("orders", desk.now_ms)
+    assert desk.ask(Code.CLEAN_UNUSED_TOPIC).code == 0
+    assert desk.topic("orders") == []

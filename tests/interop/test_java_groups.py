@@ -1,0 +1,92 @@
+"""Groups of Java members: every queue has exactly one owner by the members' own reports, whoever comes and goes."""
+
+from collections.abc import Sequence
+
+import pytest
+from tests.interop.clients import running_client, until
+from tests.interop.hands import Hands, Push, every
+from tests.interop.jars import RELEASES
+from tests.interop.mqadmin import Mqadmin
+from tests.interop.talk import create_topic
+
+QUEUES = 8
+
+
+@pytest.fixture
+def wide(topic: str, hands: Hands) -> str:
+    """Make a topic of eight queues."""
+    name = f"{topic}-wide"
+    with hands.cluster.line() as line:
+        create_topic(line, name, QUEUES)
+    return name
+
+
+@pytest.mark.parametrize("orderly", [False, True], ids=["concurrent", "orderly"])
+def test_queues_have_one_owner_while_members_join_and_die(
+    hands: Hands, wide: str, group: str, *, orderly: bool
+) -> None:
+    members = [hands.push(group, every(wide), orderly=orderly) for _ in range(2)]
+    shared(members, wide, [4, 4])
+    other = next(release for release in RELEASES if release != hands.process.release)
+    # The third is of the other release: all compute the same plan.
+    with running_client(other) as process:
+        third = Hands(process, hands.cluster).push(group, every(wide), orderly=orderly)
+        shared([*members, third], wide, [2, 3, 3])
+        process.kill()
+        shared(members, wide, [4, 4], seconds=90 if orderly else 30)
+    members[0].stop()
+    shared(members[1:], wide, [8])
+    producer = hands.producer("senders")
+    for number in range(QUEUES * 2):
+        producer.send(wide, str(number))
+    assert len({each.body for each in members[1].wait(QUEUES * 2)}) == QUEUES * 2
+
+
+def test_members_beyond_the_queues_are_idle(hands: Hands, topic: str, group: str) -> None:
+    members = [hands.push(group, every(topic)) for _ in range(5)]
+    shared(members, topic, [0, 1, 1, 1, 1])
+
+
+def test_lite_consumers_share_too(hands: Hands, wide: str, group: str) -> None:
+    members = [hands.lite(group, every(wide)) for _ in range(2)]
+    owned = until(
+        lambda: [member.owned() for member in members], lambda owned: sorted(map(len, owned)) == [4, 4], seconds=30
+    )
+    assert sorted(number for part in owned for _, _, number in part) == list(range(QUEUES))
+
+
+def test_a_queue_that_is_added_finds_an_owner(hands: Hands, topic: str, group: str) -> None:
+    members = [hands.push(group, every(topic)) for _ in range(2)]
+    shared(members, topic, [2, 2])
+    with hands.cluster.line() as line:
+        create_topic(line, topic, 6)
+    shared(members, topic, [3, 3], seconds=40)
+
+
+def test_two_members_with_one_client_id_are_seen(hands: Hands, mqadmin: Mqadmin, wide: str, group: str) -> None:
+    twin = {"instanceName": f"twin-{group}", "clientIP": "10.9.8.7"}
+    first = hands.push(group, every(wide), **twin)
+    with running_client(hands.process.release) as process:
+        second = Hands(process, hands.cluster).push(group, every(wide), **twin)
+        assert second.client_id == first.client_id
+        shown = until(
+            lambda: mqadmin("consumerConnection", "-g", group).out,
+            lambda out: out.count(first.client_id) == (1 if hands.cluster.is_ours else 2),
+        )
+        assert group not in shown or first.client_id in shown
+        second.stop()
+
+
+def shared(members: Sequence[Push], topic: str, sizes: list[int], *, seconds: float = 30) -> None:
+    """Wait until the queues are shared in parts of these sizes, and check that each has one owner."""
+    owned = until(
+        lambda: [member.owned(topic) for member in members],
+        lambda owned: sorted(map(len, owned)) == sizes and _one_owner(owned),
+        seconds=seconds,
+    )
+    assert _one_owner(owned)
+
+
+def _one_owner(owned: list[list[int]]) -> bool:
+    together = sorted(number for part in owned for number in part)
+    return together == list(range(len(together)))

@@ -1,0 +1,61 @@
+"""Messages looked up by key and by id, and the traces that producers and consumers leave."""
+
+from tests.interop.clients import JavaRefused, until
+from tests.interop.hands import Delivered, Hands, Producer, every
+from tests.interop.mqadmin import Mqadmin
+
+TRACES = "RMQ_SYS_TRACE_TOPIC"
+
+
+def test_a_message_is_found_by_any_of_its_keys_and_by_both_ids(hands: Hands, topic: str) -> None:
+    producer = hands.producer("senders")
+    sent = [producer.send(topic, f"body {n}", keys=f"one-{n} every", tags="T") for n in range(6)]
+    assert [each.body for each in _found(producer, topic, "one-3", 1)] == ["body 3"]
+    assert {each.body for each in _found(producer, topic, "every", 6)} == {f"body {n}" for n in range(6)}
+    assert _query(producer, topic, "nobody") == []
+    for number, each in enumerate(sent):
+        by_unique = until(lambda each=each: producer.view(topic, each.id), lambda found: found is not None)
+        by_place = producer.view(topic, each.offset_id or "")
+        for found in (by_unique, by_place):
+            assert (found.body, found.queue, found.offset) == (f"body {number}", each.queue, each.offset)
+            assert (found.unique, found.tags, found.keys) == (each.id, "T", f"one-{number} every")
+
+
+def test_a_query_keeps_to_its_times_and_its_number(hands: Hands, topic: str) -> None:
+    producer = hands.producer("senders")
+    for number in range(5):
+        producer.send(topic, str(number), keys="k")
+    found = _found(producer, topic, "k", 5)
+    assert len(producer.query(topic, "k", most=2)) == 2
+    last_ms = max(each.stored_ms for each in found)
+    assert _query(producer, topic, "k", from_ms=last_ms + 60_000) == []
+
+
+def test_traces_of_sending_and_handling_are_kept_and_shown(
+    hands: Hands, mqadmin: Mqadmin, topic: str, group: str
+) -> None:
+    producer = hands.producer(f"{group}-senders", trace=True)
+    sent = producer.send(topic, "traced", keys="k", tags="T")
+    hands.push(group, every(topic), trace=True).wait(1)
+
+    def shown() -> str:
+        return mqadmin.run("queryMsgTraceById", "-i", sent.id).out
+
+    text = until(shown, lambda text: "Pub" in text and "Sub" in text, seconds=30)
+    rows = [line.split() for line in text.splitlines() if line.strip()]
+    assert any(row[0] == "Pub" and row[1] == f"{group}-senders" and "success" in row for row in rows), text
+    assert any(row[0] == group and "success" in row for row in rows), text
+
+
+def _query(producer: Producer, topic: str, key: str, **times: int) -> list[Delivered]:
+    """Look up; Java makes an error of nothing found."""
+    try:
+        return producer.query(topic, key, **times)
+    except JavaRefused as refused:
+        assert refused.code == 208 or "no message" in str(refused), refused
+        return []
+
+
+def _found(producer: Producer, topic: str, key: str, count: int) -> list[Delivered]:
+    """Look up until there are so many: Apache's broker indexes in its own time."""
+    return until(lambda: _query(producer, topic, key), lambda found: len(found) >= count)

@@ -1,0 +1,169 @@
+"""Settings by namespace and key, and the name server's own: 100, 101, 102, 219, 318, 319; and what is saved of them."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.nameserver.desk import Desk
+
+from steelyard.errors import ConfigurationError
+from steelyard.nameserver import NameServerOptions
+from steelyard.nameserver.limits import KEY_VALUE_BYTES, KEY_VALUES
+from steelyard.wire.bodies.settings_text import decode_settings
+from steelyard.wire.bodies.shared import TextTable
+from steelyard.wire.headers.nameserver import KeyValueAnswer
+
+
+def put(desk: Desk, namespace: str, key: str, value: str) -> int:
+    return desk.ask(100, {"namespace": namespace, "key": key, "value": value}).code
+
+
+def test_a_value_is_put_told_listed_and_deleted() -> None:
+    desk = Desk()
+    assert put(desk, "ns", "k", "v") == 0
+    assert desk.ask(101, {"namespace": "ns", "key": "k"}).header(KeyValueAnswer).value == "v"
+    assert desk.ask(219, {"namespace": "ns"}).body == b'{"table":{"k":"v"}}'
+    assert desk.ask(102, {"namespace": "ns", "key": "k"}).code == 0
+    answer = desk.ask(101, {"namespace": "ns", "key": "k"})
+    assert (answer.code, answer.remark) == (22, "No config item, Namespace: ns Key: k")
+    assert desk.ask(102, {"namespace": "ns", "key": "k"}).code == 0
+
+
+def test_a_namespace_is_not_found_until_it_was_used() -> None:
+    desk = Desk()
+    answer = desk.ask(219, {"namespace": "ns"})
+    assert (answer.code, answer.remark) == (22, "No config item, Namespace: ns")
+    put(desk, "ns", "k", "v")
+    desk.ask(102, {"namespace": "ns", "key": "k"})
+    assert desk.read(TextTable, 219, {"namespace": "ns"}).table == {}
+
+
+def test_a_put_without_a_value_says_how_to_delete() -> None:
+    answer = Desk().ask(100, {"namespace": "ns", "key": "k"})
+    assert answer.code == 29
+    assert "102" in (answer.remark or "")
+
+
+def test_an_empty_value_is_a_value() -> None:
+    desk = Desk()
+    assert put(desk, "ns", "k", "") == 0
+    assert desk.ask(101, {"namespace": "ns", "key": "k"}).code == 0
+
+
+def test_settings_have_a_limit_in_number_and_room_comes_back() -> None:
+    desk = Desk()
+    for number in range(KEY_VALUES - 1):
+        assert put(desk, "ns", str(number), "") == 0
+    assert put(desk, "ns", "one more", "") == 1
+    assert put(desk, "ns", "0", "changed") == 0
+    desk.ask(102, {"namespace": "ns", "key": "0"})
+    assert put(desk, "ns", "one more", "") == 0
+
+
+def test_settings_have_a_limit_in_bytes() -> None:
+    desk = Desk()
+    value = "x" * 32_000
+    codes = [put(desk, "ns", str(number), value) for number in range(KEY_VALUE_BYTES // len(value) + 1)]
+    assert codes[0] == 0
+    assert codes[-1] == 1
+    assert put(desk, "ns", "0", "") == 0
+    assert put(desk, "ns", "last", value) == 0
+
+
+def test_namespaces_that_are_empty_make_room() -> None:
+    desk = Desk()
+    for number in range(KEY_VALUES + 2):
+        assert put(desk, f"ns{number}", "k", "v") == 0
+        desk.ask(102, {"namespace": f"ns{number}", "key": "k"})
+
+
+def test_what_was_put_outlives_the_process() -> None:
+    desk = Desk()
+    assert not desk.core.is_changed
+    put(desk, "ns", "k", "v")
+    assert desk.core.is_changed
+    saved = desk.core.state()
+    assert not desk.core.is_changed
+    assert json.loads(saved)["configTable"] == {"ns": {"k": "v"}}
+    again = Desk(saved=saved)
+    assert again.ask(101, {"namespace": "ns", "key": "k"}).header(KeyValueAnswer).value == "v"
+    again.ask(102, {"namespace": "ns", "key": "k"})
+    assert again.core.is_changed
+    assert json.loads(again.core.state())["configTable"] == {}
+    again.ask(102, {"namespace": "ns", "key": "k"})
+    assert not again.core.is_changed
+
+
+_NAMES = st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]), min_size=1, max_size=9)
+_PUTS = st.lists(st.tuples(_NAMES, _NAMES, st.text(st.characters(exclude_categories=["Cs"]), max_size=20)), max_size=9)
+
+
+@given(_PUTS)
+def test_any_settings_are_read_back(puts: list[tuple[str, str, str]]) -> None:
+    desk = Desk()
+    want: dict[str, dict[str, str]] = {}
+    for namespace, key, value in puts:
+        assert put(desk, namespace, key, value) == 0
+        want.setdefault(namespace, {})[key] = value
+    again = Desk(saved=desk.core.state())
+    for namespace, entries in want.items():
+        assert again.read(TextTable, 219, {"namespace": namespace}).table == entries
+
+
+def test_apache_s_file_is_read() -> None:
+    desk = Desk(saved=b'{"configTable":{"ORDER_TOPIC_CONFIG":{"orders":"a:2"}}}')
+    assert desk.read(TextTable, 219, {"namespace": "ORDER_TOPIC_CONFIG"}).table == {"orders": "a:2"}
+
+
+@pytest.mark.parametrize("saved", [b"{", b'{"configTable":7}', b'{"settings":{"listenPort":"1"}}', b"\xff"])
+def test_a_file_that_cannot_be_used_is_named_and_not_overwritten(saved: bytes) -> None:
+    with pytest.raises(ConfigurationError, match="saved settings of the name server"):
+        Desk(saved=saved)
+
+
+def test_the_name_server_s_own_settings_are_told() -> None:
+    settings = decode_settings(Desk().ask(319).body)
+    assert settings["orderMessageEnable"] == "true"
+    assert settings["needWaitForService"] == "false"
+    assert list(settings) == sorted(settings)
+
+
+def test_a_switch_is_changed_at_once_and_saved() -> None:
+    desk = Desk()
+    assert desk.ask(318, body=b"enableTopicList=FALSE\n").code == 0
+    assert desk.core.options == NameServerOptions(lists_topics=False)
+    assert desk.ask(311).code == 1
+    assert desk.core.is_changed
+    again = Desk(saved=desk.core.state())
+    assert again.core.options.lists_topics is False
+    again.ask(318, body=b"enableTopicList=true")
+    assert Desk(saved=again.core.state()).core.options == NameServerOptions()
+
+
+@pytest.mark.parametrize(
+    "name", ["listenPort", "kvConfigPath", "configBlackList", "rocketmqHome", "needWaitForService"]
+)
+def test_what_cannot_be_changed_is_a_16_that_names_it_and_changes_nothing(name: str) -> None:
+    desk = Desk()
+    answer = desk.ask(318, body=f"enableTopicList=false\n{name}=1\n".encode())
+    assert answer.code == 16
+    assert name in (answer.remark or "")
+    assert desk.core.options == NameServerOptions()
+    assert not desk.core.is_changed
+
+
+def test_what_nobody_knows_is_passed_over_as_apache_s_does() -> None:
+    desk = Desk()
+    answer = desk.ask(318, body=b"noSuchThing=1")
+    assert (answer.code, answer.remark) == (0, None)
+    assert not desk.core.is_changed
+    assert desk.ask(318).code == 0
+
+
+def test_a_value_that_is_neither_true_nor_false_is_refused() -> None:
+    desk = Desk()
+    answer = desk.ask(318, body=b"enableTopicList=ture")
+    assert answer.code == 29
+    assert "enableTopicList" in (answer.remark or "")
+    assert desk.core.options == NameServerOptions()
