@@ -4,8 +4,10 @@ At every moment a queue has one owner at most, epochs only grow, and no lease ou
 quiet for a moment, every member on a line has been told since the last change.
 """
 
-from hypothesis import settings, strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from collections.abc import Callable
+from typing import NamedTuple
+
+from hypothesis import given, settings, strategies as st
 from msgspec import structs
 from tests.broker.client import GROUP, Client, ids
 from tests.broker.desk import Desk
@@ -15,9 +17,6 @@ from steelyard.broker.options import BrokerOptions
 QUEUES = 3
 NAMES = ("ours-1", "ours-2", "order-3", "java-4")
 OPTIONS = BrokerOptions()
-
-who = st.sampled_from(NAMES)
-queues = st.integers(0, QUEUES - 1)
 
 
 class Player(Client):
@@ -31,14 +30,13 @@ class Player(Client):
         self.known: list[str] = []
 
 
-class Storm(RuleBasedStateMachine):
-    """Some members of one group at one broker."""
+class Storm:
+    """Some members of one group at one broker, and what may happen to them."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.desk = Desk()
-        settings = structs.replace(self.desk.state.topics.own("seed", self.desk.now_ms).settings, name="orders")
-        self.desk.state.topics.put(structs.replace(settings, read_queues=QUEUES), self.desk.now_ms)
+        seed = self.desk.state.topics.own("seed", self.desk.now_ms).settings
+        self.desk.state.topics.put(structs.replace(seed, name="orders", read_queues=QUEUES), self.desk.now_ms)
         self.players = {name: Player(self.desk, name) for name in NAMES}
         self.highest = 0
 
@@ -48,38 +46,30 @@ class Storm(RuleBasedStateMachine):
 
     # -- what happens --------------------------------------------------------------------------------------------------
 
-    @rule(name=who)
-    def joins(self, name: str) -> None:
-        player = self.players[name]
+    def join(self, player: Player, _: int) -> None:
         if not player.is_up:
             claims = {"orders": list(player.held.items())} if player.ours and player.held else None
             assert player.reconnect(held=claims).code == 0
+            if player.is_hung:
+                player.known = ids(self.desk)  # what it was told while it hung went down with its line
             player.is_up, player.is_hung = True, False
             if player.ours:
                 player.held = player.renew(player.held, lease=player.is_lease) if player.held else {}
 
-    @rule(name=who)
-    def leaves(self, name: str) -> None:
-        player = self.players[name]
+    def leave(self, player: Player, _: int) -> None:
         if player in self.speaking:
             player.leave()
             player.is_up, player.held = False, {}
 
-    @rule(name=who)
-    def is_cut(self, name: str) -> None:
-        player = self.players[name]
+    def cut(self, player: Player, _: int) -> None:
         if player.is_up:
             player.close()
             player.is_up = False
 
-    @rule(name=who)
-    def hangs(self, name: str) -> None:
-        if self.players[name].is_up:
-            self.players[name].is_hung = True
+    def hang(self, player: Player, _: int) -> None:
+        player.is_hung = True
 
-    @rule(name=who, queue_id=queues)
-    def locks(self, name: str, queue_id: int) -> None:
-        player = self.players[name]
+    def lock(self, player: Player, queue_id: int) -> None:
         if player in self.speaking:
             for granted, epoch in player.lock(queue_id, lease=player.is_lease).items():
                 if player.ours and player.held.get(granted) != epoch:
@@ -87,26 +77,23 @@ class Storm(RuleBasedStateMachine):
                     self.highest = epoch
                 player.held[granted] = epoch
 
-    @rule(name=who, queue_id=queues)
-    def unlocks(self, name: str, queue_id: int) -> None:
-        player = self.players[name]
+    def unlock(self, player: Player, queue_id: int) -> None:
         if player in self.speaking and queue_id in player.held:
             epochs = (player.held.pop(queue_id),) if player.ours else None
             player.unlock(queue_id, lease=player.is_lease, epochs=epochs)
 
-    @rule(passed_ms=st.sampled_from([50, 200, 400, 3_000, 13_000]))
-    def time_passes(self, passed_ms: int) -> None:
-        while passed_ms > 0:
-            self.desk.advance(min(passed_ms, 2_000))
-            passed_ms -= 2_000
-            self._all_beat()
+    def wait_a_little(self, _: Player, number: int) -> None:
+        self.desk.advance((20, 150, 400)[number], step_ms=20)
 
-    def _all_beat(self) -> None:
-        for player in self.speaking:
-            assert player.beat().code == 0
+    def wait(self, _: Player, number: int) -> None:
+        for _beat in range((1, 2, 7)[number]):
+            self.desk.advance(2_000)
+            for player in self.speaking:
+                assert player.beat().code == 0
 
-    @rule()
-    def the_broker_restarts(self) -> None:
+    def restart(self, _: Player, number: int) -> None:
+        if number:
+            return
         self.desk.save(everything=True)
         self.desk.now_ms += 1_000
         self.desk.crash()
@@ -115,31 +102,11 @@ class Storm(RuleBasedStateMachine):
             if not player.ours:
                 player.held.clear()
 
-    @precondition(lambda self: self.speaking)
-    @rule()
-    def it_is_quiet(self) -> None:
-        self.desk.advance(2 * OPTIONS.notice_gap_ms)
+    # -- what always holds ---------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Check what holds at every moment."""
         self._listen()
-        now = ids(self.desk)
-        for player in self.speaking:
-            assert player.id in now
-            assert player.known == now
-
-    # -- what always holds ----------------------------------------------------------------------------------------------
-
-    @invariant()
-    def members_that_were_told_look(self) -> None:
-        self._listen()
-
-    def _listen(self) -> None:
-        now = None
-        for player in self.speaking:
-            if player.notices():
-                now = ids(self.desk) if now is None else now
-                player.known = now
-
-    @invariant()
-    def a_queue_has_one_owner_that_is_there(self) -> None:
         members = ids(self.desk)
         for (topic, _), lock in self.desk.state.locks.of(GROUP, self.desk.now_ms):
             assert topic == "orders"
@@ -148,23 +115,58 @@ class Storm(RuleBasedStateMachine):
                 assert not lock.owner.startswith("java")
             else:
                 assert not lock.is_lease
-
-    @invariant()
-    def what_a_member_of_ours_can_prove_nobody_else_can(self) -> None:
         for queue_id in range(QUEUES):
-            provers = [
-                player.id
-                for player in self.speaking
-                if player.ours
-                and queue_id in player.held
-                and player.renew({queue_id: player.held[queue_id]}, lease=player.is_lease)
-            ]
+            provers = [player.id for player in self.speaking if player.ours and self._proves(player, queue_id)]
             assert len(provers) <= 1
-            lock = self.desk.state.locks.holder(GROUP, "orders", queue_id, self.desk.now_ms)
             if provers:
-                assert lock is not None
-                assert lock.owner == provers[0]
+                lock_now = self.desk.state.locks.holder(GROUP, "orders", queue_id, self.desk.now_ms)
+                assert lock_now is not None
+                assert lock_now.owner == provers[0]
+
+    def _proves(self, player: Player, queue_id: int) -> bool:
+        epoch = player.held.get(queue_id)
+        return epoch is not None and bool(player.renew({queue_id: epoch}, lease=player.is_lease))
+
+    def check_quiet(self) -> None:
+        """Check what holds a moment after the last change: everybody on a line knows of it."""
+        self.desk.advance(2 * OPTIONS.notice_gap_ms)
+        self._listen()
+        now = ids(self.desk)
+        for player in self.speaking:
+            assert player.id in now
+            assert player.known == now
+
+    def _listen(self) -> None:
+        """Let members that were told look who is there, as members do."""
+        for player in self.speaking:
+            if player.notices():
+                player.known = ids(self.desk)
 
 
-Storm.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
-TestStorms = Storm.TestCase
+class Event(NamedTuple):
+    """Something that happens to a member, or to all of them."""
+
+    do: Callable[[Storm, Player, int], None]
+    name: str
+    number: int
+
+
+_KINDS = [
+    Storm.join, Storm.join, Storm.lock, Storm.lock, Storm.lock, Storm.wait_a_little, Storm.wait_a_little, Storm.wait,
+    Storm.cut, Storm.leave, Storm.hang, Storm.unlock, Storm.restart,
+]  # fmt: skip
+events = st.builds(Event, st.sampled_from(_KINDS), st.sampled_from(NAMES), st.integers(0, QUEUES - 1))
+
+
+@given(st.lists(events, min_size=20, max_size=60))
+@settings(max_examples=150)
+def test_any_order_of_events_keeps_what_members_rely_on(story: list[Event]) -> None:
+    storm = Storm()
+    for player in storm.players.values():
+        storm.join(player, 0)
+    for place, event in enumerate(story):
+        event.do(storm, storm.players[event.name], event.number)
+        storm.check()
+        if place % 5 == 4:
+            storm.check_quiet()
+            storm.check()

@@ -180,7 +180,7 @@ def test_offsets_of_a_topic_and_of_a_group_can_be_forgotten() -> None:
             offsets.reset(group, topic, 1, 7)
     offsets.forget_topic("t")
     assert (offsets.topics_of("a"), offsets.groups_of("t"), offsets.groups_of("u")) == (["u"], [], ["a", "b"])
-    assert (offsets.pulled("a", "t", 0), offsets.take_reset("a", "t", 1)) == (None, None)
+    assert (offsets.pulled("a", "t", 0), offsets.take_reset("a", "t", 1, 9)) == (None, None)
     offsets.forget_group("a")
     assert (offsets.of("a", "u"), offsets.of("b", "u")) == ({}, {0: 5, 1: 7})
     assert list(offsets.table().offsets) == ["u@b"]

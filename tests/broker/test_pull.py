@@ -8,6 +8,7 @@ from tests.broker.desk import Desk
 from tests.broker.reader import beat, bodies, make_topic, place, pull, pull_header, put
 from tests.golden_frames import GoldenFrame, golden_frames
 
+from steelyard.broker import offsets
 from steelyard.broker.options import BrokerOptions
 from steelyard.wire.bodies.groups import GroupSettings
 from steelyard.wire.bodies.heartbeat import MessageModel, SubscriptionBody
@@ -157,6 +158,16 @@ def test_no_topic_is_17_and_no_queue_is_29(desk: Desk) -> None:
         assert pull(desk, pull_header(queue_id=queue_id)).code == 29
 
 
+def test_checks_are_made_in_the_order_of_apache(desk: Desk) -> None:
+    desk.state.groups.put(GroupSettings(name="off", consume_enabled=False), desk.now_ms)
+    wrong = pull_header(group="off", topic="nowhere", queue_id=7, wanted="x >", kind="SQL92")
+    codes = [pull(desk, wrong).code]
+    for mended in ({"consumer_group": "billing"}, {"topic": "orders"}, {"queue_id": 0}, {"subscription": "x > 1"}):
+        wrong = structs.replace(wrong, **mended)
+        codes.append(pull(desk, wrong).code)
+    assert codes == [16, 17, 29, 23, 19]
+
+
 def test_a_bad_group_is_refused_before_anything_is_made(desk: Desk) -> None:
     before = len(desk.state.groups)
     assert pull(desk, pull_header(group="../etc")).code == 29
@@ -224,6 +235,15 @@ def test_a_commit_comes_with_a_pull_only_if_its_flag_says_so(desk: Desk) -> None
     assert desk.state.offsets.get("billing", "orders", 0) == 3
     pull(desk, pull_header(3, commit=-1, flags=5))
     assert desk.state.offsets.get("billing", "orders", 0) == 3
+
+
+def test_a_commit_for_which_there_is_no_room_does_not_keep_a_pull_from_reading(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offsets, "_MOST_BYTES", 0)
+    put(desk, [b"x"])
+    assert bodies(pull(desk, pull_header(commit=0, flags=5))) == [b"x"]
+    assert desk.state.offsets.get("billing", "orders", 0) is None
 
 
 def test_where_a_pull_ended_is_remembered(desk: Desk) -> None:

@@ -108,6 +108,15 @@ def test_a_member_of_4_9_that_commits_old_offsets_for_ten_seconds_after_it_was_t
     assert (commit(desk, 4), query(desk)) == ((0, None), 4)
 
 
+def test_a_member_that_goes_away_before_it_said_that_it_went_leaves_the_reset_to_the_next(desk: Desk) -> None:
+    reset(desk)
+    line = desk.line()
+    assert pull(desk, pull_header(5), peer=line).code == 21
+    desk.hang_up(line)
+    assert (commit(desk, 5), pull(desk, pull_header(5)).code) == (IGNORED, 21)
+    assert pull(desk, pull_header(2)).code == 0
+
+
 def test_a_pull_that_waits_is_told_at_once(desk: Desk) -> None:
     mine, other = start_pull(desk, pull_header(5)), start_pull(desk, pull_header(5, group="else"))
     reset(desk)

@@ -13,9 +13,13 @@ from pathlib import Path
 from tests.interop.jars import SERVER_RELEASES
 from tests.interop.servers import Line, apache
 
+from steelyard.broker.options import BrokerOptions
+from steelyard.serve.embedded import Cluster as Steelyard
+
 __all__ = ["BACKENDS", "OURS", "Cluster", "chosen", "running_cluster"]
 
 OURS = "ours"
+CLUSTER_NAME, BROKER_NAME = "steelyard", "broker-a"
 BACKENDS = (OURS, *(f"apache-{release}" for release in SERVER_RELEASES))
 
 # Transactions are asked about within seconds instead of a minute, conditions are allowed, traces are kept.
@@ -36,8 +40,8 @@ class Cluster:
     backend: str
     name_server: str
     broker: str
-    cluster_name: str = "steelyard"
-    broker_name: str = "broker-a"
+    cluster_name: str = CLUSTER_NAME
+    broker_name: str = BROKER_NAME
 
     @property
     def is_ours(self) -> bool:
@@ -81,5 +85,7 @@ def running_cluster(backend: str, root: Path) -> Iterator[Cluster]:
 
 @contextmanager
 def _ours(root: Path) -> Iterator[Cluster]:
-    raise NotImplementedError(root)
-    yield
+    options = BrokerOptions(transaction_check_ms=1000, transaction_timeout_ms=500)
+    names = {"cluster": CLUSTER_NAME, "broker_name": BROKER_NAME}
+    with Steelyard(data=root, broker_options=options, **names) as cluster:
+        yield Cluster(OURS, cluster.namesrv, cluster.brokers[BROKER_NAME])

@@ -33,6 +33,7 @@ _SETTINGS = (
     "--add-opens=java.base/java.nio=ALL-UNNAMED",
     "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
 )
+_QUICK = ("-Drocketmq.client.rebalance.waitInterval=1000",)
 _ANSWER_SECONDS = 60
 _SILENT = "<configuration/>"
 
@@ -119,14 +120,17 @@ class JavaProcess:
 
 
 @contextmanager
-def running_client(release: str) -> Iterator[JavaProcess]:
-    """Start a process for a release; it ends when there is nothing more to read for it."""
+def running_client(release: str, *, quick: bool = False) -> Iterator[JavaProcess]:
+    """Start a process for a release; it ends when there is nothing more to read for it.
+
+    A quick one looks every second at who owns what, and not every twenty: for tests that have no use for the difference.
+    """
     java = shutil.which("java") or "java"
     with tempfile.TemporaryDirectory(prefix="steelyard-client-") as home, tempfile.TemporaryFile() as said:
         _write_loggers(Path(home))
         places = [f"-Duser.home={home}", f"-Drocketmq.home.dir={home}", "-cp", client_class_path(release)]
         with subprocess.Popen(
-            [java, *_SETTINGS, *places, "client.Client"],
+            [java, *_SETTINGS, *(_QUICK if quick else ()), *places, "client.Client"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=said,

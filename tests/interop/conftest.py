@@ -24,6 +24,18 @@ def pytest_ignore_collect(config: pytest.Config) -> bool | None:
     return None if any(path.is_relative_to(_HERE) for path in asked) else True
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the newer client with the older servers: Apache does not say that these two get along."""
+    odd = [item for item in items if _is_odd_pair(item)]
+    items[:] = [item for item in items if item not in odd]
+    config.hook.pytest_deselected(items=odd)
+
+
+def _is_odd_pair(item: pytest.Item) -> bool:
+    given = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    return (given.get("cluster"), given.get("hands")) == ("apache-4.9.7", RELEASE_5)
+
+
 @pytest.fixture(scope="session")
 def peers() -> Iterator[dict[str, Peer]]:
     """Start a Java process for each release, and end them when all tests are done."""
@@ -58,7 +70,7 @@ def client_processes() -> Iterator[dict[str, JavaProcess]]:
     """Start a Java process with Apache's client and tools of each release, and end them when all tests are done."""
     try:
         with ExitStack() as processes:
-            yield {release: processes.enter_context(running_client(release)) for release in RELEASES}
+            yield {release: processes.enter_context(running_client(release, quick=True)) for release in RELEASES}
     except NotReady as problem:
         pytest.skip(str(problem))
 

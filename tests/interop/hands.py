@@ -62,7 +62,7 @@ class Delivered(msgspec.Struct, frozen=True):
     sum: int
     tags: str | None
     keys: str | None
-    id: str
+    id: str | None
     unique: str | None
     times: int
     born_ms: int
@@ -178,6 +178,10 @@ class Push(_Hand):
     def owned(self, topic: str) -> list[int]:
         """Return the numbers of the queues that this member holds by its own report."""
         return sorted(number for name, _, number in self.ask("push-owned") if name == topic)
+
+    def persist(self) -> None:
+        """Tell the broker at once how far this member is; by itself it does so ten seconds after its start."""
+        self.ask("push-persist")
 
     def received(self) -> list[Delivered]:
         """Return what was handed over so far."""

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,8 +23,8 @@ from steelyard.wire.frames import Splitter, encode_frame
 
 __all__ = ["ApacheBroker", "Line", "apache"]
 
-_JAVA = (
-    *("java", "-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:MaxDirectMemorySize=256m"),
+_SMALL = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:MaxDirectMemorySize=256m")
+_OPENED = (
     # What Apache's own scripts give a modern Java.
     *("--add-opens", "java.base/java.nio=ALL-UNNAMED", "--add-opens", "java.base/sun.nio.ch=ALL-UNNAMED"),
     *("--add-opens", "java.base/jdk.internal.ref=ALL-UNNAMED", "--add-opens", "java.base/java.lang=ALL-UNNAMED"),
@@ -71,8 +71,9 @@ class Line:
 class ApacheBroker:
     """A broker on a directory, and the name server it is registered with."""
 
-    def __init__(self, release: str, root: Path, settings: dict[str, object]) -> None:
+    def __init__(self, release: str, root: Path, settings: dict[str, object], memory: Sequence[str] = _SMALL) -> None:
         self.release, self.root = release, root
+        self._memory = memory
         self._home = tempfile.TemporaryDirectory(prefix="steelyard-apache-")
         home = Path(self._home.name)
         (home / "conf").mkdir()
@@ -106,7 +107,7 @@ class ApacheBroker:
         home = settings.parent
         with (home / f"{settings.stem}.out").open("wb") as said:
             places = [f"-Duser.home={home}", f"-Drocketmq.home.dir={home}", "-cp", server_class_path(self.release)]
-            command = [*_JAVA, *places, f"org.apache.rocketmq.{startup}", "-c", str(settings)]
+            command = ["java", *self._memory, *_OPENED, *places, f"org.apache.rocketmq.{startup}", "-c", str(settings)]
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, cwd=home)
         self._processes.append(process)
 
@@ -124,6 +125,11 @@ class ApacheBroker:
                 raise RuntimeError(f"port {self.port} is somebody else's: its broker stores in {root}")
             return
         raise RuntimeError(f"Apache's broker {self.release} does not start: {self.said()}")
+
+    @property
+    def pid(self) -> int:
+        """The broker's own process, without the name server."""
+        return self._processes[-1].pid
 
     def said(self) -> str:
         """Return the end of what the broker told its logs."""
@@ -166,9 +172,9 @@ class ApacheBroker:
 
 
 @contextmanager
-def apache(release: str, root: Path, **settings: object) -> Iterator[ApacheBroker]:
+def apache(release: str, root: Path, *, memory: Sequence[str] = _SMALL, **settings: object) -> Iterator[ApacheBroker]:
     """Run a broker on a directory; it is killed at the end unless it was stopped before."""
-    broker = ApacheBroker(release, root, settings)
+    broker = ApacheBroker(release, root, settings, memory)
     try:
         broker.start()
         yield broker

@@ -85,8 +85,10 @@ def commit(line: Line, group: str, topic: str, queue_id: int, offset: int) -> No
 
 
 def committed(line: Line, group: str, topic: str, queue_id: int) -> int:
-    """Ask how far a group is."""
+    """Ask how far a group is; -1 if the broker was never told."""
     answer = line.ask(RequestCode.QUERY_CONSUMER_OFFSET, QueryOffset(group, topic, queue_id, False))
+    if answer.code == ResponseCode.QUERY_NOT_FOUND:
+        return -1
     return _fine(answer).header(OffsetAnswer).offset
 
 

@@ -35,10 +35,11 @@ def test_an_orderly_consumer_gets_each_queue_in_order_even_after_failures(hands:
 
 
 def test_broadcasting_hands_every_message_to_every_member(hands: Hands, topic: str, group: str) -> None:
-    settings = {"messageModel": "BROADCASTING", "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET"}
-    members = [hands.push(group, every(topic), instanceName=f"{group}-{number}", **settings) for number in range(2)]
-    for member in members:
-        until(lambda member=member: member.owned(topic), lambda owned: owned == [0, 1, 2, 3])
+    members = [
+        hands.push(group, every(topic), instanceName=f"{group}-{number}", messageModel="BROADCASTING")
+        for number in range(2)
+    ]
+    until(lambda: [member.owned(topic) for member in members], lambda owned: owned == [[0, 1, 2, 3]] * 2)
     producer = hands.producer("senders")
     for number in range(8):
         producer.send(topic, str(number))

@@ -1,4 +1,4 @@
-"""Java's transactional producer: what is committed arrives, what is rolled back never does, what is open is asked for."""
+"""Java's transactional producer: what is committed arrives, what is rolled back does not, what is open is asked for."""
 
 from tests.interop.clients import Event
 from tests.interop.hands import Hands, every
@@ -12,7 +12,6 @@ def test_committed_messages_arrive_and_others_do_not(hands: Hands, topic: str, g
     for number in range(4):
         sent = producer.send_transaction(topic, f"yes {number}", COMMIT)
         assert (sent.status, sent.state) == ("SEND_OK", COMMIT)
-        assert sent.transaction == sent.id
         assert producer.send_transaction(topic, f"no {number}", ROLLBACK).state == ROLLBACK
     open_ones = {
         "asked, yes": producer.send_transaction(topic, "asked, yes", OPEN, COMMIT),

@@ -1,10 +1,116 @@
-"""Half messages: sent, and not yet committed or rolled back."""
+"""Half messages: sent, and not yet committed or rolled back.
 
-__all__ = ["Halves"]
+A transaction is known by the offset of its first record in the topic of halves. Each question to its producer writes
+the half anew, at another offset, and what counts is the latest; an answer about an earlier one is an answer all the
+same. How a transaction ended is remembered for a while, so that to end it twice does no harm.
+"""
+
+from collections import deque
+from enum import Enum
+from heapq import heappop, heappush
+
+from msgspec import Struct
+
+from steelyard.broker.progress import Progress
+from steelyard.broker.refusals import refusal
+from steelyard.wire.codes import ResponseCode
+
+__all__ = ["MOST_OPEN", "Ending", "Half", "Halves"]
+
+MOST_OPEN = 500_000
+"""Half messages that may be open; each takes some three hundred bytes of memory."""
+
+_REMEMBERED = 65_536
+"""Ends of transactions that are remembered."""
+
+
+class Ending(Enum):
+    """How a transaction ended; the letters are written to the log."""
+
+    COMMITTED = "c"
+    ROLLED_BACK = "r"
+    GIVEN_UP = "g"
+    UNKNOWN = "u"
+    """Another broker wrote that it ended, and not how."""
+
+
+class Half(Struct, frozen=True, gc=False):
+    """An open half message, and where its latest record is."""
+
+    origin: int
+    """The offset of its first record."""
+    offset: int
+    position: int
+    stored_ms: int
+    ask_ms: int
+    """From this time on its producer may be asked."""
 
 
 class Halves:
-    """Which half messages are open."""
+    """Which half messages are open, how others ended, and how far both topics were read."""
+
+    def __init__(self) -> None:
+        self.open: dict[int, Half] = {}
+        """By origin."""
+        self.fed = self.fed_ops = -1
+        """The next offsets of halves and of their ends to be looked at; negative before the start."""
+        self.is_unsure = True
+        """Whether an earlier process may have committed what it did not write down."""
+        self.ending: dict[int, Ending] = {}
+        """Ends that are not in the log yet."""
+        self.round: list[int] = []
+        """Whom to ask about in this round, the last first."""
+        self.round_ms: int | None = None
+        """When the next round begins."""
+        self.resumed: set[int] = set()
+        """Positions of given up messages that were taken up again."""
+        self.progress = Progress[tuple[int, int]]()
+        self._noted = (-1, -1)
+        self._ended: dict[int, Ending] = {}
+        self._offsets: list[tuple[int, int]] = []
+        self._ops: deque[tuple[int, int]] = deque()
 
     def check_room(self) -> None:
-        """Refuse one more."""
+        """Refuse one more if too many are open."""
+        if len(self.open) >= MOST_OPEN:
+            raise refusal(
+                ResponseCode.SYSTEM_BUSY, f"{len(self.open)} transactions are open on this broker: end some of them"
+            )
+
+    def add(self, half: Half) -> None:
+        """Take note of a record; it takes the place of an earlier one of the same transaction."""
+        if half.origin not in self._ended:
+            self.open[half.origin] = half
+            heappush(self._offsets, (half.offset, half.origin))
+
+    def add_op(self, op_offset: int, offsets: list[int], ending: Ending | None) -> None:
+        """Take note of an end that is in the log: of all these records, or without ``ending`` of replaced ones.
+
+        What we write about a transaction names its origin last.
+        """
+        self._ops.append((op_offset, max(offsets, default=-1)))
+        if ending is None:
+            return
+        origins = offsets if ending is Ending.UNKNOWN else offsets[-1:]
+        for origin in origins:
+            self.open.pop(origin, None)
+            self._ended[origin] = ending
+        while len(self._ended) > _REMEMBERED:
+            del self._ended[next(iter(self._ended))]
+
+    def ending_of(self, origin: int) -> Ending | None:
+        """Return how a transaction ended, or None if it is open, or nobody knows it any more."""
+        return self.ending.get(origin) or self._ended.get(origin)
+
+    def note(self, end: int) -> None:
+        """Remember how far all is resolved; it is saved once the log is safe up to a position."""
+        heap = self._offsets
+        while heap and ((half := self.open.get(heap[0][1])) is None or half.offset != heap[0][0]):
+            heappop(heap)
+        first_open = heap[0][0] if heap else self.fed
+        while self._ops and self._ops[0][1] < first_open:
+            self._ops.popleft()
+        reached = first_open, self._ops[0][0] if self._ops else self.fed_ops
+        if reached != self._noted:
+            self._noted = reached
+            self.progress.note(end, reached)

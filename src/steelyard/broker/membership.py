@@ -47,6 +47,8 @@ def closed(state: State, peer: Peer, now_ms: int) -> None:
 def tick(state: State, now_ms: int) -> None:
     """Remove who is gone for too long, send notices that are due, give up on answers that never came."""
     options = state.options
+    for member in state.members.overdue(now_ms - options.line_grace_ms):
+        _lost(state, member, now_ms)
     if state.members.scan_is_due(now_ms):
         for member in state.members.silent(now_ms):
             lines = [line.peer for line in member.lines.values()]

@@ -5,8 +5,8 @@ A commit may go backwards, as with Apache; that is counted. Who may commit is de
 A reset is a commit that others must not undo. It is kept beside the committed offset until the queue's member knows: a
 pull of the queue takes it (`take_reset`) and is told to go there. The member then says that it went, with a commit of
 just that offset or with its next pull, and only then counts again what it commits: Java's members of 4.9 stop for ten
-seconds after they were told, and commit their old offsets meanwhile. After a restart the committed offset is all that
-is left of a reset, and says the same to whoever asks first.
+seconds after they were told, and commit their old offsets meanwhile. If its line closes before, the next pull is told.
+After a restart the committed offset is all that is left of a reset, and says the same to whoever asks first.
 
 The table is a document that is read back whole, so it grows no further than that allows.
 """
@@ -51,8 +51,8 @@ class Offsets:
         self._pulled: dict[str, _ByTopic] = {}
         self._resets: dict[tuple[str, str, int], int] = {}
         """Resets of which no pull was told yet."""
-        self._told: dict[tuple[str, str, int], int] = {}
-        """Resets that a pull was told, and whose member has not gone there yet."""
+        self._told: dict[tuple[str, str, int], tuple[int, int]] = {}
+        """Resets that a pull was told, and whose member has not gone there yet: the offset, and the line."""
         self._bytes = 0
         """How long the saved document is at most."""
         self._version = (saved and saved.version) or TableVersion(state_version=0)
@@ -137,8 +137,8 @@ class Offsets:
         self._told.pop((group, topic, queue_id), None)
         self._resets[group, topic, queue_id] = offset
 
-    def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
-        """Return the offset that a pull must be told, once; a pull after that one goes on by itself."""
+    def take_reset(self, group: str, topic: str, queue_id: int, line: int) -> int | None:
+        """Return the offset that a pull on a line must be told, once; a pull after that one goes on by itself."""
         if not self._resets and not self._told:
             return None
         queue = (group, topic, queue_id)
@@ -146,7 +146,7 @@ class Offsets:
         if offset is None:
             self._told.pop(queue, None)
         else:
-            self._told[queue] = offset
+            self._told[queue] = offset, line
         return offset
 
     def outlives(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
@@ -159,10 +159,15 @@ class Offsets:
         told = self._told.get(queue)
         if told is None:
             return False
-        if offset == told:
+        if offset == told[0]:
             del self._told[queue]
             return False
         return True
+
+    def forget_line(self, line: int) -> None:
+        """Let resets be told again that were told on a line which closed since."""
+        for queue in [queue for queue, told in self._told.items() if told[1] == line]:
+            self._resets[queue] = self._told.pop(queue)[0]
 
     # -- forgetting and saving ----------------------------------------------------------------------------------------
 

@@ -1,7 +1,8 @@
 """Pulling: may this group read this queue, with which filter, and what is there.
 
-`permit` makes the checks, in the order that Apache makes them, and `look` reads and answers. Both are done for a pull
-that comes in (requests/pull.py) and again for one that waited (waking.py): a topic may be gone by then.
+`reach` and `choose` make the checks, in the order that Apache makes them, and `look` reads and answers. All are done
+for a pull that comes in (requests/pull.py) and again for one that waited (waking.py): a topic may be gone by then. What
+is forbidden (16) is answered with the reason as a field; all other refusals are raised.
 
 What is better than with Apache: an expression that cannot be read is refused, and not taken for none at all; a client
 that asks for many messages *and* for many bytes gets them; a smaller number of bytes is kept to as well.
@@ -22,8 +23,9 @@ from steelyard.wire.bodies.heartbeat import MessageModel
 from steelyard.wire.codes import SERVER_VERSION, ResponseCode
 from steelyard.wire.command import RESPONSE, Command, answer_to
 from steelyard.wire.headers.pull import PullAnswer
+from steelyard.wire.peers import Peer
 
-__all__ = ["Permit", "check_kind", "look", "permit"]
+__all__ = ["Reached", "choose", "compile_wanted", "look", "reach"]
 
 _FOUND, _NOT_FOUND, _AGAIN, _MOVED = (
     ResponseCode.SUCCESS,
@@ -37,37 +39,34 @@ _GROUP, _TOPIC, _BROADCAST = 2, 3, 4
 _FEW_PARTS = 8
 """More views than this are joined: a copy is then cheaper than a longer list for the socket."""
 
-_TAG_KINDS = (None, "", "TAG")
 
+class Reached(Struct, frozen=True, gc=False):
+    """A group that may read, and the topic that it may read from."""
 
-class Permit(Struct, frozen=True, gc=False):
-    """What a pull may read, and how."""
-
-    topic: Topic
     group: GroupSettings
-    filter: Filter
+    topic: Topic
 
 
-def permit(state: State, ask: Ask, request: Command, now_ms: int) -> Permit | Command:
-    """Return what the pull may read, or the answer that it is forbidden; other refusals are raised."""
-    group = state.groups.known(ask.group, now_ms)
-    if not group.consume_enabled:
-        return _forbidden(request, _GROUP, f"subscription group no permission, {ask.group}")
-    topic = state.topics[ask.topic]
-    if not topic.is_readable:
-        return _forbidden(request, _TOPIC, f"the topic[{ask.topic}] pulling message is forbidden")
-    if not 0 <= ask.queue_id < topic.read_queues:
+def reach(state: State, group: str, topic: str, queue_id: int, request: Command, now_ms: int) -> Reached | Command:
+    """Return what a pull is about, or the answer that it is forbidden."""
+    settings = state.groups.known(group, now_ms)
+    if not settings.consume_enabled:
+        return _forbidden(request, _GROUP, f"subscription group no permission, {group}")
+    found = state.topics[topic]
+    if not found.is_readable:
+        return _forbidden(request, _TOPIC, f"the topic[{topic}] pulling message is forbidden")
+    if not 0 <= queue_id < found.read_queues:
         raise refusal(
             ResponseCode.INVALID_PARAMETER,
-            f"queueId[{ask.queue_id}] is illegal, topic:[{ask.topic}] topicConfig.readQueueNums:[{topic.read_queues}]",
+            f"queueId[{queue_id}] is illegal, topic:[{topic}] topicConfig.readQueueNums:[{found.read_queues}]",
         )
+    return Reached(settings, found)
+
+
+def choose(state: State, ask: Ask, group: GroupSettings, request: Command) -> Filter | Command:
+    """Return the filter of a pull: its own, or what its group's members want; or the answer that it is forbidden."""
     if ask.wanted is not None:
-        return Permit(topic, group, ask.wanted)
-    return _as_subscribed(state, ask, request, topic, group)
-
-
-def _as_subscribed(state: State, ask: Ask, request: Command, topic: Topic, group: GroupSettings) -> Permit | Command:
-    """Permit a pull that brought no filter of its own: its group's members told what they want."""
+        return ask.wanted
     members = state.members.group(ask.group)
     if members is None:
         raise refusal(
@@ -80,38 +79,38 @@ def _as_subscribed(state: State, ask: Ask, request: Command, topic: Topic, group
     if subscription is None:
         raise refusal(
             ResponseCode.SUBSCRIPTION_NOT_EXIST,
-            f"the consumer's subscription not exist: the members of {ask.group} do not all subscribe to {ask.topic}",
+            f"the consumer's subscription not exist: no member of {ask.group} subscribes to {ask.topic}",
         )
     if subscription.version < ask.version:
         raise refusal(ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest")
     try:
-        wanted = compile_filter(subscription.kind, subscription.expression)
+        return compile_wanted(state, subscription.kind, subscription.expression)
     except SubscriptionUnreadable as error:
         raise refusal(
             ResponseCode.FILTER_DATA_NOT_EXIST, f"the group's expression cannot be read: {error.remark}"
         ) from None
-    check_kind(state, subscription.kind)
-    return Permit(topic, group, wanted)
 
 
-def check_kind(state: State, kind: str | None) -> None:
-    """Refuse a kind of filter that this broker was told not to have."""
-    if kind not in _TAG_KINDS and not state.options.property_filter:
+def compile_wanted(state: State, kind: str | None, expression: str | None) -> Filter:
+    """Return the filter of an expression; refuse one that cannot be read, and conditions if they are switched off."""
+    wanted = compile_filter(kind, expression)
+    if wanted.matches is not None and not state.options.property_filter:
         raise refusal(
             ResponseCode.SYSTEM_ERROR, f"The broker does not support consumer to filter message by {str(kind)[:80]}"
         )
+    return wanted
 
 
 def _forbidden(request: Command, kind: int, remark: str) -> Command:
     return answer_to(request, ResponseCode.NO_PERMISSION, {"forbiddenType": str(kind)}, remark=remark)
 
 
-def look(state: State, ask: Ask, permit: Permit, request: Command, start: int) -> Command:
+def look(state: State, ask: Ask, reached: Reached, wanted: Filter, request: Command, peer: Peer, start: int) -> Command:
     """Read from an offset on and answer; ``start`` is the asked one, or a later one if those before do not match."""
-    store, key, queue_id, wanted = state.store, permit.topic.key, ask.queue_id, permit.filter
+    store, key, queue_id = state.store, reached.topic.key, ask.queue_id
     body = b""
     parts: tuple[memoryview, ...] = ()
-    reset = state.offsets.take_reset(ask.group, ask.topic, queue_id)
+    reset = state.offsets.take_reset(ask.group, ask.topic, queue_id, peer.number)
     if reset is not None:
         low, high = store.bounds(key, queue_id)
         code, status, following = _MOVED, "OFFSET_RESET", reset
@@ -130,9 +129,10 @@ def look(state: State, ask: Ask, permit: Permit, request: Command, start: int) -
             else:
                 parts = tuple(found.parts)
         else:
+            state.rates.missed()
             code, status, following = _nothing(ask, wanted, found, start)
     state.offsets.note_pull(ask.group, ask.topic, queue_id, following)
-    flags = permit.topic.settings.sys_flag, permit.group.sys_flag or 0
+    flags = reached.topic.settings.sys_flag, reached.group.sys_flag or 0
     fields = PullAnswer(0, following, low, high, None, *flags)
     return Command(
         code,

@@ -1,14 +1,17 @@
 """What of the small state has to be written, and when. The shell runs the writing where it disturbs nobody."""
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from steelyard.broker.state import State
 from steelyard.errors import DiskFailed, LimitExceeded
 from steelyard.store.disk import Disk
 from steelyard.store.replace import make_folder
-from steelyard.store.state import DELAY_OFFSETS, GROUP_OFFSETS, GROUPS, TOPICS, Document, T, save
+from steelyard.store.state import DELAY_OFFSETS, GROUP_OFFSETS, GROUPS, TOPICS, Document, save
 
 __all__ = ["Save", "Saving"]
+
+T = TypeVar("T")
 
 
 class Save:

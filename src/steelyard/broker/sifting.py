@@ -13,8 +13,9 @@ from steelyard.wire.record_layout import HEADS, IPV6_BITS, V2_MAGIC
 
 __all__ = ["sift"]
 
+_FIRST_RECORDS = 64
 _MOST_RECORDS = 800
-"""As many as a read with tags looks at."""
+"""As many as a read with tags looks at. Where many match, the first few are enough."""
 _MOST_BYTES = 8 * 1024 * 1024
 
 # Size, magic, offset in the queue, system flag.
@@ -34,30 +35,52 @@ def sift(
     matches: Callable[[bytes], bool],
 ) -> Slice:
     """Read messages from an offset on whose properties match. The first one always fits."""
-    found = store.read(topic, queue_id, offset, most=max(_MOST_RECORDS, most), most_bytes=_MOST_BYTES)
-    parts: list[memoryview] = []
-    count = size = 0
-    for view in found.parts:
+    sieve = _Sieve(most, most_bytes, matches)
+    at, step, looked, walked = offset, max(_FIRST_RECORDS, most), 0, 0
+    while True:
+        found = store.read(topic, queue_id, at, most=step, most_bytes=_MOST_BYTES)
+        for view in found.parts:
+            stopped = sieve.take(view)
+            if stopped is not None:
+                return Slice(sieve.parts, sieve.count, sieve.size, stopped, found.low, found.high)
+        looked += found.next_offset - max(at, found.low)
+        walked += found.size
+        at = found.next_offset
+        if at >= found.high or looked >= _MOST_RECORDS or walked >= _MOST_BYTES or sieve.count >= most:
+            return Slice(sieve.parts, sieve.count, sieve.size, at, found.low, found.high)
+        step = min(4 * step, _MOST_RECORDS - looked)
+
+
+class _Sieve:
+    """What matched so far, as runs of records that lie behind each other."""
+
+    def __init__(self, most: int, most_bytes: int, matches: Callable[[bytes], bool]) -> None:
+        self._most, self._most_bytes, self._matches = most, most_bytes, matches
+        self.parts: list[memoryview] = []
+        self.count = self.size = 0
+
+    def take(self, view: memoryview) -> int | None:
+        """Take what matches of some records; return the offset of the first that does not fit, or None."""
         run_start = run_end = 0
-        for number, start, end, properties in _records(view):
-            if not matches(properties):
+        stopped = None
+        for offset, start, end, properties in _records(view):
+            if not self._matches(properties):
                 continue
-            if count == most or (count and size + end - start > most_bytes):
-                _add_run(parts, view, run_start, run_end)
-                return Slice(parts, count, size, number, found.low, found.high)
+            if self.count == self._most or (self.count and self.size + end - start > self._most_bytes):
+                stopped = offset
+                break
             if start != run_end:
-                _add_run(parts, view, run_start, run_end)
+                self._add(view, run_start, run_end)
                 run_start = start
             run_end = end
-            count += 1
-            size += end - start
-        _add_run(parts, view, run_start, run_end)
-    return Slice(parts, count, size, found.next_offset, found.low, found.high)
+            self.count += 1
+            self.size += end - start
+        self._add(view, run_start, run_end)
+        return stopped
 
-
-def _add_run(parts: list[memoryview], view: memoryview, start: int, end: int) -> None:
-    if end > start:
-        parts.append(view[start:end])
+    def _add(self, view: memoryview, start: int, end: int) -> None:
+        if end > start:
+            self.parts.append(view[start:end])
 
 
 def _records(view: memoryview) -> Iterator[tuple[int, int, int, bytes]]:

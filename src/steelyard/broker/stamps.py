@@ -1,7 +1,5 @@
 """What a broker puts on every message it takes and on every answer to a send: made once, used for each."""
 
-from collections.abc import Mapping
-
 from steelyard.broker.options import BrokerOptions
 from steelyard.model.message import host_digits
 from steelyard.wire.message_ids import month_of, unique_key, unique_key_prefix
@@ -29,10 +27,8 @@ class Stamps:
         self.added = encode_properties(self.properties)
         """The same as a text, to put behind what a message has."""
         self.region, self.trace = options.region, _YES
-        self.on_refusals: Mapping[str, str] = {REGION: options.region, TRACE_ON: _YES}
+        self.on_refusals = {REGION: options.region, TRACE_ON: _YES}
         """Fields of an answer that says no: Java's clients look for them in every answer to a send."""
-        self.is_sync = options.is_sync
-        """Whether senders who want that are answered once the disk has it."""
         self._place = host_digits(options.address)
         self._maker = unique_key_prefix(options.host, options.port, now_ms)
         self._month = month_of(now_ms)

@@ -4,6 +4,7 @@ A table knows nothing of the others and nothing of this file; what takes more th
 """
 
 from collections import deque
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -25,12 +26,14 @@ from steelyard.broker.topics import Topics
 from steelyard.broker.versions import next_version
 from steelyard.model import Route
 from steelyard.store.disk import Disk
-from steelyard.store.state import DELAY_OFFSETS, GROUP_OFFSETS, GROUPS, TOPICS, Document, T, load
+from steelyard.store.state import DELAY_OFFSETS, GROUP_OFFSETS, GROUPS, TOPICS, Document, load
 from steelyard.store.store import Store
 from steelyard.wire.command import ONEWAY, Command, Fields
 from steelyard.wire.peers import Hangup, Peer, Reply
 
 __all__ = ["Ack", "State"]
+
+T = TypeVar("T")
 
 
 class Ack(Struct, frozen=True, gc=False):

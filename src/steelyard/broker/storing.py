@@ -13,9 +13,11 @@ from typing import NamedTuple
 from steelyard.broker.names import HALF_TOPIC, NOT_WRITABLE, TIMER_TOPIC
 from steelyard.broker.refusals import refusal
 from steelyard.broker.state import State
+from steelyard.broker.topics import READ, WRITE
 from steelyard.errors import LimitExceeded, ServerError
 from steelyard.store.marks import DELAY_LEVELS_MS, SCHEDULE_TOPIC
 from steelyard.store.store import Appended
+from steelyard.wire.bodies.topics import TopicSettings
 from steelyard.wire.codes import ResponseCode
 from steelyard.wire.limits import PROPERTIES_BYTES
 from steelyard.wire.property_names import (
@@ -39,10 +41,12 @@ __all__ = [
     "as_text",
     "delayed_place",
     "half_place",
+    "make_topic",
     "put",
     "put_copy",
     "real_place",
     "recall_handle",
+    "timer_due_ms",
     "whole_number",
 ]
 
@@ -126,6 +130,16 @@ def put_copy(
     )
 
 
+def make_topic(state: State, place: Place, now_ms: int) -> None:
+    """Make the topic of a message that waited if nobody knows it any more: it was accepted, so it arrives."""
+    if state.topics.get(place.topic) is None:
+        queues = place.queue_id + 1
+        settings = TopicSettings(
+            name=place.topic, read_queues=queues, write_queues=queues, permission=READ | WRITE, attributes={}
+        )
+        state.topics.put(settings, now_ms)
+
+
 def delayed_place(properties: dict[str, str], place: Place, now_ms: int, *, most_ms: int) -> Place:
     """Return where a message waits if it is delayed, with its real place added to the properties; else its place.
 
@@ -142,7 +156,7 @@ def delayed_place(properties: dict[str, str], place: Place, now_ms: int, *, most
         return Place(SCHEDULE_TOPIC.decode(), min(level, _LEVELS) - 1)
     if TIMER_OUT_MS in properties:
         return place  # it has waited already
-    due_ms = _due_ms(properties, now_ms)
+    due_ms = timer_due_ms(properties, now_ms)
     if due_ms is None or due_ms <= now_ms:
         return place
     if due_ms - now_ms > most_ms:
@@ -155,10 +169,11 @@ def delayed_place(properties: dict[str, str], place: Place, now_ms: int, *, most
     return Place(TIMER_TOPIC, 0)
 
 
-def _due_ms(properties: dict[str, str], now_ms: int) -> int | None:
+def timer_due_ms(properties: dict[str, str], stored_ms: int) -> int | None:
+    """Return when a message is due that has a time of its own; None if it has none."""
     for name, unit_ms, start_ms in (
-        (TIMER_DELAY_SECONDS, _SECOND_MS, now_ms),
-        (TIMER_DELAY_MS, 1, now_ms),
+        (TIMER_DELAY_SECONDS, _SECOND_MS, stored_ms),
+        (TIMER_DELAY_MS, 1, stored_ms),
         (TIMER_DELIVER_MS, 1, 0),
     ):
         if name in properties:

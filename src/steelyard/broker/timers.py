@@ -9,6 +9,7 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 from steelyard.broker.names import TIMER_TOPIC
+from steelyard.broker.progress import Progress
 from steelyard.broker.refusals import refusal
 from steelyard.wire.codes import ResponseCode
 
@@ -46,6 +47,7 @@ class Timers:
         """The next offset of the topic to be looked at; negative before the start."""
         self.unsure = True
         """Whether an earlier process may have delivered more than it could say."""
+        self.progress = Progress[Delivered]()
         self._before = Delivered(0, 0, 0)
         self._heap: list[int] = []
         self._first = 0

@@ -7,7 +7,7 @@ its group subscribes to something else meanwhile, all it waited through is compa
 """
 
 from steelyard.broker.parking import Parked
-from steelyard.broker.pulling import look, permit
+from steelyard.broker.pulling import choose, look, reach
 from steelyard.broker.refusals import refused
 from steelyard.broker.state import State
 from steelyard.errors import SteelyardError
@@ -47,7 +47,7 @@ def wake_group(state: State, group: str, topic: bytes, queue_id: int, now_ms: in
 def expire(state: State, now_ms: int) -> None:
     """Answer the parked pulls whose time is over, and those whose queue or group is not there for them any more."""
     for parked in state.parking.take_due(now_ms):
-        _send(state, parked, _answer(state, parked, now_ms))
+        state.post(parked.peer, _answer(state, parked, now_ms))
     changes = (state.topics.changes, state.groups.changes)
     if changes != state.parking.seen_changes:
         state.parking.seen_changes = changes
@@ -55,8 +55,9 @@ def expire(state: State, now_ms: int) -> None:
 
 
 def forget(state: State, peer_number: int) -> None:
-    """Drop the parked pulls of a line that closed."""
+    """Drop the parked pulls of a line that closed, and tell others what it may not have heard any more."""
     state.parking.forget_line(peer_number)
+    state.offsets.forget_line(peer_number)
 
 
 def _recheck(state: State, now_ms: int) -> None:
@@ -79,27 +80,26 @@ def _try(state: State, parked: Parked, high: int, now_ms: int) -> None:
             return
         answer = _answer(state, parked, now_ms)
     if state.parking.leave(parked):
-        _send(state, parked, answer)
+        state.post(parked.peer, answer)
 
 
 def _finish(state: State, parked: Parked, now_ms: int) -> None:
     if state.parking.leave(parked):
-        _send(state, parked, _answer(state, parked, now_ms))
+        state.post(parked.peer, _answer(state, parked, now_ms))
 
 
 def _answer(state: State, parked: Parked, now_ms: int) -> Command:
     """Look again, as if the pull came now and might not wait."""
-    request = parked.request()
+    request, ask = parked.request(), parked.ask
     try:
-        permitted = permit(state, parked.ask, request, now_ms)
-        if isinstance(permitted, Command):
-            return permitted
-        if permitted.filter != parked.filter:
-            parked.filter, parked.scanned = permitted.filter, parked.ask.offset
-        return look(state, parked.ask, permitted, request, parked.scanned)
+        reached = reach(state, ask.group, ask.topic, ask.queue_id, request, now_ms)
+        if isinstance(reached, Command):
+            return reached
+        wanted = choose(state, ask, reached.group, request)
+        if isinstance(wanted, Command):
+            return wanted
+        if wanted != parked.filter:
+            parked.filter, parked.scanned = wanted, ask.offset
+        return look(state, ask, reached, wanted, request, parked.peer, parked.scanned)
     except SteelyardError as error:
         return refused(request, error)
-
-
-def _send(state: State, parked: Parked, answer: Command) -> None:
-    state.post(parked.peer, answer)

@@ -8,7 +8,7 @@ started (a port or a directory cannot be had), 2 it was asked for something that
 
 import logging
 import sys
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,7 +25,7 @@ FAILED = 1
 _DATA = Path("steelyard-data")
 
 
-class FlushMode(str, Enum):
+class FlushMode(StrEnum):
     """When a send is answered."""
 
     SYNC = "sync"

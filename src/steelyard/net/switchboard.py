@@ -29,8 +29,9 @@ _log = logging.getLogger("steelyard.net")
 # Numbers of peers: never twice in the life of a process, whatever server they are for.
 _numbers = count(1)
 
-# Lines of log about lines that were closed, between two sweeps: who floods us must not flood the log as well.
+# Entries in the log between two sweeps, about closed lines and about bugs: who floods us must not flood it too.
 _TOLD = 20
+_BUGS = 3
 
 
 class Switchboard:
@@ -54,7 +55,7 @@ class Switchboard:
         self._unwritten: list[Channel] = []
         self._now_ms = clock()
         self._halves_bytes = self._backlogs_bytes = 0
-        self._told = 0
+        self._told = self._bugs = 0
 
     def __len__(self) -> int:
         """Count the lines."""
@@ -82,7 +83,7 @@ class Switchboard:
         try:
             replies = self._handle(command, peer, now_ms)
         except Exception as error:
-            _log.exception("%s: request %d of %s met a bug", self._name, command.code, peer.address)
+            self._tell_bug(f"request {command.code} of {peer.address}")
             if command.flag:
                 return
             remark = f"the server has a bug: {type(error).__name__}; its log says more"
@@ -96,7 +97,7 @@ class Switchboard:
         try:
             replies = self._flush(now_ms)
         except Exception:
-            _log.exception("%s: a flush met a bug", self._name)
+            self._tell_bug("the end of a read")
             return
         if replies:
             self.post(replies)
@@ -111,7 +112,7 @@ class Switchboard:
         try:
             replies = self._core.closed(peer, self.clock())
         except Exception:
-            _log.exception("%s: the end of the line of %s met a bug", self._name, peer.address)
+            self._tell_bug(f"the end of the line of {peer.address}")
             return
         self.post(replies)
 
@@ -120,6 +121,11 @@ class Switchboard:
         self._told += 1
         if self._told <= _TOLD:
             _log.info("%s closes the line of %s: %s", self._name, channel.peer.address, why)
+
+    def _tell_bug(self, what: str) -> None:
+        self._bugs += 1
+        if self._bugs <= _BUGS:
+            _log.exception("%s: %s met a bug", self._name, what)
 
     def note_halves(self, more_bytes: int) -> None:
         """Take note that half frames have grown or shrunk; make room if they are too many."""
@@ -181,7 +187,7 @@ class Switchboard:
         try:
             replies = self._core.tick(now_ms)
         except Exception:
-            _log.exception("%s: a tick met a bug", self._name)
+            self._tell_bug("a tick")
             return
         self.post(replies)
 
@@ -190,7 +196,9 @@ class Switchboard:
         now_ms = self._now_ms = self.clock()
         if self._told > _TOLD:
             _log.info("%s closed %d more lines", self._name, self._told - _TOLD)
-        self._told = 0
+        if self._bugs > _BUGS:
+            _log.error("%s met a bug %d more times", self._name, self._bugs - _BUGS)
+        self._told = self._bugs = 0
         backlogs = {channel: channel.look_after(now_ms) for channel in list(self._channels.values())}
         self._backlogs_bytes = sum(backlogs.values())
         if self._backlogs_bytes > self._limits.all_backlogs_bytes:

@@ -10,7 +10,6 @@ ones of the loopback unless others are asked for, and everything is in memory un
 import asyncio
 import threading
 from collections.abc import Coroutine
-from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -139,8 +138,7 @@ class Cluster:
         if self._loop is None:
             work.close()
             raise ConfigurationError("the cluster does not run", next_step="start it first")
-        done: Future[None] = asyncio.run_coroutine_threadsafe(work, self._loop)
-        done.result()
+        asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     @staticmethod
     def _run(loop: asyncio.AbstractEventLoop) -> None:

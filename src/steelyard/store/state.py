@@ -39,7 +39,6 @@ __all__ = [
     "Document",
     "Format",
     "Loaded",
-    "T",
     "load",
     "save",
 ]

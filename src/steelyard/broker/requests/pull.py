@@ -11,14 +11,15 @@ Left out: slaves (nobody is ever sent to one), static topics, the offsets of bro
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 from steelyard.broker.fencing import commit
-from steelyard.broker.filters.compiled import compile_filter
 from steelyard.broker.handlers import Handler
 from steelyard.broker.options import BrokerOptions
 from steelyard.broker.parking import Ask, Parked
-from steelyard.broker.pulling import check_kind, look, permit
+from steelyard.broker.pulling import choose, compile_wanted, look, reach
 from steelyard.broker.state import State
+from steelyard.errors import ServerError
 from steelyard.wire.codes import RequestCode, ResponseCode
 from steelyard.wire.command import Command
 from steelyard.wire.headers.pull import Pull
@@ -34,14 +35,21 @@ _LONGEST_WAIT_MS = 300_000
 
 def _pull(state: State, request: Command, peer: Peer, now_ms: int) -> Command | None:
     header = request.header(Pull)
-    flags = header.sys_flag
-    ask = _ask(state, header)
-    permitted = permit(state, ask, request, now_ms)
-    if isinstance(permitted, Command):
-        return permitted
-    answer = look(state, ask, permitted, request, ask.offset)
+    flags, queue_id = header.sys_flag, header.queue_id
+    reached = reach(state, header.consumer_group, header.topic, queue_id, request, now_ms)
+    if isinstance(reached, Command):
+        return reached
+    group, topic = reached.group.name, reached.topic.name
+    own = compile_wanted(state, header.expression_type, header.subscription) if flags & _BRINGS_FILTER else None
+    most, most_bytes = _room(header, state.options)
+    ask = Ask(group, topic, queue_id, header.queue_offset, most, most_bytes, own, header.sub_version)
+    wanted = choose(state, ask, reached.group, request)
+    if isinstance(wanted, Command):
+        return wanted
+    answer = look(state, ask, reached, wanted, request, peer, ask.offset)
     if flags & _COMMITS and header.commit_offset >= 0:
-        commit(state, peer, ask.group, ask.topic, ask.queue_id, header.commit_offset, None, now_ms)
+        with suppress(ServerError):  # no room for one more offset: no reason not to read
+            commit(state, peer, group, topic, queue_id, header.commit_offset, None, now_ms)
     wait_ms = min(header.suspend_timeout_millis, _LONGEST_WAIT_MS)
     if (
         answer.code != ResponseCode.PULL_NOT_FOUND
@@ -51,33 +59,14 @@ def _pull(state: State, request: Command, peer: Peer, now_ms: int) -> Command | 
         or len(state.parking) >= state.options.parked_pulls
     ):
         return answer
-    key = permitted.topic.key
+    key = reached.topic.key
     state.parking.park(
-        Parked(ask, key, peer, request.opaque, request.header_type, now_ms + wait_ms, permitted.filter, ask.offset)
+        Parked(ask, key, peer, request.opaque, request.header_type, now_ms + wait_ms, wanted, ask.offset)
     )
     if state.store.is_dirty:
         # A message that came with the same read of the socket, and is not in the log yet, came before the waiting.
         state.parking.arrived(key, ask.queue_id)
     return None
-
-
-def _ask(state: State, header: Pull) -> Ask:
-    topic, group = state.topics.get(header.topic), state.groups.get(header.consumer_group)
-    wanted = None
-    if header.sys_flag & _BRINGS_FILTER:
-        wanted = compile_filter(header.expression_type, header.subscription)
-        check_kind(state, header.expression_type)
-    most, most_bytes = _room(header, state.options)
-    return Ask(
-        header.consumer_group if group is None else group.name,
-        header.topic if topic is None else topic.name,
-        header.queue_id,
-        header.queue_offset,
-        most,
-        most_bytes,
-        wanted,
-        header.sub_version,
-    )
 
 
 def _room(header: Pull, options: BrokerOptions) -> tuple[int, int]:

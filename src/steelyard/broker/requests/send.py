@@ -119,7 +119,7 @@ def _take(state: State, request: Command, peer: Peer, now_ms: int, header: Send 
         answer = Command(
             0, fields, b"", request.opaque, RESPONSE, None, SERVER_VERSION, header_type=request.header_type
         )
-        waits = stamps.is_sync and find_property(raw, b"WAIT") != b"false"
+        waits = state.options.is_sync and find_property(raw, b"WAIT") != b"false"
         state.acknowledge(peer, answer, done.position + done.size, waits=waits)
 
 
@@ -256,7 +256,7 @@ def _acknowledge(
         trace_on=stamps.trace,
     )
     answer = Command(0, fields, b"", request.opaque, RESPONSE, None, SERVER_VERSION, header_type=request.header_type)
-    waits = stamps.is_sync and find_property(properties, b"WAIT") != b"false"
+    waits = state.options.is_sync and find_property(properties, b"WAIT") != b"false"
     state.acknowledge(peer, answer, stored[-1].end, waits=waits)
 
 

@@ -62,7 +62,7 @@ _FLUSH = _Kind(
     {value: name for name, value in _FLUSH_NAMES.items()}.__getitem__,
     "SYNC_FLUSH or ASYNC_FLUSH",
 )
-_TIME_MS = _whole(1_000, 24 * _HOUR_MS)
+_TIME_MS = _whole(100, 24 * _HOUR_MS)
 
 _CHANGEABLE: Mapping[str, tuple[str, _Kind]] = {
     "autoCreateSubscriptionGroup": ("auto_create_groups", _TRUTH),

@@ -38,12 +38,8 @@ final class PushConsumers {
             return null;
         });
         verbs.put("push-owned", words -> Messages.told(owned(of(words))));
-        verbs.put("push-suspend", words -> {
-            of(words).suspend();
-            return null;
-        });
-        verbs.put("push-resume", words -> {
-            of(words).resume();
+        verbs.put("push-persist", words -> {
+            of(words).getDefaultMQPushConsumerImpl().persistConsumerOffset();
             return null;
         });
     }

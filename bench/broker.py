@@ -1,0 +1,220 @@
+"""Our broker beside Apache's: Java's own benchmark programs against both, in turns, in one run.
+
+What is timed is what a broker has stored, or what a group has handled, by its own answer to us: equal counts on both
+sides, from where the JVM is warm to shortly before the end. A run counts only if everything arrived: no send failed,
+and no message is there twice. Beside each rate stands what the broker's process took of a processor for a message.
+Takes some fifteen minutes and 6 GiB of the folder for temporary files; `--quick` shows in two that it works.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from time import monotonic, sleep
+
+from tests.interop.servers import Line
+from tests.interop.talk import commit, committed, create_group
+
+from bench.brokers import APACHE, OURS, Broker, running, stored
+from bench.java_load import BINARY, JSON, JavaLoad, NotReady, batch_producer, check_java, consumer, producer
+from bench.neighbours import beside_neighbours
+from bench.single import flat_in_queues, ready_time
+from bench.table import Row
+
+__all__ = ["run"]
+
+_QUEUES, _BATCH, _THREADS = 8, 32, 64
+_ROUNDS = 2
+_LOOK_S = 0.2
+_STALLED_S = 60
+# Threads do not end at the same moment, and a group says how far it is only now and then: the last of it is not timed.
+_TIMED_UNTIL = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How many messages each of the runs has."""
+
+    many_threads: int = 600_000
+    one_thread: int = 60_000
+    batches: int = 1_800_000
+    drained: int = 1_500_000
+    synced: int = 150_000
+
+
+_QUICK = Sizes(many_threads=30_000, one_thread=4_000, batches=150_000, drained=100_000, synced=10_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One run: messages a second, microseconds of the broker's processor a message, and what went wrong."""
+
+    rate: float
+    cpu_us: float
+    fault: str = ""
+
+
+class _Stalled(Exception):
+    """Nothing moves any more, or the load has ended before its time."""
+
+
+Results = dict[tuple[str, str], list[Measured]]
+"""What was measured, by the name of the run and of the broker."""
+
+
+def run(*, is_quick: bool = False) -> Iterator[Row]:
+    """Measure everything; what needs Java is left out, and said, where there is none."""
+    yield from ready_time()
+    yield from flat_in_queues()
+    yield from beside_neighbours(seconds=1 if is_quick else 5)
+    try:
+        check_java()
+    except NotReady as problem:
+        print(f"broker beside Apache's: left out, {problem}")
+        return
+    yield from _beside_apache(_QUICK if is_quick else Sizes(), 1 if is_quick else _ROUNDS)
+
+
+def _beside_apache(sizes: Sizes, rounds: int) -> Iterator[Row]:
+    results: Results = defaultdict(list)
+    for _ in range(rounds):
+        for is_sync, runs in ((False, _asynchronous(sizes)), (True, _synchronous(sizes))):
+            for name in (APACHE, OURS):
+                with running(name, is_sync=is_sync) as broker:
+                    for what, measure in runs.items():
+                        results[what, name].append(_tried(measure, broker))
+    for what in dict.fromkeys(what for what, _ in results):
+        yield _row(what, _best(results[what, OURS]), _best(results[what, APACHE]))
+
+
+Measure = Callable[[Broker], Measured]
+
+
+def _asynchronous(sizes: Sizes) -> dict[str, Measure]:
+    """Name the runs with page cache alone, in their order: the first warms the broker, batches fill what is drained."""
+    return {
+        f"send 1 KiB, {_THREADS} threads, binary": lambda broker: _sent(
+            broker, "many", _THREADS, sizes.many_threads, BINARY
+        ),
+        f"send 1 KiB, {_THREADS} threads, JSON": lambda broker: _sent(
+            broker, "json", _THREADS, sizes.many_threads, JSON
+        ),
+        "send 1 KiB, one thread": lambda broker: _sent(broker, "one", 1, sizes.one_thread, BINARY),
+        f"send 1 KiB in batches of {_BATCH}": lambda broker: _sent_in_batches(broker, "batches", sizes.batches),
+        "drain, binary": lambda broker: _drained(broker, "batches", "drain", sizes.drained, BINARY),
+        "drain, JSON": lambda broker: _drained(broker, "batches", "drain-json", sizes.drained, JSON),
+    }
+
+
+def _synchronous(sizes: Sizes) -> dict[str, Measure]:
+    """Name the runs in which every message is on the disk before it is answered."""
+    return {
+        f"send 1 KiB, {_THREADS} threads, synced": lambda broker: _sent(
+            broker, "synced", _THREADS, sizes.synced, BINARY
+        ),
+    }
+
+
+# -- the runs ---------------------------------------------------------------------------------------------------------
+
+
+def _sent(broker: Broker, topic: str, threads: int, messages: int, headers: str) -> Measured:
+    broker.make_topic(topic, _QUEUES)
+    with broker.line() as line:
+        ask = _Progress(line, topic)
+        with producer(broker, topic, threads=threads, messages=messages, headers=headers) as load:
+            rate, cpu_us = _watch(ask.stored, broker, load, range(messages * 2 // 5, int(messages * _TIMED_UNTIL)))
+            load.wait()
+            faults = [f"{load.failed} failed"] if load.failed else []
+            if (found := ask.stored()) != messages:
+                faults.append(f"{found:,} of {messages:,} stored")
+    return Measured(rate, cpu_us, ", ".join(faults))
+
+
+def _sent_in_batches(broker: Broker, topic: str, messages: int) -> Measured:
+    broker.make_topic(topic, _QUEUES)
+    with broker.line() as line:
+        ask = _Progress(line, topic)
+        with batch_producer(broker, topic, threads=_THREADS, batch=_BATCH, headers=BINARY) as load:
+            rate, cpu_us = _watch(ask.stored, broker, load, range(messages * 2 // 5, messages))
+            # It tells once a second, and nothing before the tenth.
+            fault = f"{load.failed} failed" if load.failed else ""
+    return Measured(rate, cpu_us, fault)
+
+
+def _drained(broker: Broker, topic: str, group: str, messages: int, headers: str) -> Measured:
+    with broker.line() as line:
+        # The same count for both brokers: the last so many of each queue.
+        ends = stored(line, topic, _QUEUES)
+        starts = [end - messages // _QUEUES for end in ends]
+        if min(starts) < 0:
+            raise _Stalled(f"the topic has too few messages: {ends}")
+        create_group(line, group)
+        for queue, start in enumerate(starts):
+            commit(line, group, topic, queue, start)
+        ask = _Progress(line, topic, group, sum(starts))
+        with consumer(broker, topic, group, headers=headers) as load:
+            rate, cpu_us = _watch(ask.handled, broker, load, range(messages // 5, int(messages * _TIMED_UNTIL)))
+            _watch(ask.handled, broker, load, range(messages, messages))
+    return Measured(rate, cpu_us)
+
+
+class _Progress:
+    """Asks the broker how far things are."""
+
+    def __init__(self, line: Line, topic: str, group: str = "", start: int = 0) -> None:
+        self._line, self._topic, self._group, self._start = line, topic, group, start
+
+    def stored(self) -> int:
+        """Return how many messages the topic has."""
+        return sum(stored(self._line, self._topic, _QUEUES))
+
+    def handled(self) -> int:
+        """Return how many messages the group has handled: it tells with each pull."""
+        return sum(committed(self._line, self._group, self._topic, queue) for queue in range(_QUEUES)) - self._start
+
+
+def _watch(ask: Callable[[], int], broker: Broker, load: JavaLoad, timed: range) -> tuple[float, float]:
+    """Wait until a count has passed a range; return messages a second and processor microseconds a message in it."""
+    first: tuple[int, float, float] | None = None
+    seen, moved_at = -1, monotonic()
+    while True:
+        is_running = load.is_running
+        done, now, cpu_s = ask(), monotonic(), broker.cpu_s()
+        if done >= timed.start and first is None:
+            first = done, now, cpu_s
+        if done >= timed.stop and first is not None:
+            break
+        if done > seen:
+            seen, moved_at = done, now
+        if not is_running or now > moved_at + _STALLED_S:
+            raise _Stalled(f"{done:,} of {timed.stop:,}; Java says: {load.said()[-300:]}")
+        sleep(_LOOK_S)
+    messages, seconds, used_s = done - first[0], now - first[1], cpu_s - first[2]
+    return messages / max(seconds, _LOOK_S), used_s / max(messages, 1) * 1e6
+
+
+def _tried(measure: Measure, broker: Broker) -> Measured:
+    try:
+        return measure(broker)
+    except (_Stalled, RuntimeError, AssertionError, OSError) as problem:
+        print(f"{broker.name}: {problem}")
+        return Measured(0, 0, "did not finish")
+
+
+# -- the table --------------------------------------------------------------------------------------------------------
+
+
+def _best(runs: Sequence[Measured]) -> Measured:
+    """Return the fastest run; a fault of any of them counts."""
+    fastest = max(runs, key=lambda each: each.rate)
+    return Measured(fastest.rate, fastest.cpu_us, "; ".join(filter(None, (each.fault for each in runs))))
+
+
+def _row(what: str, ours: Measured, beside: Measured) -> Row:
+    ratio = ours.rate / beside.rate if beside.rate else 0.0
+    return Row(what, _told(ours), f"{APACHE}: {_told(beside)}", f"{ratio:.2f}x", "≥ 1x", ratio >= 1 and not ours.fault)
+
+
+def _told(run: Measured) -> str:
+    fault = f" ({run.fault})" if run.fault else ""
+    return f"{run.rate / 1000:,.1f} k/s, {run.cpu_us:.1f} µs of CPU{fault}"

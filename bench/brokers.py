@@ -1,0 +1,125 @@
+"""The brokers that are put under load, each a process of its own: ours, and Apache's, both on a real disk.
+
+Ports are free ones, and a broker is measured only if it is the one that was started here: ours says itself where it
+listens, Apache's must name the directory it was given. Both end by their own handle, and their files with them.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import monotonic, sleep
+
+from tests.interop.servers import Line, apache
+from tests.interop.talk import create_topic
+
+from steelyard.wire.codes import RequestCode
+from steelyard.wire.headers.common import OffsetAnswer
+from steelyard.wire.headers.group import GetMaxOffset
+from steelyard.wire.headers.nameserver import GetRoute
+
+__all__ = ["APACHE", "OURS", "Broker", "running", "running_ours"]
+
+APACHE, OURS = "Apache 4.9.7", "ours"
+_MEMORY = ("-Xms1g", "-Xmx2g", "-XX:+UseG1GC")
+# A broker of Apache turns sends away after 200 ms in its own queue; here it may take its time, so that none is lost.
+_PATIENT = {"waitTimeMillsInSendQueue": 10_000, "osPageCacheBusyTimeOutMills": 10_000}
+_ROUTE_S = 45
+_STOP_S = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A broker that runs, and its name server."""
+
+    name: str
+    name_server: str
+    port: int
+    pid: int
+
+    @contextmanager
+    def line(self) -> Iterator[Line]:
+        """Connect to the broker, and hang up afterwards."""
+        line = Line(self.port)
+        try:
+            yield line
+        finally:
+            line.close()
+
+    def cpu_s(self) -> float:
+        """Return how much of a processor the broker's process has used so far."""
+        # The name of the program, in parentheses, may have blanks in it.
+        fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def make_topic(self, topic: str, queues: int) -> None:
+        """Make a topic, and wait until the name server tells its route."""
+        with self.line() as line:
+            create_topic(line, topic, queues)
+        names = Line(int(self.name_server.rpartition(":")[2]))
+        try:
+            end = monotonic() + _ROUTE_S
+            while names.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRoute(topic)).code:
+                if monotonic() > end:
+                    raise RuntimeError(f"{self.name}: the name server does not know {topic} after {_ROUTE_S} s")
+                sleep(0.1)
+        finally:
+            names.close()
+
+
+def stored(line: Line, topic: str, queues: int) -> list[int]:
+    """Return the next offset of every queue."""
+    return [
+        line.ask(RequestCode.GET_MAX_OFFSET, GetMaxOffset(topic, queue)).header(OffsetAnswer).offset
+        for queue in range(queues)
+    ]
+
+
+@contextmanager
+def running(name: str, *, is_sync: bool) -> Iterator[Broker]:
+    """Run ours or Apache's, which answers once a message is in the page cache, or once it is on the disk."""
+    with running_ours(is_sync=is_sync) if name == OURS else _running_apache(is_sync=is_sync) as broker:
+        yield broker
+
+
+@contextmanager
+def _running_apache(*, is_sync: bool) -> Iterator[Broker]:
+    flush = "SYNC_FLUSH" if is_sync else "ASYNC_FLUSH"
+    with TemporaryDirectory(prefix="steelyard-bench-") as folder:
+        root = Path(folder) / "store"
+        with apache("4.9.7", root, memory=_MEMORY, flushDiskType=flush, **_PATIENT) as broker:
+            yield Broker(APACHE, f"127.0.0.1:{broker.name_port}", broker.port, broker.pid)
+
+
+@contextmanager
+def running_ours(*, is_sync: bool = False) -> Iterator[Broker]:
+    """Run ours as a person does, with `steelyard up`."""
+    with TemporaryDirectory(prefix="steelyard-bench-") as folder, (Path(folder) / "said").open("w+b") as said:
+        flush = "sync" if is_sync else "async"
+        command = [sys.executable, "-m", "steelyard", "up", "--port", "0", "--json", "--flush", flush]
+        process = subprocess.Popen(
+            [*command, "--data", f"{folder}/data"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said
+        )
+        try:
+            assert process.stdout is not None
+            ready = process.stdout.readline()
+            if not ready:
+                said.seek(0)
+                raise RuntimeError(f"steelyard up does not start: {said.read().decode()[-2000:]}")
+            places = json.loads(ready)
+            (address,) = places["brokers"].values()
+            yield Broker(OURS, places["namesrv"], int(address.rpartition(":")[2]), process.pid)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(_STOP_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            process.stdout.close() if process.stdout else None

@@ -1,0 +1,123 @@
+"""Java's own benchmark programs as the load: the same client, the same messages, whoever the broker is.
+
+They are Apache's (`org.apache.rocketmq.example.benchmark`, 5.5.0), run by bench/java/Launch.java for the sake of the
+header type. What they count as sent is what a broker answered with "stored"; what failed, they tell on their output.
+"""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tests.interop.jars import RELEASE_5, NotReady, client_class_path
+
+from bench.brokers import Broker
+
+__all__ = ["BINARY", "JSON", "JavaLoad", "NotReady", "batch_producer", "check_java", "consumer", "producer"]
+
+BINARY, JSON = "ROCKETMQ", "JSON"
+_LAUNCH = Path(__file__).parent / "java" / "Launch.java"
+_PROGRAMS = "org.apache.rocketmq.example.benchmark"
+_MEMORY = ("-Xms1g", "-Xmx1g")
+_BODY_BYTES = 1024
+_REPORT_MS = 1000
+_END_S = 60
+_FAILED = re.compile(r"(?:Send|Response) Failed: (\d+)")
+_TOTAL = re.compile(r"\[Complete\] Send Total: (\d+)")
+
+
+def check_java() -> None:
+    """Raise NotReady, with a sentence, if Java or Apache's jars are not there."""
+    missing = [tool for tool in ("java", "javac", "mvn") if shutil.which(tool) is None]
+    if missing:
+        raise NotReady(f"there is no {' and no '.join(missing)} on the PATH")
+    client_class_path(RELEASE_5)
+
+
+class JavaLoad:
+    """One of the programs while it runs."""
+
+    def __init__(self, process: subprocess.Popen[bytes], said: Path) -> None:
+        self._process, self._said = process, said
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended yet."""
+        return self._process.poll() is None
+
+    @property
+    def failed(self) -> int:
+        """How many sends failed, as far as it has told."""
+        lines = [line for line in self.said().splitlines() if "Failed:" in line]
+        return sum(map(int, _FAILED.findall(lines[-1]))) if lines else 0
+
+    @property
+    def total(self) -> int:
+        """How many sends it made in all; it tells when it is done."""
+        found = _TOTAL.search(self.said())
+        return int(found[1]) if found else 0
+
+    def said(self) -> str:
+        """Return what it has printed so far."""
+        return self._said.read_text(encoding="utf-8", errors="replace")
+
+    def wait(self) -> None:
+        """Wait until it ends by itself."""
+        self._process.wait(_END_S)
+
+    def stop(self) -> None:
+        """End it, if it has not ended."""
+        if self.is_running:
+            self._process.terminate()
+        try:
+            self._process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+@contextmanager
+def producer(broker: Broker, topic: str, *, threads: int, messages: int, headers: str) -> Iterator[JavaLoad]:
+    """Send so many messages from so many threads, each of which waits for the answer before it sends the next."""
+    words = ["-w", str(threads), "-q", str(messages), "-s", str(_BODY_BYTES)]
+    with _running("Producer", headers, broker, topic, words) as load:
+        yield load
+
+
+@contextmanager
+def batch_producer(broker: Broker, topic: str, *, threads: int, batch: int, headers: str) -> Iterator[JavaLoad]:
+    """Send batches until stopped."""
+    words = ["-w", str(threads), "-b", str(batch), "-s", str(_BODY_BYTES)]
+    with _running("BatchProducer", headers, broker, topic, words) as load:
+        yield load
+
+
+@contextmanager
+def consumer(broker: Broker, topic: str, group: str, *, headers: str) -> Iterator[JavaLoad]:
+    """Be handed messages until stopped."""
+    with _running("Consumer", headers, broker, topic, ["-g", group]) as load:
+        yield load
+
+
+@contextmanager
+def _running(program: str, headers: str, broker: Broker, topic: str, words: Sequence[str]) -> Iterator[JavaLoad]:
+    with TemporaryDirectory(prefix="steelyard-load-") as home:
+        java = [shutil.which("java") or "java", *_MEMORY, f"-Duser.home={home}", "-cp", client_class_path(RELEASE_5)]
+        asked = ["-n", broker.name_server, "-t", topic, "-ri", str(_REPORT_MS), *words]
+        said = Path(home) / "said"
+        with said.open("wb") as out:
+            process = subprocess.Popen(
+                [*java, str(_LAUNCH), headers, f"{_PROGRAMS}.{program}", *asked],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                cwd=home,
+            )
+        load = JavaLoad(process, said)
+        try:
+            yield load
+        finally:
+            load.stop()
