@@ -1,18 +1,26 @@
 """`make bench`: every benchmark of this folder as one table. Leave the machine alone while it runs.
 
-Names (``codec``, ``store`` …) run only those; ``--write`` runs all, and puts the figures into bench/RESULTS.md too.
+Names (``codec``, ``store``, ``broker`` …) run only those; ``--write`` runs all, and puts the figures into
+bench/RESULTS.md too. ``--quick`` makes the long runs of ``broker`` short: they show that it works, and measure nothing.
 """
 
 import sys
+from collections.abc import Callable, Iterable
+from functools import partial
 
 from rich.console import Console
 from rich.table import Table
 
-from bench import allocators, codec, store
+from bench import allocators, broker, codec, store
 from bench.results import RESULTS, machine, page
 from bench.table import Row
 
-_BENCHMARKS = {"codec": codec.run, "allocators": allocators.run, "store": store.run}
+_BENCHMARKS: dict[str, Callable[[], Iterable[Row]]] = {
+    "codec": codec.run,
+    "allocators": allocators.run,
+    "store": store.run,
+    "broker": broker.run,
+}
 
 
 def main(arguments: list[str]) -> int:
@@ -21,8 +29,9 @@ def main(arguments: list[str]) -> int:
     console, found_on = Console(width=None if sys.stdout.isatty() else 200), machine()
     console.print(found_on)
     is_kept = "--write" in arguments
-    wanted = [name for name in _BENCHMARKS if name in arguments and not is_kept] or list(_BENCHMARKS)
-    measured = {name: list(_BENCHMARKS[name]()) for name in wanted}
+    benchmarks = _BENCHMARKS | ({"broker": partial(broker.run, is_quick=True)} if "--quick" in arguments else {})
+    wanted = [name for name in benchmarks if name in arguments and not is_kept] or list(benchmarks)
+    measured = {name: list(benchmarks[name]()) for name in wanted}
     rows = [row for each in measured.values() for row in each]
     console.print(_table(rows))
     if is_kept:

@@ -24,7 +24,7 @@ from steelyard.wire.headers.common import OffsetAnswer
 from steelyard.wire.headers.group import GetMaxOffset
 from steelyard.wire.headers.nameserver import GetRoute
 
-__all__ = ["APACHE", "OURS", "Broker", "running", "running_ours"]
+__all__ = ["APACHE", "OURS", "Broker", "running", "running_ours", "stored"]
 
 APACHE, OURS = "Apache 4.9.7", "ours"
 _MEMORY = ("-Xms1g", "-Xmx2g", "-XX:+UseG1GC")
@@ -122,4 +122,5 @@ def running_ours(*, is_sync: bool = False) -> Iterator[Broker]:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-            process.stdout.close() if process.stdout else None
+            if process.stdout is not None:
+                process.stdout.close()

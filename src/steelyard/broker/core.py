@@ -9,10 +9,11 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from steelyard.broker import checks, deliveries, membership, waking
+from steelyard.broker import catching_up, checks, deliveries, membership, waking
 from steelyard.broker.guard import check_names
 from steelyard.broker.options import BrokerOptions
 from steelyard.broker.refusals import refused
+from steelyard.broker.requests.queries import by_key
 from steelyard.broker.requests.table import HANDLERS
 from steelyard.broker.saving import Save, Saving
 from steelyard.broker.state import Ack, State
@@ -100,6 +101,8 @@ class Broker:
             ack, _ = state.unsynced.popleft()
             self._answer(ack, structs.replace(ack.answer, code=ResponseCode.FLUSH_DISK_TIMEOUT))
         waking.expire(state, now_ms)
+        for request, peer in catching_up.tick(state):
+            state.outbox.append(Reply(peer, by_key(state, request)))
         state.rates.tick(now_ms)
         if now_ms >= self._retention_ms:
             self._retention_ms = now_ms + _RETENTION_MS

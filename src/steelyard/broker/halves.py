@@ -67,6 +67,8 @@ class Halves:
         self.progress = Progress[tuple[int, int]]()
         self._noted = (-1, -1)
         self._ended: dict[int, Ending] = {}
+        self._origins: dict[int, int] = {}
+        """Of open halves that were written anew, by their latest offset."""
         self._offsets: list[tuple[int, int]] = []
         self._ops: deque[tuple[int, int]] = deque()
 
@@ -80,20 +82,28 @@ class Halves:
     def add(self, half: Half) -> None:
         """Take note of a record; it takes the place of an earlier one of the same transaction."""
         if half.origin not in self._ended:
+            self._forget(half.origin)
             self.open[half.origin] = half
+            if half.offset != half.origin:
+                self._origins[half.offset] = half.origin
             heappush(self._offsets, (half.offset, half.origin))
+
+    def _forget(self, origin: int) -> None:
+        half = self.open.pop(origin, None)
+        if half is not None:
+            self._origins.pop(half.offset, None)
 
     def add_op(self, op_offset: int, offsets: list[int], ending: Ending | None) -> None:
         """Take note of an end that is in the log: of all these records, or without ``ending`` of replaced ones.
 
-        What we write about a transaction names its origin last.
+        What we write about a transaction names its origin last; another broker knows nothing of origins.
         """
         self._ops.append((op_offset, max(offsets, default=-1)))
         if ending is None:
             return
-        origins = offsets if ending is Ending.UNKNOWN else offsets[-1:]
-        for origin in origins:
-            self.open.pop(origin, None)
+        is_ours = ending is not Ending.UNKNOWN
+        for origin in offsets[-1:] if is_ours else [self._origins.get(offset, offset) for offset in offsets]:
+            self._forget(origin)
             self._ended[origin] = ending
         while len(self._ended) > _REMEMBERED:
             del self._ended[next(iter(self._ended))]

@@ -73,6 +73,8 @@ class State:
         self.acks: list[Ack] = []
         self.unsynced: deque[tuple[Ack, int]] = deque()
         """Acks that wait for the disk, in the order of the log, each with the time at which it goes out anyway."""
+        self.questions: list[tuple[Command, Peer]] = []
+        """Questions by key that wait until the key index has caught up with the log."""
         self._opaque = 0
         self._turn = 0
 

@@ -21,7 +21,9 @@ from steelyard.wire.bodies.topics import TopicSettings
 from steelyard.wire.codes import ResponseCode
 from steelyard.wire.limits import PROPERTIES_BYTES
 from steelyard.wire.property_names import (
+    CHECK_TIMES,
     DELAY_LEVEL,
+    PREPARED_QUEUE_OFFSET,
     REAL_QUEUE_ID,
     REAL_TOPIC,
     RETRY_TOPIC,
@@ -186,6 +188,8 @@ def timer_due_ms(properties: dict[str, str], stored_ms: int) -> int | None:
 
 def half_place(properties: dict[str, str], place: Place) -> Place:
     """Return where the half of a transaction waits, with its real place added to the properties."""
+    for name in (CHECK_TIMES, PREPARED_QUEUE_OFFSET):
+        properties.pop(name, None)  # only the broker says which transaction a record belongs to
     properties[TRANSACTION_ID] = properties[UNIQUE_KEY]
     _remember(properties, place)
     return Place(HALF_TOPIC, 0)

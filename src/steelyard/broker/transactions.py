@@ -14,7 +14,7 @@ from steelyard.broker.halves import Ending, Half
 from steelyard.broker.names import HALF_TOPIC, OP_TOPIC
 from steelyard.broker.state import State
 from steelyard.broker.storing import Place, as_text, delayed_place, put, real_place, whole_number
-from steelyard.errors import MalformedRecord, SteelyardError
+from steelyard.errors import MalformedRecord, ProtocolError, ServerError
 from steelyard.store.store import Appended
 from steelyard.wire.hosts import host_bytes
 from steelyard.wire.properties import find_property, parse_properties
@@ -52,6 +52,7 @@ _HALF_KEY, _OP_KEY = HALF_TOPIC.encode(), OP_TOPIC.encode()
 _REMOVED_TAG = "d"
 _ENDING = "STEELYARD_END"
 _REPLACED = "replaced"
+_ENDINGS = {ending.value.encode(): ending for ending in Ending}
 _FED_AT_ONCE = 2_000
 _FED_BYTES = 4 << 20
 _LOOKED_BACK = 10_000
@@ -92,8 +93,8 @@ def feed(state: State) -> bool:
     if not store.is_dirty:
         halves.ending.clear()  # what was written is known from the log now, what could not be written did not happen
     if halves.is_unsure:
-        halves.is_unsure = False
         _find_commits(state)
+        halves.is_unsure = False
     return True
 
 
@@ -106,9 +107,8 @@ def _half(state: State, record: Record) -> Half:
 
 def origin_of(record: Record) -> int:
     """Return the offset of the first record of a half's transaction."""
-    first = whole_number(
-        (find_property(record.properties, PREPARED_QUEUE_OFFSET.encode()) or b"").decode("ascii", "replace")
-    )
+    said = find_property(record.properties, PREPARED_QUEUE_OFFSET.encode())
+    first = None if said is None else whole_number(said.decode("ascii", "replace"))
     return record.offset if first is None or not 0 <= first < record.offset else first
 
 
@@ -124,8 +124,8 @@ def immunity_ms(state: State, properties: bytes) -> int:
 def _add_op(state: State, record: Record) -> None:
     texts = record.body.decode("ascii", "replace").split(",")
     offsets = [offset for text in texts if (offset := whole_number(text)) is not None]
-    said = (find_property(record.properties, _ENDING.encode()) or b"u").decode("ascii", "replace")
-    ending = None if said == _REPLACED else Ending(said) if said in Ending else Ending.UNKNOWN
+    said = find_property(record.properties, _ENDING.encode())
+    ending = None if said == _REPLACED.encode() else _ENDINGS.get(said or b"", Ending.UNKNOWN)
     state.halves.add_op(record.offset, offsets, ending)
 
 
@@ -178,7 +178,9 @@ def _find_commits(state: State) -> None:
         record = record_at(state, half.position)
         if record is None:
             continue
-        with suppress(SteelyardError):
-            place, _ = committed_place(state, record, half.stored_ms)
-            if copies.has(*place, half.position, half.stored_ms):
-                write_ending(state, half, Ending.COMMITTED, state.started_ms)
+        # A time of its own may have been over when it was committed: then it did not wait.
+        places = {real_place(parse_properties(record.properties))}
+        with suppress(ServerError, ProtocolError):
+            places.add(committed_place(state, record, half.stored_ms)[0])
+        if any(place is not None and copies.has(*place, half.position, half.stored_ms) for place in places):
+            write_ending(state, half, Ending.COMMITTED, state.started_ms)

@@ -148,8 +148,10 @@ class Channel(asyncio.Protocol):
             frame = encode_frame(command)
             self._out.append(frame)
             self.ready_bytes += len(frame)
-        if self.ready_bytes > self._limits.pause_bytes and self.backlog_bytes > self._limits.backlog_bytes:
-            self.give_up(f"it owes us the reading of {self.backlog_bytes} bytes")
+        if self._is_full or self.ready_bytes > self._limits.pause_bytes:
+            backlog = self.backlog_bytes
+            if backlog > self._limits.backlog_bytes:
+                self.give_up(f"it has not read {backlog} bytes")
 
     @property
     def backlog_bytes(self) -> int:

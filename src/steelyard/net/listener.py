@@ -25,15 +25,15 @@ class Listener:
     def bind(cls, host: str, port: int) -> "Listener":
         """Take a port, any free one if it is 0; say why not if it cannot be had."""
         try:
-            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-            family, kind, protocol, _, address = found[0]
+            found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            family, kind, protocol, _, (address, _, *scope) = found[0]
             bound = socket.socket(family, kind, protocol)
         except (OSError, UnicodeError, OverflowError) as error:
             raise _refused(host, port, error) from None
         try:
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             bound.setblocking(False)
-            bound.bind(address)
+            bound.bind((address, port, *scope))
             # At once, and not when lines are taken: only then is the port surely ours alone.
             bound.listen(_BACKLOG)
         except (OSError, OverflowError) as error:

@@ -20,6 +20,7 @@ class Lookup:
 
     def __init__(self, disk: Disk, log: Log, queues: Indexes, sums: SumsBySegment) -> None:
         self._disk, self._log, self._queues, self._sums = disk, log, queues, sums
+        self._opened_at = log.end
         self._keys: dict[int, KeyIndex] = {}
 
     def at(self, position: int) -> memoryview | None:
@@ -85,22 +86,44 @@ class Lookup:
 
     def _followed(self, segment: Segment) -> KeyIndex:
         """Return the key index of a segment, fed with all that is in it."""
+        index = self._index(segment)
+        self._feed(segment, index, None)
+        return index
+
+    def _index(self, segment: Segment) -> KeyIndex:
         index = self._keys.get(segment.start)
         if index is None:
             index = KeyIndex.load(self._disk, segment.start) or KeyIndex(segment.start)
             index.cut(self._log.end)
             self._keys[segment.start] = index
-        end = min(segment.end, self._log.end)
-        if index.indexed_to < end:
-            for found in Walk([segment], self._sums, index.indexed_to, end):
-                index.add(found.topic, found.properties, found.position, found.position + found.size)
-            index.indexed_to = end
         return index
 
-    def follow(self) -> None:
-        """Let the key indexes catch up with the log."""
+    def _feed(self, segment: Segment, index: KeyIndex, most: int | None) -> int:
+        """Feed an index with at most so many records, and return how many there were."""
+        end, fed = min(segment.end, self._log.end), 0
+        if index.indexed_to < end:
+            for found in Walk([segment], self._sums, index.indexed_to, end):
+                if fed == most:
+                    return fed
+                index.add(found.topic, found.properties, found.position, found.position + found.size)
+                fed += 1
+            index.indexed_to = end
+        return fed
+
+    def follow(self, most: int | None = None, *, recent: bool = False) -> bool:
+        """Let the key indexes catch up with the log, by at most so many records; say whether they have.
+
+        ``recent`` leaves those alone that were complete before this process wrote anything: they stay on the disk until
+        somebody asks for a key.
+        """
+        fed = 0
         for segment in self._log.segments:
-            self._followed(segment)
+            if recent and segment.end <= self._opened_at:
+                continue
+            fed += self._feed(segment, self._index(segment), None if most is None else most - fed)
+            if most is not None and fed >= most:
+                return False
+        return True
 
     def save(self) -> None:
         """Write the key indexes that are in memory; call it when the log is synced."""

@@ -3,7 +3,7 @@
 12 QUERY_MESSAGE finds a message by any word of its keys and by its unique key; which of the two is asked for
 (``_UNIQUE_KEY_QUERY``) decides only how many come: 32 by unique key, else what is asked for, at most 64. The newest
 come, oldest of them first. How far the index reaches is told by the newest message that was found; the index itself is
-never behind the log when it is asked.
+never behind the log when it is asked: where it would have far to go first, the question waits (catching_up.py).
 
 321 QUERY_CONSUME_QUEUE says for each entry whether its mark matches what the group subscribed to, where Apache leaves
 that empty; a condition on properties is not looked at.
@@ -11,6 +11,7 @@ that empty; a condition on properties is not looked at.
 
 from collections.abc import Mapping
 
+from steelyard.broker.catching_up import may_look_now
 from steelyard.broker.filters.compiled import Filter, compile_filter
 from steelyard.broker.handlers import Handler
 from steelyard.broker.refusals import refusal
@@ -24,7 +25,7 @@ from steelyard.wire.headers.pull import QueryIndex, QueryMessages, QueryMessages
 from steelyard.wire.peers import Peer
 from steelyard.wire.record import decode_record
 
-__all__ = ["HANDLERS"]
+__all__ = ["HANDLERS", "by_key"]
 
 _BY_UNIQUE_KEY, _BY_KEY = 32, 64
 _MOST_BYTES = 8 * 1024 * 1024
@@ -32,7 +33,13 @@ _MOST_BYTES = 8 * 1024 * 1024
 _MOST_ENTRIES = 1_024
 
 
-def _by_key(state: State, request: Command, _peer: Peer, _now_ms: int) -> Command:
+def _ask_by_key(state: State, request: Command, peer: Peer, _now_ms: int) -> Command | None:
+    request.header(QueryMessages)  # one that cannot be read is refused at once
+    return by_key(state, request) if may_look_now(state, request, peer) else None
+
+
+def by_key(state: State, request: Command) -> Command:
+    """Return the answer to a question by key; the index must have caught up with the log."""
     header = request.header(QueryMessages)
     topic = state.topics.get(header.topic)
     most = _BY_UNIQUE_KEY if header.by_unique_key else max(1, min(header.max_num, _BY_KEY))
@@ -124,7 +131,7 @@ def _filter(kind: str, expression: str) -> tuple[Filter | None, str | None]:
 
 
 HANDLERS: Mapping[int, Handler] = {
-    RequestCode.QUERY_MESSAGE: _by_key,
+    RequestCode.QUERY_MESSAGE: _ask_by_key,
     RequestCode.VIEW_MESSAGE_BY_ID: _by_position,
     RequestCode.QUERY_CONSUME_QUEUE: _index,
 }

@@ -20,7 +20,16 @@ from steelyard.broker.handlers import Handler
 from steelyard.broker.names import RETRY
 from steelyard.broker.refusals import refusal, refused
 from steelyard.broker.state import State
-from steelyard.broker.storing import CLOSED_TOPICS, Place, as_text, delayed_place, half_place, put, recall_handle
+from steelyard.broker.storing import (
+    CLOSED_TOPICS,
+    Place,
+    as_text,
+    delayed_place,
+    half_place,
+    put,
+    recall_handle,
+    whole_number,
+)
 from steelyard.broker.topics import Topic
 from steelyard.errors import LimitExceeded, SteelyardError
 from steelyard.store.store import Appended
@@ -202,7 +211,7 @@ def _retry_or_dead(
 
 def _is_half(properties: dict[str, str], reconsume_times: int) -> bool:
     """Whether a message waits for its transaction; old members send retries of such messages with the mark still on."""
-    is_retry = reconsume_times > 0 and properties.get(DELAY_LEVEL, "0").isdigit() and DELAY_LEVEL in properties
+    is_retry = reconsume_times > 0 and (whole_number(properties.get(DELAY_LEVEL, "0")) or 0) > 0
     return properties.get(TRANSACTION_PREPARED, "").lower() == "true" and not is_retry
 
 

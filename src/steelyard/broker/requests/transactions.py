@@ -42,7 +42,7 @@ from steelyard.wire.sysflag import Transaction, with_transaction
 
 __all__ = ["HANDLERS"]
 
-_ENDINGS = {Transaction.COMMITTED: Ending.COMMITTED, Transaction.ROLLED_BACK: Ending.ROLLED_BACK}
+_ENDINGS: Mapping[int, Ending] = {Transaction.COMMITTED: Ending.COMMITTED, Transaction.ROLLED_BACK: Ending.ROLLED_BACK}
 _HOW = {
     Ending.COMMITTED: "was committed",
     Ending.ROLLED_BACK: "was rolled back",
@@ -55,7 +55,7 @@ def _end(state: State, request: Command, peer: Peer, now_ms: int) -> Command | N
     header = request.header(EndTransaction)
     if header.commit_or_rollback == Transaction.NONE:
         return None
-    ending = _ENDINGS.get(Transaction(header.commit_or_rollback)) if header.commit_or_rollback in _ENDINGS else None
+    ending = _ENDINGS.get(header.commit_or_rollback)
     if ending is None:
         raise _wrong(f"a transaction cannot end with {header.commit_or_rollback}: give 8, 12 or 0")
     named = _named_record(state, header)
@@ -73,7 +73,8 @@ def _end(state: State, request: Command, peer: Peer, now_ms: int) -> Command | N
     if ending is Ending.COMMITTED:
         _commit(state, half, now_ms)
     done = write_ending(state, half, ending, now_ms)
-    return _answered(state, request, peer, done)
+    _answer_later(state, request, peer, done)
+    return None
 
 
 def _named_record(state: State, header: EndTransaction) -> Record:
@@ -127,10 +128,11 @@ def _resume(state: State, request: Command, peer: Peer, now_ms: int) -> Command 
     properties.pop(PREPARED_QUEUE_OFFSET, None)
     done = put_copy(state, record, HALF_PLACE, as_text(properties), now_ms)
     state.halves.resumed.add(record.position)
-    return _answered(state, request, peer, done)
+    _answer_later(state, request, peer, done)
+    return None
 
 
-def _answered(state: State, request: Command, peer: Peer, done: Appended) -> None:
+def _answer_later(state: State, request: Command, peer: Peer, done: Appended) -> None:
     """Answer once the log has it."""
     if not request.is_oneway:
         state.acknowledge(peer, answer_to(request), done.end, waits=state.options.is_sync)
