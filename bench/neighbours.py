@@ -1,8 +1,8 @@
-"""A sender among bad neighbours: how much of its rate is left beside a thousand senders that send a little of a frame
-each second, ten thousand pulls that wait, and a peer that asks for megabytes and never reads.
+"""A sender among bad neighbours: how much of its rate is left.
 
-The neighbours are a process of their own, `python -m bench.neighbours PORT`: it says when all of them are in place, and
-leaves when its input ends. Their own work takes something of the processors too; it counts against us.
+They are a thousand senders that send a little of a frame each second, ten thousand pulls that wait, and a peer that
+asks for megabytes and never reads. All of them are one process, `python -m bench.neighbours PORT`: it says when they are
+in place, and leaves when its input ends. Their own work takes something of the processors too; it counts against us.
 """
 
 import json
@@ -174,7 +174,8 @@ def _main(port: int) -> None:
     slow = [_SlowSender(port, number) for number in range(_SLOW)]
     waiting = [_Waiting(port, number) for number in range(_LINES)]
     with selectors.DefaultSelector() as selector:
-        for each in (*slow, *waiting):
+        everybody: list[_SlowSender | _Waiting] = [*slow, *waiting]
+        for each in everybody:
             each.line.setblocking(False)
             selector.register(each.line, selectors.EVENT_READ, each.read)
         is_over: list[bool] = []

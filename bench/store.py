@@ -7,20 +7,19 @@ are removed at the end. Takes a minute or two, and up to 3 GiB of the folder for
 
 import shutil
 import tracemalloc
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from itertools import count
 from pathlib import Path
-from queue import SimpleQueue
 from tempfile import TemporaryDirectory, gettempdir
 from time import perf_counter, process_time
 
 from bench.plain_log import PlainLog, index_of
 from bench.table import Row
 from steelyard.serve.files import RealDisk
-from steelyard.serve.group_commit import GroupCommit
 from steelyard.store.options import StoreOptions
 from steelyard.store.store import Store
 
@@ -152,29 +151,26 @@ def _group_commits() -> Iterator[Row]:
 
 
 def _acked_together(store: Store, waiters: int) -> float:
-    """Let so many senders send one message after the other, each once the one before is safe; return acks a second."""
-    told: SimpleQueue[Callable[[], None]] = SimpleQueue()
-    acked = 0
+    """Let so many senders send one message after the other, each once the one before is safe; return acks a second.
 
-    def tell(is_safe: bool) -> None:
-        nonlocal acked
-        assert is_safe
-        acked += 1
-
+    It goes as in a broker: while a sync runs in its thread messages come in, and the next one is for all of them.
+    """
+    waiting: deque[int] = deque()
+    sent = 0
     with ThreadPoolExecutor(max_workers=1) as worker:
-        commit = GroupCommit(store, worker, told.put)
-        started, sent = perf_counter(), 0
+        started = perf_counter()
         while (lasted := perf_counter() - started) < _COMMIT_S:
-            ends = [_send(store, n) for n in range(sent, acked + waiters)]
+            job = store.begin_sync()
+            running = worker.submit(job.run)
+            ends = [_send(store, n) for n in range(sent, sent + waiters - len(waiting))]
             sent += len(ends)
             store.flush()
-            for end in ends:
-                commit.wait(end, tell)
-            told.get()()
-        acked_in_time = acked
-        while acked < sent:
-            told.get()()
-    return acked_in_time / lasted
+            waiting.extend(ends)
+            running.result()
+            store.end_sync(job)
+            while waiting and waiting[0] <= store.durable:
+                waiting.popleft()
+    return (sent - len(waiting)) / lasted
 
 
 def _send(store: Store, n: int) -> int:

@@ -1,4 +1,4 @@
-"""What every disk does: one suite, run on the real one and on the one in memory."""
+"""What every disk does: one suite, run on the real one, on the one that forgets and on the one in memory."""
 
 import shutil
 import tempfile
@@ -13,14 +13,17 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from steelyard.errors import DiskFailed, StoreLocked
 from steelyard.serve.files import RealDisk
+from steelyard.serve.memory import MemoryDisk
 from steelyard.sim.disk import ForgettingDisk
 from steelyard.store.disk import Disk, File
 
 
-@pytest.fixture(params=["real", "forgetting"])
+@pytest.fixture(params=["real", "forgetting", "memory"])
 def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Disk:
     """Give one disk after the other."""
-    return RealDisk(tmp_path / "store") if request.param == "real" else ForgettingDisk()
+    if request.param == "real":
+        return RealDisk(tmp_path / "store")
+    return ForgettingDisk() if request.param == "forgetting" else MemoryDisk()
 
 
 def test_what_is_written_is_read(disk: Disk) -> None:
@@ -91,6 +94,17 @@ def test_a_view_keeps_its_size_and_shows_writes_within_it_when_the_file_grows(di
     assert [len(view) for view in views] == [6, 5006, 10_006]
     assert bytes(views[0]) == b"spriNG"
     assert all(bytes(view[:8]) == b"spriNG.." for view in views[1:])
+
+
+def test_behind_what_was_written_there_are_only_zeros(disk: Disk) -> None:
+    file = disk.open("log", create=True)
+    assert file.zeros_from() == 0
+    file.truncate(1 << 24)
+    for end in (7, 5_000, 1 << 20):
+        file.write(end - 1, b"x")
+        assert end <= file.zeros_from() <= end + (1 << 16)
+    file.truncate(1 << 19)
+    assert file.zeros_from() <= 1 << 19
 
 
 def test_an_empty_file_has_an_empty_view(disk: Disk) -> None:

@@ -3,18 +3,24 @@
 A message that waited and was delivered is in its real queue with the position of the one that waited as its *prepared
 offset*, the place where a committed message has that of its half. So after a crash nothing has to be believed: whether
 a message was delivered is seen in the queue, from the time on at which it can have been.
-
-A message at position 0 leaves no such trace and may come twice after a crash; nothing is ever taken for delivered that
-was not.
 """
 
 from steelyard.store.store import Store
 from steelyard.wire.record import read_records
 
-__all__ = ["Copies"]
+__all__ = ["Copies", "trace_of"]
 
 _AT_ONCE = 256
 _AT_ONCE_BYTES = 4 << 20
+
+
+def trace_of(position: int) -> int:
+    """Return what a copy has as its prepared offset; 0 is what all other messages have, and the first one's position.
+
+    >>> trace_of(512), trace_of(0)
+    (512, -1)
+    """
+    return position or -1
 
 
 class Copies:
@@ -29,7 +35,7 @@ class Copies:
         queue = topic, queue_id
         if queue not in self._found:
             self._found[queue] = self._look(topic.encode(), queue_id, since_ms)
-        return position in self._found[queue]
+        return trace_of(position) in self._found[queue]
 
     def _look(self, topic: bytes, queue_id: int, since_ms: int) -> set[int]:
         store, found = self._store, set[int]()

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from steelyard.broker import waking
-from steelyard.broker.copies import Copies
+from steelyard.broker.copies import Copies, trace_of
 from steelyard.broker.names import TIMER_TOPIC
 from steelyard.broker.schedule import LEVELS
 from steelyard.broker.state import State
@@ -82,7 +82,9 @@ class _Run:
             if place is None:
                 raise ConfigurationError("it does not say what it waits for")
             make_topic(self.state, place, self.now_ms)
-            copy = put_copy(self.state, record, place, record.properties, self.now_ms, prepared_offset=record.position)
+            copy = put_copy(
+                self.state, record, place, record.properties, self.now_ms, prepared_offset=trace_of(record.position)
+            )
         except StoreError:
             raise
         except SteelyardError as error:

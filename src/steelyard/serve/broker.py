@@ -144,6 +144,7 @@ class RunningBroker:
         self._announcer.drop()
         self.board.drop()
         await self._disk_work.finish()
+        await asyncio.sleep(0)  # lines let go of what they still had of the log
         self.broker.state.store.abandon()
 
     def _halt(self) -> None:

@@ -174,6 +174,21 @@ class _RealFile:
                 raise DiskFailed("truncate", path=self._path, why="somebody still views it")
             os.ftruncate(self._handle, size)
 
+    def zeros_from(self) -> int:
+        # A log file is as large as it may get from the start, and what was not written yet takes long to look through.
+        with _Border("seek", self._path):
+            size, end = os.fstat(self._handle).st_size, 0
+            try:
+                while end < size:
+                    end = os.lseek(self._handle, os.lseek(self._handle, end, os.SEEK_DATA), os.SEEK_HOLE)
+            except OSError as error:
+                if error.errno == errno.ENXIO:
+                    return end  # a hole up to the end
+                if error.errno != errno.EINVAL:
+                    raise
+                return size  # a file system that does not know
+            return end
+
     def view(self) -> memoryview:
         with _Border("view", self._path):
             size = os.fstat(self._handle).st_size

@@ -8,7 +8,7 @@ nothing before it has messages. Left out: a limit. Give the store one (``keep_by
 from mmap import mmap
 from typing import TypeAlias
 
-from steelyard.errors import DiskFailed, StoreLocked
+from steelyard.errors import DiskFailed, DiskFull, StoreLocked
 from steelyard.store.paths import checked_path
 
 __all__ = ["MemoryDisk"]
@@ -33,7 +33,7 @@ class MemoryDisk:
     def __init__(self) -> None:
         self._files: dict[str, _Content] = {}
         self._folders = {""}
-        self._locked: set[str] = set()
+        self._locks: dict[str, _MemoryLock] = {}
 
     def open(self, path: str, *, create: bool = False) -> "_MemoryFile":
         """Open a file for reading and writing; without ``create`` it must exist."""
@@ -58,7 +58,7 @@ class MemoryDisk:
         content = self._files.get(checked_path(path, "read"))
         if content is None and path in self._folders:
             raise DiskFailed("read", path=path, why="is a directory")
-        return None if content is None else bytes(content.view())
+        return None if content is None else content.read()
 
     def mkdir(self, folder: str) -> None:
         """Make a folder and those above it; no error if it is there."""
@@ -71,8 +71,9 @@ class MemoryDisk:
 
     def rename(self, old: str, new: str) -> None:
         """Give a file another name, taking the place of a file that has it."""
+        checked_path(new, "rename")
         content = self._files.get(checked_path(old, "rename"))
-        if content is None or checked_path(new, "rename").rpartition("/")[0] not in self._folders:
+        if content is None or new.rpartition("/")[0] not in self._folders:
             raise DiskFailed("rename", path=old, why="no such file or directory")
         if new in self._folders:
             raise DiskFailed("rename", path=new, why="is a directory")
@@ -99,68 +100,95 @@ class MemoryDisk:
 
     def lock(self, path: str) -> "_MemoryLock":
         """Lock the directory by a file in it; `StoreLocked` if it is locked already."""
-        if path in self._locked:
+        if path in self._locks:
             raise StoreLocked("the directory in memory is in use by another broker of this process")
         self.open(path, create=True)
-        self._locked.add(path)
-        return _MemoryLock(self._locked, path)
+        self._locks[path] = lock = _MemoryLock(self._locks, path)
+        return lock
 
 
 class _MemoryLock:
-    """A directory that is ours."""
+    """A directory that is ours, until it is released."""
 
-    def __init__(self, locked: set[str], path: str) -> None:
-        self._locked, self._path = locked, path
+    def __init__(self, locks: "dict[str, _MemoryLock]", path: str) -> None:
+        self._locks, self._path = locks, path
 
     def release(self) -> None:
-        self._locked.discard(self._path)
+        if self._locks.get(self._path) is self:
+            del self._locks[self._path]
 
 
 class _Content:
     """The bytes of one file: a buffer with room to grow, and older ones that somebody may still view."""
 
-    __slots__ = ("_buffer", "_older", "size")
+    __slots__ = ("_buffer", "_older", "size", "written")
 
     def __init__(self) -> None:
-        self.size = 0
+        self.size = self.written = 0
+        # Shorter than the file if its end was never written nor viewed.
         self._buffer: _Buffer = bytearray()
         self._older: list[_Buffer] = []
 
     def write(self, at: int, data: bytes) -> None:
+        if at < 0:
+            raise DiskFailed("write", path="a file in memory", why="invalid argument")
+        if not data:
+            return
         end = at + len(data)
-        if end > self.size:
-            self.resize(end)
-        self._buffer[at:end] = data
-        for buffer in self._older:
+        self._need(end, end + end // 4)
+        self.size, self.written = max(self.size, end), max(self.written, end)
+        for buffer in (self._buffer, *self._older):
             stop = min(end, len(buffer))
             if at < stop:
                 buffer[at:stop] = data[: stop - at]
 
     def resize(self, size: int) -> None:
-        if size > len(self._buffer):
-            # Something to spare for a file that is written bit by bit; one that is lengthened from nothing is not.
-            room = size + size // 4 if self.size else size
-            grown: _Buffer = bytearray(room) if room < _LARGE_BYTES else mmap(-1, room)
-            grown[: self.size] = self._buffer[: self.size]
-            if self.size:
-                self._older.append(self._buffer)
-            self._buffer = grown
-            self._older = [buffer for buffer in self._older if _is_viewed(buffer)]
-        elif size < self.size:
-            self._buffer[size : self.size] = bytes(self.size - size)
+        if size < 0:
+            raise DiskFailed("truncate", path="a file in memory", why="invalid argument")
+        if size < self.size:
+            if _is_viewed(self._buffer) or any(map(_is_viewed, self._older)):
+                raise DiskFailed("truncate", path="a file in memory", why="somebody still views it")
+            kept = self._buffer[:size]
+            self._buffer, self._older = bytearray(kept), []
+            self.written = min(self.written, size)
         self.size = size
 
+    def read(self) -> bytes:
+        return bytes(self._buffer[: self.size]).ljust(self.size, b"\0")
+
     def view(self) -> memoryview:
+        self._need(self.size, self.size)
         return memoryview(self._buffer)[: self.size].toreadonly()
+
+    def sync(self) -> None:
+        """Do nothing: nothing here outlives the process."""
+
+    def _need(self, least: int, room: int) -> None:
+        """Have a buffer of so many bytes; a new one has some to spare, for a file that is written bit by bit."""
+        if least <= len(self._buffer):
+            return
+        try:
+            grown: _Buffer = bytearray(room) if room < _LARGE_BYTES else mmap(-1, room)
+        except (OSError, MemoryError, ValueError, OverflowError):
+            raise DiskFull("write", path="a file in memory", why=f"there are no {room} bytes") from None
+        grown[: len(self._buffer)] = self._buffer
+        self._older = [buffer for buffer in (*self._older, self._buffer) if _is_viewed(buffer)]
+        self._buffer = grown
 
 
 class _MemoryFile:
     """One open file."""
 
-    __slots__ = ("_content",)
+    __slots__ = ("_held",)
 
     def __init__(self, content: _Content) -> None:
-        self._content = content
+        self._held: _Content | None = content
+
+    @property
+    def _content(self) -> _Content:
+        if self._held is None:
+            raise DiskFailed("use", path="a file in memory", why="it was closed")
+        return self._held
 
     @property
     def size(self) -> int:
@@ -171,25 +199,30 @@ class _MemoryFile:
         return len(data)
 
     def sync(self) -> None:
-        return None
+        self._content.sync()
 
     def truncate(self, size: int) -> None:
         self._content.resize(size)
+
+    def zeros_from(self) -> int:
+        return self._content.written
 
     def view(self) -> memoryview:
         return self._content.view()
 
     def close(self) -> None:
-        return None
+        self._held = None
 
 
 def _is_viewed(buffer: _Buffer) -> bool:
-    """Say whether somebody views a buffer; one that nobody views is let go."""
+    """Say whether somebody views a buffer."""
     try:
+        # Python refuses to resize what is viewed.
         if isinstance(buffer, bytearray):
-            buffer.clear()
+            buffer.append(0)
+            buffer.pop()
         else:
-            buffer.close()
+            buffer.resize(len(buffer))
     except BufferError:
         return True
     return False

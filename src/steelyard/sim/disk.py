@@ -296,6 +296,10 @@ class _OpenFile:
             if not self._content.truncate(size):
                 raise DiskFailed("truncate", path=self._path, why="somebody still views it")
 
+    def zeros_from(self) -> int:
+        self._check_open("zeros_from")
+        return self._content.zeros_from
+
     def view(self) -> memoryview:
         self._check_open("view")
         if self.size > _VIEW_BYTES:

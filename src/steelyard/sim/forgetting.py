@@ -64,6 +64,11 @@ class Content:
                     return max(0, number * self._page - at)
         return count
 
+    @property
+    def zeros_from(self) -> int:
+        """Where the last byte ends that is not zero."""
+        return len(self._seen.rstrip(b"\0"))
+
     def read(self) -> bytes:
         """Return all of it, as it is seen."""
         return bytes(self._seen).ljust(self.size, b"\0")

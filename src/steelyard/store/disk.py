@@ -30,6 +30,9 @@ class File(Protocol):
     def truncate(self, size: int) -> None:
         """Cut or lengthen the file; new bytes are zero and take no room. No view may be open."""
 
+    def zeros_from(self) -> int:
+        """Return a position from which on there are only zeros; one that does not know it returns the size."""
+
     def view(self) -> memoryview:
         """Return the whole file, of the size it has now, for reading; writes within it show at once."""
 

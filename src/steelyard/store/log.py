@@ -44,6 +44,11 @@ class Segment:
         return self.start + self.size
 
     @property
+    def written(self) -> memoryview:
+        """What of it was ever written, as far as the disk knows: behind it there are only zeros."""
+        return self.view[: self.file.zeros_from()]
+
+    @property
     def path(self) -> str:
         """The file's path in the store's directory."""
         return f"{LOG_FOLDER}/{segment_name(self.start)}"

@@ -130,7 +130,7 @@ def _tail(segments: Sequence[Segment], sums: dict[int, Sums], end: int, evidence
     for segment in segments:
         if segment.end > end:
             start = max(end, segment.start)
-            size, records = _written(segment.view, start - segment.start), evidence.count(start, segment.end)
+            size, records = _written(segment.written, start - segment.start), evidence.count(start, segment.end)
             yield Damage(segment.path, start, size, records, "cut off")
     there = {segment.start for segment in segments}
     for start, each in sums.items():

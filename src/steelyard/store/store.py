@@ -387,6 +387,8 @@ class Store:
 
     def abandon(self) -> None:
         """Let go of the directory as a crash does: nothing more is written, and the next start looks at it all."""
+        for segment in self._log.segments:
+            segment.view.release()
         self._log.close()
         self._sum_files.close()
         self._lock.release()

@@ -260,11 +260,13 @@ class Walk:
                 # Only the body was hit, so this is where it ends. Looking for a record in it would find what its
                 # sender may have put there.
                 return at + hit.size
-        for start in _starts(view, at, _MAGIC_START):
+        searched = view[: len(segment.written)]
+        for start in _starts(searched, at, _MAGIC_START):
             if find_whole(view, start, base + start, sums) is not None:
                 return start
         # A blank is not damage, and its size and place must fit.
-        return next((start for start in _starts(view, at, _BLANK_MAGIC) if _is_blank(view, start, segment.size)), None)
+        blanks = (start for start in _starts(searched, at, _BLANK_MAGIC) if _is_blank(view, start, segment.size))
+        return next(blanks, None)
 
     def _lost(self, path: str, start: int, end: int, what: str) -> None:
         self._gap.append(Damage(path, start, end - start, what=what))

@@ -33,6 +33,7 @@ from steelyard.broker.storing import (
 from steelyard.broker.topics import Topic
 from steelyard.errors import LimitExceeded, SteelyardError
 from steelyard.store.store import Appended
+from steelyard.wire.batch import read_batch
 from steelyard.wire.codes import SERVER_VERSION, RequestCode, ResponseCode
 from steelyard.wire.command import ONEWAY, RESPONSE, Command
 from steelyard.wire.headers.send import Send, SendAnswer, SendShort
@@ -85,7 +86,7 @@ def _take(state: State, request: Command, peer: Peer, now_ms: int, header: Send 
     """Take one message."""
     name, text, queue_id, body = header.topic, header.properties or "", header.queue_id, request.body
     topic = state.topics.get(name)
-    before, _, after = text.rpartition(_UNIQUE)
+    before, found, after = text.rpartition(_UNIQUE)
     unique = after.partition("\x02")[0]
     if (
         topic is None
@@ -93,6 +94,7 @@ def _take(state: State, request: Command, peer: Peer, now_ms: int, header: Send 
         or len(body) > state.options.max_message_bytes
         or header.sys_flag & TRANSACTION_BITS
         or name[0] == "%"
+        or not found
         or not unique
         or (before and before[-1] != "\x02")
         or "DELAY" in text
@@ -224,6 +226,9 @@ def _take_batch(state: State, request: Command, peer: Peer, now_ms: int, header:
     if not batch or place.topic.startswith(RETRY) or len(place.topic) > TOPIC_BYTES_V1:
         why = "it is empty" if not batch else f"no batch can be sent to {place.topic}"
         raise refusal(ResponseCode.MESSAGE_ILLEGAL, f"the batch is refused: {why}")
+    if state.topics.get(place.topic) is None:
+        for _ in read_batch(batch):
+            pass  # a damaged one is refused before it makes a topic
     topic = state.topics.for_send(place.topic, header.default_topic, header.default_topic_queue_nums, now_ms)
     stored = state.store.append_batch(
         topic.key,

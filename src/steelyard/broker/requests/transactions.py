@@ -12,6 +12,7 @@ Unlike Apache, a transaction ends once. The same end again changes nothing and i
 from collections.abc import Mapping
 from contextlib import suppress
 
+from steelyard.broker.copies import trace_of
 from steelyard.broker.halves import Ending, Half
 from steelyard.broker.handlers import Handler
 from steelyard.broker.names import UNRESOLVED_TOPIC
@@ -107,7 +108,7 @@ def _commit(state: State, half: Half, now_ms: int) -> None:
         as_text(properties),
         now_ms,
         sys_flag=with_transaction(record.sys_flag, Transaction.COMMITTED),
-        prepared_offset=half.position,
+        prepared_offset=trace_of(half.position),
     )
 
 

@@ -1,0 +1,78 @@
+"""Request and reply: the answer to a message reaches the client that asked, or its sender hears why not."""
+
+import pytest
+from tests.broker.desk import START_MS, Desk, message
+from tests.golden_frames import golden_frames
+
+from steelyard.wire.command import Command
+from steelyard.wire.frames import Splitter
+from steelyard.wire.headers.send import PushReply, SendAnswer
+from steelyard.wire.peers import Peer
+from steelyard.wire.properties import parse_properties
+
+_TOPIC = "DefaultCluster_REPLY_TOPIC"
+_REPLY = "MSG_TYPE\x01reply\x02REPLY_TO_CLIENT\x01127.0.0.1@asker\x02CORRELATION_ID\x01c-1\x02"
+
+
+def _asker(desk: Desk) -> Peer:
+    """Return the line of a client that is known to the broker."""
+    line = desk.line()
+    desk.state.producers.speaks("127.0.0.1@asker", line)
+    return line
+
+
+@pytest.mark.parametrize("code", [324, 325])
+def test_a_reply_is_pushed_to_the_client_that_asked(code: int) -> None:
+    desk = Desk()
+    asker = _asker(desk)
+    header = message(_TOPIC, _REPLY, group="repliers", flag=3)
+    answer = desk.ask(code, header.full() if code == 324 else header, b"pong")
+    assert answer.header(SendAnswer) == SendAnswer("0", 0, 0, msg_region="DefaultRegion", trace_on="true")
+    (pushed,) = desk.sent_to(asker)
+    assert (pushed.code, pushed.body, pushed.is_oneway, pushed.is_answer) == (326, b"pong", False, False)
+    fields = pushed.header(PushReply)
+    assert (fields.topic, fields.producer_group, fields.flag) == (_TOPIC, "repliers", 3)
+    assert (fields.born_host, fields.store_host, fields.store_timestamp) == (
+        desk.peer.address,
+        "127.0.0.1:10911",
+        START_MS,
+    )
+    properties = parse_properties((fields.properties or "").encode())
+    assert properties["CORRELATION_ID"] == "c-1"
+    assert properties["PUSH_REPLY_TIME"] == str(START_MS)
+    assert desk.topic(_TOPIC) == []
+
+
+def test_the_push_has_the_fields_of_a_real_one() -> None:
+    desk = Desk()
+    asker = desk.line()
+    desk.state.producers.speaks("127.0.0.1@prod", asker)
+    frames = {each.code: each.frame for each in golden_frames() if each.release == "5.5.0" and not each.is_answer}
+    (request,), (recorded,) = Splitter().feed(frames[325]), Splitter().feed(frames[326])
+    desk.ask(325, request.texts(), request.body)
+    (pushed,) = desk.sent_to(asker)
+    assert pushed.texts().keys() == recorded.texts().keys()
+    ours, theirs = (_properties(command) for command in (pushed, recorded))
+    assert ours.keys() == theirs.keys()
+
+
+def _properties(command: Command) -> dict[str, str]:
+    return parse_properties(command.texts()["properties"].encode())
+
+
+@pytest.mark.parametrize(
+    ("properties", "why"),
+    [(_REPLY, "channel of <127.0.0.1@asker> not found"), ("MSG_TYPE\x01reply\x02", "REPLY_TO_CLIENT")],
+)
+def test_a_reply_to_nobody_is_refused(properties: str, why: str) -> None:
+    answer = Desk().ask(325, message(_TOPIC, properties), b"pong")
+    assert answer.code == 1
+    assert why in (answer.remark or "")
+    assert answer.texts() == {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
+
+
+def test_a_reply_to_a_topic_that_cannot_be_is_refused() -> None:
+    desk = Desk()
+    asker = _asker(desk)
+    assert [desk.ask(325, message(topic, _REPLY)).code for topic in ("a b", "SCHEDULE_TOPIC_XXXX")] == [29, 16]
+    assert desk.sent_to(asker) == []

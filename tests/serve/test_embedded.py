@@ -1,0 +1,185 @@
+"""A cluster inside a program: it is ready when it is started, and its servers come and go one by one."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from tests.serve.line import Line, brokers_of, pull_all, send
+
+from steelyard.errors import CannotListen, ConfigurationError, StoreLocked
+from steelyard.serve.embedded import Cluster
+from steelyard.wire.codes import RequestCode
+from steelyard.wire.headers.admin import CreateTopic
+
+
+def until(true: Callable[[], bool]) -> None:
+    """Wait until something is true, or fail."""
+    end = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < end, "it never became true"
+        time.sleep(0.005)
+
+
+def create_topic(address: str, topic: str) -> None:
+    with Line(address) as line:
+        header = CreateTopic(topic, "TBW102", 4, 4, 6, "SINGLE_TAG", False)
+        assert line.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, header).code == 0
+
+
+def test_brokers_are_in_the_routes_when_the_cluster_is_started() -> None:
+    with Cluster(brokers=3) as cluster:
+        assert list(cluster.brokers) == ["broker-0", "broker-1", "broker-2"]
+        assert brokers_of(cluster.namesrv, "TBW102") == set(cluster.brokers)
+
+
+def test_a_message_is_sent_and_pulled() -> None:
+    with Cluster() as cluster, Line(cluster.brokers["broker-0"]) as line:
+        offsets = [send(line, "orders", b"%d" % number).queue_offset for number in range(100)]
+        assert offsets == list(range(100))
+        assert [record.body for record in pull_all(line, "orders")] == [b"%d" % number for number in range(100)]
+
+
+@pytest.mark.parametrize("flush", ["async", "sync"])
+@pytest.mark.parametrize("is_killed", [False, True])
+@pytest.mark.parametrize("is_on_disk", [False, True])
+def test_a_broker_comes_back_with_its_address_and_its_messages(
+    tmp_path: Path, flush: str, is_killed: bool, is_on_disk: bool
+) -> None:
+    with Cluster(data=tmp_path if is_on_disk else None, flush=flush) as cluster:
+        address = cluster.brokers["broker-0"]
+        with Line(address) as line:
+            for number in range(50):
+                send(line, "orders", b"%d" % number)
+            (cluster.kill_broker if is_killed else cluster.stop_broker)("broker-0")
+            assert line.is_closed_by_server()
+        until(lambda: not brokers_of(cluster.namesrv, "TBW102"))
+        cluster.start_broker("broker-0")
+        assert cluster.brokers["broker-0"] == address
+        assert brokers_of(cluster.namesrv, "orders") == {"broker-0"}
+        with Line(address) as line:
+            assert [record.body for record in pull_all(line, "orders")] == [b"%d" % number for number in range(50)]
+            assert send(line, "orders", b"more").queue_offset == 50
+
+
+def test_a_directory_outlives_its_cluster(tmp_path: Path) -> None:
+    with Cluster(data=tmp_path) as cluster, Line(cluster.brokers["broker-0"]) as line:
+        send(line, "orders", b"kept")
+    with Cluster(data=tmp_path) as cluster, Line(cluster.brokers["broker-0"]) as line:
+        assert [record.body for record in pull_all(line, "orders")] == [b"kept"]
+
+
+def test_brokers_register_with_every_name_server() -> None:
+    with Cluster(brokers=2, name_servers=3) as cluster:
+        addresses = cluster.namesrv.split(";")
+        assert len(set(addresses)) == 3
+        for address in addresses:
+            assert brokers_of(address, "TBW102") == set(cluster.brokers)
+
+
+def test_brokers_join_name_servers_that_run_already() -> None:
+    with (
+        Cluster(brokers=0) as names,
+        Cluster(name_servers=0, join=(names.namesrv,), broker_name="a") as one,
+        Cluster(name_servers=0, join=(names.namesrv,), broker_name="b") as other,
+    ):
+        assert brokers_of(names.namesrv, "TBW102") == {*one.brokers, *other.brokers} == {"a", "b"}
+
+
+def test_brokers_register_again_with_a_name_server_that_was_away() -> None:
+    with Cluster(brokers=2, name_servers=2) as cluster:
+        first, second = cluster.namesrv.split(";")
+        cluster.stop_name_server(0)
+        create_topic(cluster.brokers["broker-0"], "while-away")
+        assert brokers_of(second, "while-away") == {"broker-0"}
+        cluster.start_name_server(0)
+        until(lambda: brokers_of(first, "TBW102") == set(cluster.brokers))
+        assert brokers_of(first, "while-away") == {"broker-0"}
+
+
+def test_who_made_a_topic_finds_its_route() -> None:
+    with Cluster(name_servers=2) as cluster:
+        for number in range(20):
+            create_topic(cluster.brokers["broker-0"], f"topic-{number}")
+            for address in cluster.namesrv.split(";"):
+                assert brokers_of(address, f"topic-{number}") == {"broker-0"}
+
+
+def test_a_broker_without_any_name_server_works() -> None:
+    with Cluster(name_servers=0) as cluster:
+        create_topic(cluster.brokers["broker-0"], "alone")
+        with Line(cluster.brokers["broker-0"]) as line:
+            assert send(line, "alone", b"hello").queue_offset == 0
+
+
+def test_a_broker_starts_without_its_name_server_and_finds_it_later() -> None:
+    with Cluster(brokers=0) as names:
+        names.stop_name_server()
+        with Cluster(name_servers=0, join=(names.namesrv,)) as cluster:
+            names.start_name_server()
+            until(lambda: brokers_of(names.namesrv, "TBW102") == set(cluster.brokers))
+
+
+def test_settings_of_a_name_server_outlive_it(tmp_path: Path) -> None:
+    key = {"namespace": "ORDER_TOPIC_CONFIG", "key": "orders"}
+    with Cluster(data=tmp_path) as cluster, Line(cluster.namesrv) as line:
+        assert line.ask(RequestCode.PUT_KV_CONFIG, key | {"value": "broker-0:4"}).code == 0
+    with Cluster(data=tmp_path) as cluster, Line(cluster.namesrv) as line:
+        assert line.ask(RequestCode.GET_KV_CONFIG, key).texts()["value"] == "broker-0:4"
+
+
+def test_many_clusters_start_at_the_same_time() -> None:
+    def story(number: int) -> int:
+        with Cluster(brokers=2) as cluster, Line(cluster.brokers["broker-1"]) as line:
+            send(line, f"topic-{number}", b"mine")
+            assert brokers_of(cluster.namesrv, "TBW102") == set(cluster.brokers)
+            return len(list(pull_all(line, f"topic-{number}")))
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(story, range(24))) == [1] * 24
+
+
+def test_a_cluster_leaves_no_thread_behind() -> None:
+    before = threading.active_count()
+    with Cluster(brokers=2, flush="sync") as cluster, Line(cluster.brokers["broker-0"]) as line:
+        send(line, "orders", b"x")
+    assert threading.active_count() <= before
+
+
+def test_a_cluster_is_used_from_another_loop() -> None:
+    async def story() -> set[str]:
+        async with Cluster() as cluster:
+            return await asyncio.to_thread(brokers_of, cluster.namesrv, "TBW102")
+
+    assert asyncio.run(story()) == {"broker-0"}
+
+
+def test_a_port_in_use_starts_nothing(tmp_path: Path) -> None:
+    with Cluster() as cluster:
+        port = int(cluster.namesrv.rpartition(":")[2])
+        with pytest.raises(CannotListen, match=f"port {port} of 127.0.0.1 is in use"):
+            Cluster(port=port, data=tmp_path / "new").start()
+        assert not (tmp_path / "new").exists()
+
+
+def test_a_directory_in_use_starts_nothing_and_gives_back_the_ports(tmp_path: Path) -> None:
+    with Cluster(data=tmp_path, name_servers=0) as cluster:
+        with Cluster(brokers=0) as other:
+            port = int(other.namesrv.rpartition(":")[2])
+        with pytest.raises(StoreLocked):
+            Cluster(data=tmp_path, port=port).start()
+        with Cluster(brokers=0, port=port) as other:
+            assert other.namesrv.endswith(f":{port}")
+        assert cluster.brokers
+
+
+def test_an_unknown_broker_and_a_cluster_that_does_not_run_are_named() -> None:
+    with Cluster() as cluster, pytest.raises(ConfigurationError, match="no broker 'broker-7'; there are: broker-0"):
+        cluster.stop_broker("broker-7")
+    with pytest.raises(ConfigurationError, match="does not run"):
+        cluster.stop_broker("broker-0")
+    with pytest.raises(ConfigurationError, match="nothing to run"):
+        Cluster(brokers=0, name_servers=0)
