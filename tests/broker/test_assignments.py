@@ -13,7 +13,11 @@ from steelyard.wire.codes import RequestCode as Code
 
 
 def plan(
-    desk: Desk, client_id: str, strategy: str = "AVG", model: MessageModel = MessageModel.CLUSTERING, topic: str = "orders"
+    desk: Desk,
+    client_id: str,
+    strategy: str = "AVG",
+    model: MessageModel = MessageModel.CLUSTERING,
+    topic: str = "orders",
 ) -> list[str] | None:
     """Ask for a member's queues; None means that it is to keep what it has."""
     body = AssignmentRequest(client_id=client_id, group=GROUP, topic=topic, strategy=strategy, model=model)
@@ -95,7 +99,9 @@ def test_every_queue_has_one_owner_whatever_the_numbers(a: int, b: int, members:
     names = [f"c{number}" for number in range(members)]
     joined(desk, *names)
     shares = [plan(desk, name, strategy) for name in names]
-    everything = [str(Queue("orders", broker, number)) for broker, size in (("a", a), ("b", b)) for number in range(size)]
+    everything = [
+        str(Queue("orders", broker, number)) for broker, size in (("a", a), ("b", b)) for number in range(size)
+    ]
     if everything:
         assert sorted(queue for share in shares if share is not None for queue in share) == sorted(everything)
         assert max(len(share or ()) for share in shares) - min(len(share or ()) for share in shares) <= 1

@@ -86,6 +86,5 @@ def running_cluster(backend: str, root: Path) -> Iterator[Cluster]:
 @contextmanager
 def _ours(root: Path) -> Iterator[Cluster]:
     options = BrokerOptions(transaction_check_ms=1000, transaction_timeout_ms=500)
-    names = {"cluster": CLUSTER_NAME, "broker_name": BROKER_NAME}
-    with Steelyard(data=root, broker_options=options, **names) as cluster:
+    with Steelyard(data=root, cluster=CLUSTER_NAME, broker_name=BROKER_NAME, broker_options=options) as cluster:
         yield Cluster(OURS, cluster.namesrv, cluster.brokers[BROKER_NAME])

@@ -123,7 +123,7 @@ class JavaProcess:
 def running_client(release: str, *, quick: bool = False) -> Iterator[JavaProcess]:
     """Start a process for a release; it ends when there is nothing more to read for it.
 
-    A quick one looks every second at who owns what, and not every twenty: for tests that have no use for the difference.
+    A quick one looks at who owns what every second instead of every twenty: for tests that need no patience.
     """
     java = shutil.which("java") or "java"
     with tempfile.TemporaryDirectory(prefix="steelyard-client-") as home, tempfile.TemporaryFile() as said:

@@ -39,6 +39,9 @@ _ASKED_A_TICK = 200
 _BYTES_A_TICK = 8 << 20
 """A tick writes no more halves anew than this: everybody else waits while it does."""
 
+_FED_A_TICK = 10
+"""How many times a tick looks for more in the log; there is very much only after a start."""
+
 _UNASKED_MS = 24 * 3_600_000
 """A half whose producers never came back is given up after this time."""
 
@@ -59,7 +62,7 @@ def tick(state: State, now_ms: int) -> None:
     """Ask about half messages that are due."""
     with suppress(SteelyardError):  # the store takes no writes just now, and tells so to all who send
         _settle(state)
-        if not feed(state):
+        if not any(feed(state) for _ in range(_FED_A_TICK)):
             return
         state.halves.note(state.store.end)
         _begin_round(state, now_ms)

@@ -40,7 +40,7 @@ __all__ = [
     "unregistration_command",
 ]
 
-GAP_MS = 100
+GAP_MS = 25
 """Between two changes that are told to one name server."""
 
 PAUSE_MS = 1_000

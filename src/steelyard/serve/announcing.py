@@ -88,6 +88,9 @@ class Announcer:
         now_ms = self._clock()
         self._held.append((self._broker.state.topics.changes, now_ms + _HELD_MS, action))
         self.tick(now_ms)
+        next_ms = self._registrar.next_ms
+        if self._held and next_ms is not None and next_ms - now_ms < _HELD_MS:
+            asyncio.get_running_loop().call_later((next_ms - now_ms) / 1000, lambda: self.tick(self._clock()))
 
     def _let_go(self, now_ms: int) -> None:
         known = min(self._known.values(), default=self._changes)

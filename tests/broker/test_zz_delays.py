@@ -1,0 +1,209 @@
+"""Delay levels: a message comes when its level's time is over, not before, once, whatever happens to the broker."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.broker.desk import START_MS, Desk, message
+
+from steelyard.broker import deliveries, waking
+from steelyard.store.marks import DELAY_LEVELS_MS
+from steelyard.wire.headers.send import SendAnswer
+from steelyard.wire.properties import parse_properties
+
+_SCHEDULE = "SCHEDULE_TOPIC_XXXX"
+
+
+def _send(desk: Desk, level: int, body: bytes = b"later", topic: str = "orders", queue_id: int = 1) -> SendAnswer:
+    text = f"UNIQ_KEY\x01U\x02DELAY\x01{level}\x02TAGS\x01T\x02"
+    answer = desk.ask(310, message(topic, text, queue_id=queue_id, flag=5, born_ms=desk.now_ms - 3), body)
+    assert answer.code == 0, answer.remark
+    return answer.header(SendAnswer)
+
+
+def _bodies(desk: Desk, topic: str = "orders") -> list[bytes]:
+    return [record.body for record in desk.topic(topic)]
+
+
+@pytest.mark.parametrize("level", [1, 2, 18, 19, 99])
+def test_a_message_waits_in_the_queue_of_its_level(level: int) -> None:
+    desk = Desk()
+    answer = _send(desk, level)
+    assert (answer.queue_id, answer.queue_offset) == (1, 0)
+    (waiting,) = desk.queue(_SCHEDULE, min(level, 18) - 1)
+    properties = parse_properties(waiting.properties)
+    assert (properties["REAL_TOPIC"], properties["REAL_QID"]) == ("orders", "1")
+    assert properties["DELAY"] == str(min(level, 18))
+    assert desk.state.topics["orders"].queues == 4
+
+
+@pytest.mark.parametrize("level", range(1, 19))
+def test_a_message_is_delivered_when_its_time_is_over_and_not_before(level: int) -> None:
+    desk = Desk()
+    _send(desk, level)
+    delay_ms = DELAY_LEVELS_MS[level - 1]
+    desk.advance(delay_ms - 1, step_ms=delay_ms - 1)
+    assert _bodies(desk) == []
+    desk.advance(1)
+    (record,) = desk.queue("orders", 1)
+    assert (record.body, record.flag, record.born_ms) == (b"later", 5, START_MS - 3)
+    assert record.stored_ms == START_MS + delay_ms
+    properties = parse_properties(record.properties)
+    assert [properties[name] for name in ("DELAY", "REAL_TOPIC", "REAL_QID", "TAGS")] == [
+        str(level),
+        "orders",
+        "1",
+        "T",
+    ]
+    desk.advance(delay_ms * 2, step_ms=delay_ms)
+    assert _bodies(desk) == [b"later"]
+
+
+@pytest.mark.parametrize("level", [0, -1])
+def test_no_level_is_no_delay(level: int) -> None:
+    desk = Desk()
+    _send(desk, level)
+    assert _bodies(desk) == [b"later"]
+
+
+def test_a_level_counts_more_than_a_time() -> None:
+    desk = Desk()
+    desk.ask(310, message(properties="DELAY\x011\x02TIMER_DELAY_SEC\x01100\x02"), b"later")
+    desk.advance(1_000)
+    assert _bodies(desk) == [b"later"]
+
+
+def test_a_delivery_wakes_who_waits_for_it() -> None:
+    desk = Desk()
+    _send(desk, 1)
+    desk.advance(900)
+    seen: list[int] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(waking, "wake", lambda state, _now_ms: seen.append(state.store.bounds(b"orders", 1)[1]))
+        desk.advance(100)
+    assert seen[0] == 1
+
+
+@pytest.mark.parametrize("end", ["restart", "crash", "lose_power"])
+def test_what_waits_survives_the_broker(end: str) -> None:
+    desk = Desk()
+    _send(desk, 2, b"a")
+    desk.sync()
+    desk.advance(2_000)
+    getattr(desk, end)()
+    desk.advance(2_900)
+    assert _bodies(desk) == []
+    desk.advance(100)
+    assert _bodies(desk) == [b"a"]
+
+
+@pytest.mark.parametrize("end", ["restart", "crash"])
+def test_what_was_delivered_is_not_delivered_again(end: str) -> None:
+    desk = Desk()
+    for number in range(5):
+        _send(desk, 1, b"%d" % number, topic="orders" if number % 2 else "bills")
+    desk.advance(1_000)
+    for _ in range(3):
+        getattr(desk, end)()
+        desk.advance(1_000)
+        assert sorted(_bodies(desk) + _bodies(desk, "bills")) == [b"0", b"1", b"2", b"3", b"4"]
+
+
+def test_what_was_delivered_and_lost_with_the_power_is_delivered_again() -> None:
+    desk = Desk()
+    _send(desk, 1, b"a")
+    desk.sync()
+    desk.advance(1_000)
+    assert _bodies(desk) == [b"a"]
+    desk.save(everything=True)
+    desk.lose_power()
+    desk.advance(100)
+    assert _bodies(desk) == [b"a"]
+
+
+def test_progress_is_saved_once_the_copies_are_safe() -> None:
+    desk = Desk()
+    _send(desk, 1, b"a")
+    desk.advance(1_000)
+    assert desk.state.schedule.table().offsets == {}
+    desk.sync()
+    desk.tick()
+    assert desk.state.schedule.table().offsets == {1: 1}
+    desk.restart()
+    assert desk.state.schedule.reached[0] == 1
+
+
+def test_a_delivery_that_the_disk_did_not_take_is_tried_again() -> None:
+    desk = Desk()
+    _send(desk, 1, b"a")
+    _send(desk, 1, b"b")
+    desk.advance(900)
+    desk.disk.fail_next("write", "no_space")
+    desk.advance(100)
+    assert _bodies(desk) == []
+    desk.advance(100)
+    assert _bodies(desk) == [b"a", b"b"]
+
+
+def test_a_tick_delivers_so_much_and_the_next_one_the_rest() -> None:
+    desk = Desk()
+    for number in range(10):
+        _send(desk, 1 + number % 2, b"%d" % number)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(deliveries, "_MESSAGES_A_TICK", 4)
+        desk.now_ms += 5_000
+        counts = []
+        for _ in range(4):
+            desk.tick()
+            counts.append(len(_bodies(desk)))
+    assert counts == [4, 8, 10, 10]
+
+
+def test_a_clock_that_is_set_back_does_not_stop_deliveries() -> None:
+    desk = Desk()
+    _send(desk, 1, b"a")
+    desk.now_ms -= 3_600_000
+    _send(desk, 1, b"b")
+    desk.advance(1_100)
+    assert _bodies(desk) == [b"a", b"b"]
+
+
+def test_a_topic_that_was_deleted_meanwhile_is_made_again() -> None:
+    desk = Desk()
+    _send(desk, 1, b"a", queue_id=3)
+    desk.state.topics.remove("orders", desk.now_ms)
+    desk.advance(1_000)
+    assert _bodies(desk) == [b"a"]
+    assert desk.state.topics["orders"].queues == 4
+
+
+_STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("send"), st.integers(1, 4)),
+        st.tuples(st.just("time"), st.integers(1, 12_000)),
+        st.tuples(st.just("restart"), st.just(0)),
+        st.tuples(st.just("crash"), st.just(0)),
+        st.tuples(st.just("sync"), st.just(0)),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=1200, deadline=None)
+@given(_STEPS)
+def test_any_mix_of_delays_and_restarts_is_delivered_once_and_never_early(steps: list[tuple[str, int]]) -> None:
+    desk, due = Desk(segment_bytes=1 << 16), dict[bytes, int]()
+    for what, number in steps:
+        if what == "send":
+            body = b"%d" % len(due)
+            due[body] = desk.now_ms + DELAY_LEVELS_MS[number - 1]
+            _send(desk, number, body, topic=f"t{number % 2}", queue_id=len(due) % 2)
+        elif what == "time":
+            desk.advance(number, step_ms=500)
+        else:
+            getattr(desk, what)()
+    desk.advance(31_000, step_ms=500)
+    records = desk.topic("t0") + desk.topic("t1")
+    assert Counter(record.body for record in records) == Counter(due.keys())
+    assert all(due[record.body] <= record.stored_ms < due[record.body] + 60_000 for record in records)
