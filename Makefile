@@ -30,8 +30,9 @@ bench: $(READY)  ## ratios measured side by side in one run; leave the machine a
 fuzz: $(READY)  ## 20,000 broken inputs for every reader of foreign bytes
 	@STEELYARD_FUZZ=20000 $(PY) -m pytest -n auto -m fuzz tests
 
-interop: $(READY)  ## Apache's own Java classes read what we write, and we read what they write (needs a JDK 17 and Maven)
+interop: $(READY)  ## Apache's Java classes and servers, and clients in Java, Go and Node, as tests of ours (needs a JDK 17 and Maven)
 	@$(PY) -m tests.interop.jars
+	@$(PY) -m tests.interop.guests
 	@$(PY) -m pytest tests/interop
 
 sim:  ## the seeded simulator (arrives with the balancing machine)

@@ -1,6 +1,7 @@
 """400, 401: plans for Java's clients that leave balancing to the broker."""
 
-from hypothesis import given, strategies as st
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.broker.client import GROUP, Client
 from tests.broker.desk import Desk
 

@@ -171,11 +171,13 @@ def test_a_clock_that_is_set_back_does_not_stop_deliveries() -> None:
 
 def test_a_topic_that_was_deleted_meanwhile_is_made_again() -> None:
     desk = Desk()
-    _send(desk, 1, b"a", queue_id=3)
-    desk.state.topics.remove("orders", desk.now_ms)
+    for queue_id, topic in enumerate(("orders", "bills", "%RETRY%billing")):
+        _send(desk, 1, b"a", topic, queue_id)
+        desk.state.topics.remove(topic, desk.now_ms)
     desk.advance(1_000)
-    assert _bodies(desk) == [b"a"]
-    assert desk.state.topics["orders"].queues == 4
+    for topic, queues in (("orders", 4), ("bills", 4), ("%RETRY%billing", 3)):
+        assert _bodies(desk, topic) == [b"a"]
+        assert desk.state.topics[topic].queues == queues
 
 
 _STEPS = st.lists(
@@ -194,6 +196,9 @@ _STEPS = st.lists(
 @given(_STEPS)
 def test_any_mix_of_delays_and_restarts_is_delivered_once_and_never_early(steps: list[tuple[str, int]]) -> None:
     desk, due = Desk(segment_bytes=1 << 16), dict[bytes, int]()
+    for topic in ("t0", "t1"):
+        desk.state.topics.for_send(topic, "TBW102", 4, desk.now_ms)
+    desk.save()
     for what, number in steps:
         if what == "send":
             body = b"%d" % len(due)

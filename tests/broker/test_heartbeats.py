@@ -68,15 +68,16 @@ def test_where_groups_are_not_made_java_is_passed_over_and_ours_is_told() -> Non
 def test_one_group_that_cannot_be_does_not_take_the_others_off_the_air() -> None:
     desk = Desk()
     body = Heartbeat(
-        client_id="c1", consumers=(ConsumerBeat(group="no/group"), ConsumerBeat(group="good")),
+        client_id="c1",
+        consumers=(ConsumerBeat(group="no/group"), ConsumerBeat(group="good")),
         producers=(ProducerBeat(group="pg"),),
-    )  # fmt: skip
+    )
     assert desk.ask(Code.HEART_BEAT, body=encode_body(body)).code == 29
     assert ids(desk, "good") == ["c1"]
     assert desk.state.producers.next_of("pg") == desk.peer
 
 
-# -- Java's second version ------------------------------------------------------------------------------------------------
+# -- Java's second version ---------------------------------------------------------------------------------------------
 
 
 def test_a_fingerprint_is_kept_by_client_so_that_two_that_differ_do_not_ask_each_other_again() -> None:
@@ -110,7 +111,7 @@ def test_a_stranger_without_subscriptions_is_asked_for_them() -> None:
     assert heard(client.beat(fingerprint=11)).subscription_changed is False
 
 
-# -- bounds ---------------------------------------------------------------------------------------------------------------
+# -- bounds ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("client_id", ["", "x" * 256, "a\nb"])
@@ -143,7 +144,7 @@ def test_a_body_that_cannot_be_read_is_refused() -> None:
     assert not desk.state.members.groups()
 
 
-# -- 46 -------------------------------------------------------------------------------------------------------------------
+# -- 46 ----------------------------------------------------------------------------------------------------------------
 
 
 def check(desk: Desk, kind: str, expression: str) -> Command:

@@ -7,7 +7,8 @@ quiet for a moment, every member on a line has been told since the last change.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from msgspec import structs
 from tests.broker.client import GROUP, Client, ids
 from tests.broker.desk import Desk
@@ -88,7 +89,7 @@ class Storm:
             self._forget(player)
 
     def _forget(self, player: Player) -> None:
-        """What it held before the restart is no promise any more, once it is gone a second time."""
+        """Expect nothing any more of what it held before the restart, now that it is gone again."""
         self.before = {queue_id: name for queue_id, name in self.before.items() if name != player.id}
 
     def lock(self, player: Player, queue_id: int) -> None:
@@ -185,9 +186,20 @@ class Event(NamedTuple):
 
 
 _KINDS = [
-    Storm.join, Storm.join, Storm.lock, Storm.lock, Storm.lock, Storm.wait_a_little, Storm.wait_a_little, Storm.wait,
-    Storm.cut, Storm.leave, Storm.hang, Storm.unlock, Storm.restart,
-]  # fmt: skip
+    Storm.join,
+    Storm.join,
+    Storm.lock,
+    Storm.lock,
+    Storm.lock,
+    Storm.wait_a_little,
+    Storm.wait_a_little,
+    Storm.wait,
+    Storm.cut,
+    Storm.leave,
+    Storm.hang,
+    Storm.unlock,
+    Storm.restart,
+]
 events = st.builds(Event, st.sampled_from(_KINDS), st.sampled_from(NAMES), st.integers(0, QUEUES - 1))
 
 

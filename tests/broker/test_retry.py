@@ -4,6 +4,9 @@ import pytest
 from tests.broker.desk import Desk, message
 
 from steelyard.broker.options import BrokerOptions
+from steelyard.wire.bodies import decode_body, encode_body
+from steelyard.wire.bodies.locks import LockAnswer, LockRequest
+from steelyard.wire.maps import QueueRef
 from steelyard.wire.properties import parse_properties
 
 _TEXT = "UNIQ_KEY\x01U1\x02RETRY_TOPIC\x01orders\x02DELAY\x011\x02"
@@ -50,3 +53,15 @@ def test_an_old_member_s_retry_of_a_committed_message_is_no_half() -> None:
     desk.ask(310, message(_RETRY, _TEXT + "TRAN_MSG\x01true\x02PGROUP\x01shop\x02", reconsume_times=1))
     desk.advance(1_000)
     assert len(desk.topic(_RETRY)) == 1
+
+
+def test_a_lock_that_the_group_holds_does_not_change_where_a_retry_goes() -> None:
+    desk = Desk()
+    desk.ask(310, message(properties="UNIQ_KEY\x01U1\x02"))
+    desk.now_ms += desk.options.settle_ms
+    queue = QueueRef(broker_name="broker-0", queue_id=0, topic="orders")
+    wanted = LockRequest(client_id="127.0.0.1@m", group="billing", queues=(queue,))
+    assert queue in decode_body(LockAnswer, desk.ask(41, {}, encode_body(wanted)).body).granted
+    desk.ask(310, message(_RETRY, _TEXT, reconsume_times=1))
+    desk.advance(1_000)
+    assert (len(desk.topic(_RETRY)), desk.topic(_DEAD)) == (1, [])

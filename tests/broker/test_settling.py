@@ -60,7 +60,7 @@ def test_whoever_held_a_queue_goes_on_under_the_same_epoch() -> None:
 
 
 def test_of_two_that_claim_a_queue_the_higher_epoch_was_the_later() -> None:
-    desk, (first, second) = started()
+    _, (first, second) = started()
     first.reconnect(held={"orders": [(0, 17)]})
     assert first.renew({0: 17}) == {0: 17}
     second.reconnect(held={"orders": [(0, 18)]})

@@ -431,7 +431,7 @@ _STEPS = st.lists(
 )
 
 
-@settings(max_examples=1200, deadline=None)
+@settings(max_examples=1500, deadline=None)
 @given(_STEPS, st.booleans())
 def test_whatever_happens_each_committed_message_is_there_once(steps: list[tuple[str, int]], is_delayed: bool) -> None:
     desk = Desk(segment_bytes=1 << 16)

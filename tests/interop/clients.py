@@ -137,8 +137,10 @@ def running_client(release: str, *, quick: bool = False) -> Iterator[JavaProcess
             cwd=home,
         ) as process:
             client = JavaProcess(release, process, said)
-            yield client
-            client.end()
+            try:
+                yield client
+            finally:
+                client.end()
 
 
 def _write_loggers(home: Path) -> None:

@@ -33,8 +33,10 @@ def running_guest(name: str, command: list[str]) -> Iterator[JavaProcess]:
         ) as process,
     ):
         guest = JavaProcess(name, process, said)
-        yield guest
-        guest.end()
+        try:
+            yield guest
+        finally:
+            guest.end()
 
 
 if __name__ == "__main__":

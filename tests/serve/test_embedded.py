@@ -108,6 +108,14 @@ def test_who_made_a_topic_finds_its_route() -> None:
                 assert brokers_of(address, f"topic-{number}") == {"broker-0"}
 
 
+@pytest.mark.parametrize("flush", ["async", "sync"])
+def test_who_made_a_topic_by_sending_to_it_finds_its_route(flush: str) -> None:
+    with Cluster(flush=flush) as cluster, Line(cluster.brokers["broker-0"]) as line:
+        for number in range(20):
+            send(line, f"topic-{number}", b"first")
+            assert brokers_of(cluster.namesrv, f"topic-{number}") == {"broker-0"}
+
+
 def test_a_broker_without_any_name_server_works() -> None:
     with Cluster(name_servers=0) as cluster:
         create_topic(cluster.brokers["broker-0"], "alone")

@@ -78,6 +78,8 @@ class _Run:
         return found
 
     def _copy(self, record: Record, place: Place | None) -> None:
+        self._messages -= 1
+        self._bytes -= record.size
         try:
             if place is None:
                 raise ConfigurationError("it does not say what it waits for")
@@ -92,8 +94,6 @@ class _Run:
             self.state.notes.append(f"the message at {record.position} of the log cannot be delivered: {error}")
         else:
             self._end = copy.end
-            self._messages -= 1
-            self._bytes -= copy.size
 
     def pass_over(self, queue_id: int, offset: int, due_ms: int) -> None:
         """Count a message as done, if all that was delivered before it is."""

@@ -93,9 +93,16 @@ class Locks:
         return _proven(lock, now_ms, until_ms, is_lease) if lock.owner == owner else None
 
     def renew(
-        self, group: str, key: QueueKey, owner: str, epoch: int | None, now_ms: int, *, until_ms: int | None,
+        self,
+        group: str,
+        key: QueueKey,
+        owner: str,
+        epoch: int | None,
+        now_ms: int,
+        *,
+        until_ms: int | None,
         is_lease: bool,
-    ) -> Lock | None:  # fmt: skip
+    ) -> Lock | None:
         """Prove a lock again; one that was lost meanwhile is not taken, since somebody may have worked there since."""
         lock = self.holder(group, *key, now_ms)
         if lock is None or lock.owner != owner or (epoch is not None and epoch != lock.epoch):

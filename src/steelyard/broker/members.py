@@ -250,7 +250,7 @@ class Members:
         member.subscriptions, member.shape = wanted, shape
         self._weight += weight_of(wanted) - weight_of(before)
         if known is not None:
-            group.wants.remove(before, known, _all_wanted(group))
+            group.wants.remove(before, known)
         return before.keys() != wanted.keys()
 
     # -- going away ---------------------------------------------------------------------------------------------------
@@ -304,7 +304,7 @@ class Members:
         self._count -= 1
         if member.shape is not None:
             self._weight -= weight_of(member.subscriptions)
-            group.wants.remove(member.subscriptions, member.shape, _all_wanted(group))
+            group.wants.remove(member.subscriptions, member.shape)
         if not group.members:
             del self._groups[group.name]
 
@@ -330,7 +330,3 @@ def _asks_again(member: Member, beat: Beat) -> bool:
     if beat.subscriptions is None and member.shape is None:
         return True
     return member.fingerprint is not None and member.fingerprint != beat.fingerprint
-
-
-def _all_wanted(group: MemberGroup) -> Iterator[Subscriptions]:
-    return (member.subscriptions for member in group.members.values() if member.shape is not None)

@@ -10,7 +10,7 @@ Left out: recalling a message that waits, and topics made for several tags a mes
 from base64 import urlsafe_b64encode
 from typing import NamedTuple
 
-from steelyard.broker.names import HALF_TOPIC, NOT_WRITABLE, TIMER_TOPIC
+from steelyard.broker.names import DLQ, HALF_TOPIC, NOT_WRITABLE, RETRY, TIMER_TOPIC
 from steelyard.broker.refusals import refusal
 from steelyard.broker.state import State
 from steelyard.broker.topics import READ, WRITE
@@ -57,6 +57,9 @@ CLOSED_TOPICS = NOT_WRITABLE | {TIMER_TOPIC}
 
 _LEVELS = len(DELAY_LEVELS_MS)
 _SECOND_MS = 1_000
+_USUAL_QUEUES = 4
+"""What a topic has that the first send of Java's clients makes."""
+
 _DIGITS = 18
 """A number with more digits than this is no delay and no time."""
 
@@ -135,7 +138,7 @@ def put_copy(
 def make_topic(state: State, place: Place, now_ms: int) -> None:
     """Make the topic of a message that waited if nobody knows it any more: it was accepted, so it arrives."""
     if state.topics.get(place.topic) is None:
-        queues = place.queue_id + 1
+        queues = max(place.queue_id + 1, 1 if place.topic.startswith((RETRY, DLQ)) else _USUAL_QUEUES)
         settings = TopicSettings(
             name=place.topic, read_queues=queues, write_queues=queues, permission=READ | WRITE, attributes={}
         )

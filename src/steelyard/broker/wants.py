@@ -6,7 +6,7 @@ Versions do not count when members are compared, nor does the order of tags, nor
 """
 
 from collections.abc import Iterable, Mapping
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from steelyard.broker.names import RETRY
 from steelyard.model import FilterKind
@@ -19,6 +19,8 @@ Subscriptions: TypeAlias = Mapping[str, SubscriptionBody]
 
 Shape: TypeAlias = frozenset[tuple[str, str, str]]
 """What is compared between members: topic, kind and expression of each subscription."""
+
+T = TypeVar("T")
 
 _TAG = FilterKind.TAG.value
 
@@ -65,7 +67,7 @@ class Wants:
     def __init__(self) -> None:
         self.newest: dict[str, SubscriptionBody] = {}
         """By topic: what a pull that brings no subscription of its own is judged by."""
-        self._members: dict[str, int] = {}
+        self._wanted: dict[str, dict[SubscriptionBody, int]] = {}
         self._shapes: dict[Shape, int] = {}
 
     @property
@@ -82,27 +84,28 @@ class Wants:
         """Take in what a member wants."""
         self._shapes[shape] = self._shapes.get(shape, 0) + 1
         for topic, each in wanted.items():
-            self._members[topic] = self._members.get(topic, 0) + 1
+            counts = self._wanted.setdefault(topic, {})
+            counts[each] = counts.get(each, 0) + 1
             known = self.newest.get(topic)
             if known is None or each.version > known.version:
                 self.newest[topic] = each
 
-    def remove(self, wanted: Subscriptions, shape: Shape, others: Iterable[Subscriptions]) -> None:
-        """Forget what a member wanted; ``others`` are all that remain, looked at where its version was the newest."""
-        count = self._shapes.pop(shape) - 1
-        if count:
-            self._shapes[shape] = count
-        led = []
+    def remove(self, wanted: Subscriptions, shape: Shape) -> None:
+        """Forget what a member wanted."""
+        _take_one(self._shapes, shape)
         for topic, each in wanted.items():
-            self._members[topic] -= 1
-            if not self._members[topic]:
-                del self._members[topic], self.newest[topic]
-            elif self.newest[topic].version <= each.version:
-                led.append(topic)
-        if led:
-            remaining = list(others)
-            for topic in led:
-                self.newest[topic] = max((other[topic] for other in remaining if topic in other), key=_version)
+            counts = self._wanted[topic]
+            _take_one(counts, each)
+            if not counts:
+                del self._wanted[topic], self.newest[topic]
+            elif each == self.newest[topic] and each not in counts:
+                self.newest[topic] = max(counts, key=_version)
+
+
+def _take_one(counts: dict[T, int], what: T) -> None:
+    counts[what] -= 1
+    if not counts[what]:
+        del counts[what]
 
 
 def _version(wanted: SubscriptionBody) -> int:

@@ -8,12 +8,15 @@ started (a port or a directory cannot be had), 2 it was asked for something that
 
 import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from steelyard.cli.screen import refuse
 from steelyard.errors import ConfigurationError, StoreError, TransportError
 
 if TYPE_CHECKING:
@@ -91,12 +94,25 @@ def up(
         cluster=cluster,
         broker_name=broker_name,
     )
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
+    with _log_on_stderr():
+        try:
+            run_cluster(plan, _say_json if as_json else _say)
+        except (StoreError, TransportError) as error:
+            refuse(str(error))
+            raise typer.Exit(FAILED) from None
+
+
+@contextmanager
+def _log_on_stderr() -> Iterator[None]:
+    """Let the servers say on stderr what whoever runs them should know."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    log = logging.getLogger("steelyard")
+    log.addHandler(handler)
     try:
-        run_cluster(plan, _say_json if as_json else _say)
-    except (StoreError, TransportError) as error:
-        print("steelyard:", " ".join(str(error).split()), file=sys.stderr)
-        raise typer.Exit(FAILED) from None
+        yield
+    finally:
+        log.removeHandler(handler)
 
 
 def _say_json(cluster: "RunningCluster") -> None:

@@ -48,9 +48,11 @@ class RunningBroker:
         self.broker, self._listener, self._clock = broker, listener, clock
         self.name, self.address = broker.state.options.name, broker.state.options.address
         self._topics = broker.state.topics
+        self._is_changed = False
+        """Whether the read at hand made or removed a topic."""
         self.board = Switchboard(self, asyncio.get_running_loop(), limits, name=self.name, clock=clock)
-        self._disk_work = DiskWork(broker, self.board.post, clock)
         self._announcer = Announcer(broker, name_servers, clock)
+        self._disk_work = DiskWork(broker, self._hold, clock)
         self._rounds = (Round(_TICK_MS, self._tick), Round(_SWEEP_MS, self.board.sweep))
 
     @classmethod
@@ -88,16 +90,27 @@ class RunningBroker:
         """Take a command; who makes or removes a topic hears of it after the name servers did."""
         changes = self._topics.changes
         replies = self.broker.handle(command, peer, now_ms)
-        if changes != self._topics.changes and replies:
-            self._announcer.hold(lambda: self.board.post(replies))
-            return ()
-        return replies
+        if changes == self._topics.changes:
+            return replies
+        self._is_changed = True
+        self._hold(replies)
+        return ()
 
     def flush(self, now_ms: int) -> Replies:
         """Finish a read, and start a sync if somebody waits for one."""
         replies = self.broker.flush(now_ms)
         self._disk_work.sync(now_ms)
+        if self._is_changed:
+            # A send that made its topic is among those that are answered now.
+            self._is_changed = False
+            self._hold(replies)
+            return ()
         return replies
+
+    def _hold(self, replies: Replies) -> None:
+        """Keep replies back until the name servers know the topics: not at all, if they do."""
+        if replies:
+            self._announcer.hold(lambda: self.board.post(replies))
 
     def tick(self, now_ms: int) -> Replies:
         """Do what is due."""

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from steelyard.broker.names import check_broker, check_cluster
 from steelyard.errors import ConfigurationError
 
 __all__ = ["NAME_SERVER_PORT", "ClusterPlan"]
@@ -50,6 +51,11 @@ class ClusterPlan:
                 raise ConfigurationError(f"{count} {name} cannot be", next_step=f"give 0 to {_MOST}")
         if not self.brokers + self.name_servers:
             raise ConfigurationError("there is nothing to run", next_step="ask for a broker or a name server")
+        check_cluster(self.cluster)
+        for name in self.broker_names:
+            check_broker(name)
+        if self.flush not in ("sync", "async"):
+            raise ConfigurationError(f"flush is {self.flush!r}", next_step="give sync or async")
         last = self.name_servers + self.brokers - 1
         if self.port is not None and not 0 <= self.port <= _LAST_PORT - last:
             raise ConfigurationError(

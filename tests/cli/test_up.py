@@ -1,0 +1,196 @@
+"""`steelyard up` as people run it: a process that says that it is ready, serves, and stops when told to."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+import pytest
+from tests.serve.line import Line, brokers_of, pull_all, send
+
+from steelyard.cli.main import main
+
+_SECONDS = 30
+
+
+@contextmanager
+def up(*arguments: str, cwd: Path) -> Iterator["subprocess.Popen[str]"]:
+    command = [sys.executable, "-m", "steelyard", "up", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def line_of(stream: IO[str] | None) -> str:
+    assert stream is not None
+    return stream.readline()
+
+
+def ready(process: "subprocess.Popen[str]") -> tuple[str, dict[str, str]]:
+    said = json.loads(line_of(process.stdout))
+    assert list(said) == ["namesrv", "brokers"]
+    return said["namesrv"], said["brokers"]
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_it_says_one_line_serves_and_stops_cleanly(tmp_path: Path, how: signal.Signals) -> None:
+    with up("--json", "--port", "0", "--brokers", "2", "--data", "here", cwd=tmp_path) as process:
+        name_server, brokers = ready(process)
+        assert brokers_of(name_server, "TBW102") == set(brokers) == {"broker-0", "broker-1"}
+        with Line(brokers["broker-1"]) as line:
+            send(line, "orders", b"hello")
+            assert [record.body for record in pull_all(line, "orders")] == [b"hello"]
+            process.send_signal(how)
+            assert line.is_closed_by_server()
+        rest, complaints = process.communicate(timeout=_SECONDS)
+        assert (process.returncode, rest, complaints) == (0, "", "")
+    assert main(["store", "verify", str(tmp_path / "here" / "broker-1")]) == 0
+    assert (tmp_path / "here" / "broker-1" / "steelyard" / "closed.json").exists()
+
+
+def test_it_tells_people_where_everything_is(tmp_path: Path) -> None:
+    with up("--port", "0", cwd=tmp_path) as process:
+        lines = [line_of(process.stdout).split() for _ in range(4)]
+        assert lines[0][:2] == ["name", "server"]
+        assert lines[1][0] == "broker-0"
+        assert lines[2] == ["messages", str(tmp_path / "steelyard-data")]
+        assert lines[3][-1] == "Ctrl-C"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(_SECONDS) == 0
+
+
+def test_memory_leaves_nothing_behind(tmp_path: Path) -> None:
+    with up("--json", "--port", "0", "--memory", cwd=tmp_path) as process:
+        _, brokers = ready(process)
+        with Line(brokers["broker-0"]) as line:
+            send(line, "orders", b"hello")
+        process.terminate()
+        assert process.wait(_SECONDS) == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ports_follow_the_first(tmp_path: Path) -> None:
+    port = _free_ports(4)
+    arguments = (
+        "--json",
+        "--port",
+        str(port),
+        "--brokers",
+        "2",
+        "--broker-name",
+        "shop",
+        "--cluster",
+        "blue",
+        "--memory",
+    )
+    with up(*arguments, cwd=tmp_path) as process:
+        assert ready(process) == (
+            f"127.0.0.1:{port}",
+            {"shop-0": f"127.0.0.1:{port + 1}", "shop-1": f"127.0.0.1:{port + 2}"},
+        )
+
+
+def test_a_name_server_alone_is_joined_by_a_broker_alone(tmp_path: Path) -> None:
+    with up("--json", "--port", "0", "--namesrv-only", "--memory", cwd=tmp_path) as names:
+        name_server, brokers = ready(names)
+        assert brokers == {}
+        with up(
+            "--json", "--port", "0", "--join", name_server, "--broker-name", "a", "--memory", cwd=tmp_path
+        ) as broker:
+            assert ready(broker)[0] == name_server
+            assert brokers_of(name_server, "TBW102") == {"a"}
+            broker.terminate()
+            assert broker.wait(_SECONDS) == 0
+            assert brokers_of(name_server, "TBW102") == set()
+
+
+def test_a_used_port_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        assert main(["up", "--port", str(port), "--data", str(tmp_path / "new")]) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err == (
+        f"steelyard: port {port} of 127.0.0.1 is in use; stop what listens there, or give another port\n"
+    )
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_locked_directory_is_one_sentence(tmp_path: Path) -> None:
+    with up("--json", "--port", "0", cwd=tmp_path) as first:
+        ready(first)
+        with up("--json", "--port", "0", cwd=tmp_path) as second:
+            out, complaints = second.communicate(timeout=_SECONDS)
+            assert (second.returncode, out) == (1, "")
+        (sentence,) = complaints.splitlines()
+        assert f"is in use by process {first.pid}; stop that process, or use another directory" in sentence
+
+
+def test_a_directory_that_cannot_be_had_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    assert main(["up", "--port", "0", "--data", str(tmp_path / "file")]) == 1
+    (sentence,) = capsys.readouterr().err.splitlines()
+    assert sentence.startswith("steelyard: open of ")
+    if os.getuid() != 0:  # root may write everywhere
+        (tmp_path / "shut").mkdir(mode=0o555)
+        assert main(["up", "--port", "0", "--data", str(tmp_path / "shut" / "new")]) == 1
+        assert "permission denied" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (
+            ["--host", "0.0.0.0"],
+            "can be reached by other machines, and there is no password; add --insecure-allow-remote",
+        ),
+        (["--host", "0.0.0.0", "--insecure-allow-remote"], "clients cannot connect to 0.0.0.0; tell them where to"),
+        (["--memory", "--data", "x"], "--memory and --data exclude each other"),
+        (["--join", "a:1", "--namesrv-only"], "--join and --namesrv-only exclude each other"),
+        (["--join", "nowhere"], "'nowhere' is no address; write host:port"),
+        (["--brokers", "0", "--join", "a:1"], "there is nothing to run"),
+        (["--brokers", "-1"], "-1 brokers cannot be"),
+        (["--port", "65535"], "port 65535 cannot be"),
+        (["--flush", "never"], "'never' is not one of"),
+        (["--broker-name", "../b"], "../b"),
+    ],
+)
+def test_what_cannot_be_is_refused(
+    arguments: list[str], why: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["up", *arguments]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    (sentence,) = said.err.splitlines()
+    assert why in sentence
+    assert list(tmp_path.iterdir()) == []
+
+
+def _free_ports(count: int) -> int:
+    """Find so many free ports in a row, and return the first."""
+    while True:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            first: int = probe.getsockname()[1]
+        if first < 65_000 and all(_is_free(first + step) for step in range(count)):
+            return first
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
