@@ -24,9 +24,10 @@ from steelyard.wire.headers.common import OffsetAnswer
 from steelyard.wire.headers.group import GetMaxOffset
 from steelyard.wire.headers.nameserver import GetRoute
 
-__all__ = ["APACHE", "OURS", "Broker", "running", "running_ours", "stored"]
+__all__ = ["APACHE", "APACHE_RELEASE", "OURS", "Broker", "running", "running_ours", "stored"]
 
-APACHE, OURS = "Apache 4.9.7", "ours"
+APACHE_RELEASE = "4.9.7"
+APACHE, OURS = f"Apache {APACHE_RELEASE}", "ours"
 _MEMORY = ("-Xms1g", "-Xmx2g", "-XX:+UseG1GC")
 # A broker of Apache turns sends away after 200 ms in its own queue; here it may take its time, so that none is lost.
 _PATIENT = {"waitTimeMillsInSendQueue": 10_000, "osPageCacheBusyTimeOutMills": 10_000}
@@ -93,7 +94,7 @@ def _running_apache(*, is_sync: bool) -> Iterator[Broker]:
     flush = "SYNC_FLUSH" if is_sync else "ASYNC_FLUSH"
     with TemporaryDirectory(prefix="steelyard-bench-") as folder:
         root = Path(folder) / "store"
-        with apache("4.9.7", root, memory=_MEMORY, flushDiskType=flush, **_PATIENT) as broker:
+        with apache(APACHE_RELEASE, root, _MEMORY, flushDiskType=flush, **_PATIENT) as broker:
             yield Broker(APACHE, f"127.0.0.1:{broker.name_port}", broker.port, broker.pid)
 
 

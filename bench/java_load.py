@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.interop.jars import RELEASE_5, NotReady, client_class_path
+from tests.interop.jars import RELEASE_5, client_class_path, server_class_path
+from tests.interop.prepared import NotReady
 
-from bench.brokers import Broker
+from bench.brokers import APACHE_RELEASE, Broker
 
 __all__ = ["BINARY", "JSON", "JavaLoad", "NotReady", "batch_producer", "check_java", "consumer", "producer"]
 
@@ -35,6 +36,7 @@ def check_java() -> None:
     if missing:
         raise NotReady(f"there is no {' and no '.join(missing)} on the PATH")
     client_class_path(RELEASE_5)
+    server_class_path(APACHE_RELEASE)
 
 
 class JavaLoad:

@@ -1,8 +1,8 @@
 """A sender among bad neighbours: how much of its rate is left.
 
 They are a thousand senders that send a little of a frame each second, ten thousand pulls that wait, and a peer that
-asks for megabytes and never reads. All of them are one process, `python -m bench.neighbours PORT`: it says when they are
-in place, and leaves when its input ends. Their own work takes something of the processors too; it counts against us.
+asks for megabytes and never reads. All of them are one process, `python -m bench.neighbours PORT`: it says when they
+are in place, and leaves when its input ends. Their own work takes something of the processors too, and counts.
 """
 
 import json

@@ -30,7 +30,7 @@ def page(found_on: str, rows: Mapping[str, Sequence[Row]]) -> str:
         "",
         "Each figure stands beside another way to do the same, measured in the same run, so that the ratio holds on",
         "a busy machine too. CPU time, the best of a few runs, where the processor is the question; wall time where",
-        "the disk is: for syncs, and for opening a store whose files are in the page cache.",
+        "the disk is, for syncs and for opening a store whose files are in the page cache, and for what brokers serve.",
     ]
     for name, measured in rows.items():
         missed = sum(not row.met for row in measured)

@@ -224,3 +224,18 @@ def test_what_is_saved_is_what_is_read_back(commits: list[tuple[str, str, int, i
     again = Offsets(load(disk, GROUP_OFFSETS).value)
     assert all(again.get(*queue) == offset for queue, offset in model.items())
     assert again.table().offsets.keys() == offsets.table().offsets.keys()
+
+
+def test_what_the_broker_keeps_for_itself_nobody_moves() -> None:
+    desk = Desk()
+    for group in ("CID_RMQ_SYS_TRANS", "CID_RMQ_SYS_TIMER"):
+        desk.state.groups.known(group, desk.now_ms)
+        commit = CommitOffset(consumer_group=group, topic="RMQ_SYS_TRANS_HALF_TOPIC", queue_id=0, commit_offset=9)
+        assert desk.ask(RequestCode.UPDATE_CONSUMER_OFFSET, commit).code == 16
+        clone = {"srcGroup": "billing", "destGroup": group, "topic": "orders"}
+        assert desk.ask(RequestCode.CLONE_GROUP_OFFSET, clone).code == 16
+        delete = {"groupName": group, "cleanOffset": "true"}
+        assert desk.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, delete).code == 16
+        reset = {"group": group, "topic": "RMQ_SYS_TRANS_HALF_TOPIC", "timestamp": "-1", "isForce": "true"}
+        assert desk.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, reset).code == 16
+        assert desk.state.offsets.get(group, "RMQ_SYS_TRANS_HALF_TOPIC", 0) is None

@@ -211,10 +211,9 @@ def test_a_pull_without_a_filter_takes_what_the_group_subscribed_to(desk: Desk) 
 
 
 def test_a_condition_of_the_group_that_cannot_be_read_is_27(desk: Desk) -> None:
-    group = desk.state.members
-    beat(desk, "one", desk.peer)
+    beat(desk, "one", desk.line())
     wanted = SubscriptionBody(topic="orders", kind="SQL92", expression="x >", version=1)
-    found = group.group("billing")
+    found = desk.state.members.group("billing")
     assert found is not None
     found.wants.newest["orders"] = wanted
     assert pull(desk, pull_header(flags=0)).code == 27
@@ -349,3 +348,14 @@ def test_hostile_numbers_are_refused_or_answered_and_cost_nothing(desk: Desk) ->
                 header = pull_header(offset, wait_ms=wait_ms, version=version, commit=offset, flags=1 | 4)
                 assert pull(desk, header).code == 21
     assert pull(desk, structs.replace(pull_header(), sys_flag=-1)).code == 0
+
+
+def test_members_that_disagree_each_get_what_they_themselves_want(desk: Desk) -> None:
+    put(desk, [b"a"], tag="A")
+    put(desk, [b"b"], tag="B")
+    mine, other = desk.line(), desk.line()
+    beat(desk, "me", mine, subscriptions=[SubscriptionBody(topic="orders", expression="A", version=1)])
+    beat(desk, "other", other, subscriptions=[SubscriptionBody(topic="orders", expression="B", version=2)])
+    assert bodies(pull(desk, pull_header(flags=0, version=1), peer=mine)) == [b"a"]
+    assert bodies(pull(desk, pull_header(flags=0, version=2), peer=other)) == [b"b"]
+    assert bodies(pull(desk, pull_header(flags=0, version=2))) == [b"b"]

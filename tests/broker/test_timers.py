@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.broker.desk import START_MS, Desk, message
 
 from steelyard.broker import deliveries
+from steelyard.broker.names import TIMER_GROUP
 from steelyard.broker.timers import Timers
 from steelyard.wire.headers.send import SendAnswer
 from steelyard.wire.properties import parse_properties
@@ -146,7 +147,7 @@ def test_a_start_looks_at_what_is_open_and_not_at_what_is_long_delivered() -> No
     desk.advance(100)
     desk.sync()
     desk.tick()
-    assert desk.state.offsets.of(deliveries.TIMER_GROUP, _TIMERS) == {0: 20, 1: START_MS + 2_100, 2: 22}
+    assert desk.state.offsets.of(TIMER_GROUP, _TIMERS) == {0: 20, 1: START_MS + 2_100, 2: 22}
     desk.restart()
     desk.tick()
     assert desk.state.timers.next_due() == START_MS + 62_000

@@ -252,6 +252,19 @@ def test_an_answer_ends_the_transaction_whichever_record_it_names(late: bool, en
     assert _bodies(desk) == [b"paid"]
 
 
+def test_a_half_whose_properties_leave_no_room_for_questions_is_refused_and_not_asked_about_forever() -> None:
+    desk = Desk()
+    line = _producer(desk)
+    desk.tick()
+    codes = set[int]()
+    for size in range(32_400, 32_760, 5):
+        text = f"TRAN_MSG\x01true\x02PGROUP\x01shop\x02a\x01{'x' * size}\x02"
+        codes.add(desk.ask(310, message(properties=text, sys_flag=4)).code)
+    assert codes == {0, 13}
+    desk.advance(_ROUND_MS, step_ms=1_000)
+    assert len(_asked(desk, line)) == len(desk.queue(_HALVES)) // 2
+
+
 def test_a_fresh_half_is_left_alone() -> None:
     desk = Desk()
     line = _producer(desk)

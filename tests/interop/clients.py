@@ -71,7 +71,9 @@ class JavaProcess:
         answer = self._answers.get(timeout=_ANSWER_SECONDS)
         if answer is None:
             self._said.seek(0)
-            raise RuntimeError(f"{self.release} ended: {self._said.read().decode('utf-8', 'replace')[-2000:]}")
+            raise RuntimeError(
+                f"the process of {self.release} ended: {self._said.read().decode('utf-8', 'replace')[-2000:]}"
+            )
         if "refused" in answer:
             raise JavaRefused(answer["refused"], answer["code"])
         return answer["answer"]

@@ -172,7 +172,7 @@ class ApacheBroker:
 
 
 @contextmanager
-def apache(release: str, root: Path, *, memory: Sequence[str] = _SMALL, **settings: object) -> Iterator[ApacheBroker]:
+def apache(release: str, root: Path, memory: Sequence[str] = _SMALL, /, **settings: object) -> Iterator[ApacheBroker]:
     """Run a broker on a directory; it is killed at the end unless it was stopped before."""
     broker = ApacheBroker(release, root, settings, memory)
     try:

@@ -20,7 +20,7 @@ _opaques = itertools.count(1)
 
 
 class Line:
-    """One connection. Reading past the end, or too slow an answer, is an AssertionError."""
+    """One connection. A line that is closed instead of an answer, or an answer that is late, is an OSError."""
 
     def __init__(self, address: str, *, seconds: float = 20) -> None:
         host, _, port = address.rpartition(":")
@@ -52,7 +52,8 @@ class Line:
             for place, found in enumerate(self._arrived):
                 if found.is_answer and found.opaque == command.opaque:
                     return self._arrived.pop(place)
-            assert self._read(), f"the server closed the line instead of answering {command.code}"
+            if not self._read():
+                raise ConnectionError(f"the server closed the line instead of answering {command.code}")
 
     def _read(self) -> bool:
         received = self.socket.recv(1 << 18)

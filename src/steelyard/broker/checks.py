@@ -13,18 +13,17 @@ from typing import NamedTuple
 
 from steelyard.broker import waking
 from steelyard.broker.halves import Ending, Half
-from steelyard.broker.names import HALF_TOPIC, OP_TOPIC, UNRESOLVED_TOPIC
+from steelyard.broker.names import HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP, UNRESOLVED_TOPIC
 from steelyard.broker.state import State
 from steelyard.broker.storing import Place, as_text, put_copy, real_place, whole_number
 from steelyard.broker.transactions import (
     HALF_PLACE,
-    TRANSACTION_GROUP,
     feed,
     record_at,
     write_ending,
     write_replaced,
 )
-from steelyard.errors import SteelyardError
+from steelyard.errors import LimitExceeded, ServerError, StoreError
 from steelyard.store.store import Appended
 from steelyard.wire.codes import RequestCode
 from steelyard.wire.headers.send import CheckTransaction
@@ -60,8 +59,8 @@ class _Question(NamedTuple):
 
 def tick(state: State, now_ms: int) -> None:
     """Ask about half messages that are due."""
-    with suppress(SteelyardError):  # the store takes no writes just now, and tells so to all who send
-        _settle(state)
+    _settle(state)
+    with suppress(StoreError):  # the store takes no writes just now, and tells so to all who send
         if not any(feed(state) for _ in range(_FED_A_TICK)):
             return
         state.halves.note(state.store.end)
@@ -73,8 +72,9 @@ def tick(state: State, now_ms: int) -> None:
 def _settle(state: State) -> None:
     reached = state.halves.progress.safe(state.store.durable)
     if reached is not None:
-        state.offsets.put(TRANSACTION_GROUP, HALF_TOPIC, 0, reached[0])
-        state.offsets.put(TRANSACTION_GROUP, OP_TOPIC, 0, reached[1])
+        with suppress(ServerError):  # with too many offsets already, the next start has more to look at
+            state.offsets.put(TRANSACTION_GROUP, HALF_TOPIC, 0, reached[0])
+            state.offsets.put(TRANSACTION_GROUP, OP_TOPIC, 0, reached[1])
 
 
 def _begin_round(state: State, now_ms: int) -> None:
@@ -121,16 +121,21 @@ def _written_anew(state: State, half: Half, now_ms: int) -> _Question | None:
         write_ending(state, half, Ending.GIVEN_UP, now_ms)
         return None
     asked = whole_number(properties.get(CHECK_TIMES, "0")) or 0
+    properties[CHECK_TIMES] = str(asked + 1)
+    properties[PREPARED_QUEUE_OFFSET] = str(half.origin)
     peer = state.producers.next_of(properties.get(PRODUCER_GROUP, ""))
-    if asked >= state.options.transaction_checks or (peer is None and now_ms - half.stored_ms > _UNASKED_MS):
+    is_over = asked >= state.options.transaction_checks or (peer is None and now_ms - half.stored_ms > _UNASKED_MS)
+    try:
+        text = as_text(properties)
+    except LimitExceeded:  # another broker took it, and left no room for the count
+        is_over = True
+    if is_over:
         put_copy(state, record, _UNRESOLVED_PLACE, record.properties, now_ms)
         write_ending(state, half, Ending.GIVEN_UP, now_ms)
         return None
     if peer is None:
         return None
-    properties[CHECK_TIMES] = str(asked + 1)
-    properties[PREPARED_QUEUE_OFFSET] = str(half.origin)
-    anew = put_copy(state, record, HALF_PLACE, as_text(properties), now_ms)
+    anew = put_copy(state, record, HALF_PLACE, text, now_ms)
     return _Question(peer, half, record, properties, anew)
 
 

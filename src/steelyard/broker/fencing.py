@@ -2,7 +2,8 @@
 
 A commit to a queue that somebody holds is refused if it names another epoch than the lock's, if its line belongs to
 another member than the owner, or if its line is nobody's and it goes backwards. A queue that nobody holds takes what
-comes, as with Apache. A reset (offsets.py) is stronger than any commit until the queue's member knows of it.
+comes, as with Apache; what the broker keeps for itself is moved by nobody else. A reset (offsets.py) is stronger than
+any commit until the queue's member knows of it.
 
 A commit that comes with a pull is judged the same; the pull itself is served either way, since reading harms nobody.
 """
@@ -10,6 +11,7 @@ A commit that comes with a pull is judged the same; the pull itself is served ei
 from enum import Enum
 
 from steelyard.broker.locks import Lock
+from steelyard.broker.names import OWN_GROUPS
 from steelyard.broker.state import State
 from steelyard.wire.peers import Peer
 
@@ -29,6 +31,8 @@ def commit(
 ) -> Verdict:
     """Take a commit, or say why not; refused ones are counted in ``Offsets.fenced``."""
     offsets = state.offsets
+    if group in OWN_GROUPS:
+        return Verdict.FENCED
     lock = state.locks.holder(group, topic, queue_id, now_ms)
     if lock is not None and _is_fenced(state, lock, peer, group, topic, queue_id, offset, epoch):
         offsets.fenced += 1

@@ -4,7 +4,7 @@ A name becomes a folder and a key of tables, so it is looked at before anything 
 hold neither a dot nor a slash: no name leaves the data directory.
 """
 
-from steelyard.errors import ConfigurationError, InvalidParameter
+from steelyard.errors import ConfigurationError, InvalidParameter, NoPermission
 
 __all__ = [
     "DEFAULT_TOPIC",
@@ -12,17 +12,21 @@ __all__ = [
     "HALF_TOPIC",
     "NOT_WRITABLE",
     "OP_TOPIC",
+    "OWN_GROUPS",
     "RETRY",
     "SYSTEM_GROUPS",
     "SYSTEM_GROUP_PREFIX",
+    "TIMER_GROUP",
     "TIMER_TOPIC",
     "TRACE_TOPIC",
+    "TRANSACTION_GROUP",
     "UNRESOLVED_TOPIC",
     "check_broker",
     "check_cluster",
     "check_group",
     "check_topic",
     "is_system_topic",
+    "refuse_own_group",
 ]
 
 RETRY, DLQ = "%RETRY%", "%DLQ%"
@@ -41,6 +45,10 @@ NOT_WRITABLE = frozenset(
 _SYSTEM_TOPICS = NOT_WRITABLE | {DEFAULT_TOPIC, "BenchmarkTest", TRACE_TOPIC, "CHECKPOINT_TOPIC"}
 _SYSTEM_PREFIX = "rmq_sys_"
 
+TRANSACTION_GROUP, TIMER_GROUP = "CID_RMQ_SYS_TRANS", "CID_RMQ_SYS_TIMER"
+OWN_GROUPS = frozenset({TRANSACTION_GROUP, TIMER_GROUP})
+"""Groups whose offsets are the broker's own progress: nobody else may move them."""
+
 SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
 SYSTEM_GROUPS = (
     "TOOLS_CONSUMER",
@@ -50,7 +58,7 @@ SYSTEM_GROUPS = (
     "CID_ONSAPI_PULL",
     "CID_ONSAPI_PERMISSION",
     "CID_ONSAPI_OWNER",
-    "CID_RMQ_SYS_TRANS",
+    TRANSACTION_GROUP,
 )
 """Groups that every broker has, since Apache's tools use them."""
 
@@ -77,6 +85,14 @@ def check_group(name: str) -> None:
     what = _wrong(name, _LONGEST_GROUP)
     if what:
         raise InvalidParameter(f"the group {_short(name)} {what}", code=29, server="the broker")
+
+
+def refuse_own_group(name: str) -> None:
+    """Refuse to move the offsets of a group that the broker itself keeps its progress in."""
+    if name in OWN_GROUPS:
+        raise NoPermission(
+            f"the offsets of {name} are the broker's own and cannot be moved", code=16, server="the broker"
+        )
 
 
 def check_broker(name: str) -> None:

@@ -63,8 +63,11 @@ def reach(state: State, group: str, topic: str, queue_id: int, request: Command,
     return Reached(settings, found)
 
 
-def choose(state: State, ask: Ask, group: GroupSettings, request: Command) -> Filter | Command:
-    """Return the filter of a pull: its own, or what its group's members want; or the answer that it is forbidden."""
+def choose(state: State, ask: Ask, group: GroupSettings, request: Command, peer: Peer) -> Filter | Command:
+    """Return the filter of a pull: its own, or what its member wants, or its group; or the answer that it is forbidden.
+
+    What the member on this line wants goes first, so that members that disagree do not take each other's filters away.
+    """
     if ask.wanted is not None:
         return ask.wanted
     members = state.members.group(ask.group)
@@ -75,7 +78,9 @@ def choose(state: State, ask: Ask, group: GroupSettings, request: Command) -> Fi
         )
     if members.model is MessageModel.BROADCASTING and not group.broadcast_enabled:
         return _forbidden(request, _BROADCAST, f"the consumer group[{ask.group}] can not consume by broadcast way")
-    subscription = members.subscriptions.get(ask.topic)
+    member = state.members.on_line(peer, ask.group)
+    own = None if member is None or member.subscriptions is None else member.subscriptions.get(ask.topic)
+    subscription = own or members.subscriptions.get(ask.topic)
     if subscription is None:
         raise refusal(
             ResponseCode.SUBSCRIPTION_NOT_EXIST,

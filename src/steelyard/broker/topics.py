@@ -32,6 +32,8 @@ INHERIT, WRITE, READ = 1, 2, 4
 """Bits of a topic's permission; a topic with the first one is a pattern for others."""
 
 _MOST_QUEUES = 65_536
+_MADE_QUEUES = 4
+"""What a topic has that its first send made, unless its sender asked for something else."""
 
 
 class Topic(Struct, frozen=True, gc=False):
@@ -83,13 +85,14 @@ class Topics:
             self._topics.pop(DEFAULT_TOPIC, None)
 
     def _adopt(self, stored: Iterable[tuple[bytes, int]]) -> None:
-        """Make topics of queues that the log has and the table has not."""
+        """Make topics of queues that the log has and the table has not, with at least as many queues as a send makes."""
         known = frozenset(self._topics)
         for key, queue_id in stored:
             name = key.decode(errors="replace")
             if name in known:
                 continue
-            count = max(queue_id + 1, self._topics[name].queues if name in self._topics else 1)
+            least = 1 if name.startswith((RETRY, DLQ)) else _MADE_QUEUES
+            count = max(queue_id + 1, self._topics[name].queues if name in self._topics else least)
             self._topics[name] = Topic.of(_settings(name, count))
 
     def get(self, name: str) -> Topic | None:

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from steelyard.broker.copies import Copies
 from steelyard.broker.halves import Ending, Half
-from steelyard.broker.names import HALF_TOPIC, OP_TOPIC
+from steelyard.broker.names import HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP
 from steelyard.broker.state import State
 from steelyard.broker.storing import Place, as_text, delayed_place, put, real_place, whole_number
 from steelyard.errors import MalformedRecord, ProtocolError, ServerError
@@ -32,7 +32,6 @@ from steelyard.wire.record import Record, decode_record, read_records
 
 __all__ = [
     "HALF_PLACE",
-    "TRANSACTION_GROUP",
     "catch_up",
     "committed_place",
     "feed",
@@ -43,8 +42,6 @@ __all__ = [
     "write_replaced",
 ]
 
-TRANSACTION_GROUP = "CID_RMQ_SYS_TRANS"
-"""The group whose offsets say how far transactions are resolved, as with Apache."""
 
 HALF_PLACE = Place(HALF_TOPIC, 0)
 

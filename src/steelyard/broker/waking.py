@@ -95,7 +95,7 @@ def _answer(state: State, parked: Parked, now_ms: int) -> Command:
         reached = reach(state, ask.group, ask.topic, ask.queue_id, request, now_ms)
         if isinstance(reached, Command):
             return reached
-        wanted = choose(state, ask, reached.group, request)
+        wanted = choose(state, ask, reached.group, request, parked.peer)
         if isinstance(wanted, Command):
             return wanted
         if wanted != parked.filter:

@@ -66,7 +66,6 @@ def up(
 ) -> None:
     """Run a name server and brokers here, until Ctrl-C."""
     # Here and not above, so that other verbs do not wait for what they do not need.
-    from steelyard.net.listener import is_loopback, is_wildcard
     from steelyard.serve.addresses import parse_addresses
     from steelyard.serve.plan import ClusterPlan
     from steelyard.serve.up import run_cluster
@@ -75,19 +74,13 @@ def up(
         raise ConfigurationError("--memory and --data exclude each other", next_step="give one of them")
     if join is not None and namesrv_only:
         raise ConfigurationError("--join and --namesrv-only exclude each other", next_step="give one of them")
-    if not is_loopback(host) and not insecure_allow_remote:
-        raise ConfigurationError(
-            f"{host} can be reached by other machines, and there is no password",
-            next_step="add --insecure-allow-remote if that is what you want",
-        )
-    if is_wildcard(host) and advertise is None:
-        raise ConfigurationError(f"clients cannot connect to {host}", next_step="tell them where to: --advertise HOST")
     plan = ClusterPlan(
         brokers=0 if namesrv_only else brokers,
         name_servers=0 if join is not None else 1,
         join=() if join is None else parse_addresses(join),
         host=host,
         advertise=advertise,
+        allow_remote=insecure_allow_remote,
         port=port,
         data=None if memory else data or _DATA,
         flush=flush.value,

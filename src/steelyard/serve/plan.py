@@ -5,6 +5,7 @@ from pathlib import Path
 
 from steelyard.broker.names import check_broker, check_cluster
 from steelyard.errors import ConfigurationError
+from steelyard.net.listener import is_loopback, is_wildcard
 
 __all__ = ["NAME_SERVER_PORT", "ClusterPlan"]
 
@@ -36,6 +37,8 @@ class ClusterPlan:
     """Where to listen."""
     advertise: str | None = None
     """What clients are told to connect to, if it is not the host."""
+    allow_remote: bool = False
+    """Whether other machines may be let in: there is no password."""
     port: int | None = None
     """The port of the first server; the others follow. 0 takes any free ones. None takes those that Apache's have."""
     data: Path | None = None
@@ -51,6 +54,7 @@ class ClusterPlan:
                 raise ConfigurationError(f"{count} {name} cannot be", next_step=f"give 0 to {_MOST}")
         if not self.brokers + self.name_servers:
             raise ConfigurationError("there is nothing to run", next_step="ask for a broker or a name server")
+        self._check_host()
         check_cluster(self.cluster)
         for name in self.broker_names:
             check_broker(name)
@@ -60,6 +64,17 @@ class ClusterPlan:
         if self.port is not None and not 0 <= self.port <= _LAST_PORT - last:
             raise ConfigurationError(
                 f"port {self.port} cannot be", next_step=f"give 1 to {_LAST_PORT - last}, or 0 for any that are free"
+            )
+
+    def _check_host(self) -> None:
+        if not self.allow_remote and not is_loopback(self.host):
+            raise ConfigurationError(
+                f"{self.host} can be reached by other machines, and there is no password",
+                next_step="add --insecure-allow-remote if that is what you want",
+            )
+        if is_wildcard(self.host) and self.advertise is None:
+            raise ConfigurationError(
+                f"clients cannot connect to {self.host}", next_step="tell them where to: --advertise HOST"
             )
 
     @property

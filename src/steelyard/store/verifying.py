@@ -219,7 +219,8 @@ class _Look:
         closed = self.closed.value
         was_longer = self.is_clean and closed is not None and closed.end > self.end
         segment = next((each for each in reversed(self.segments) if each.start <= self.end), None)
-        size = sum(_written(each.written, max(0, self.end - each.start)) for each in self.segments if each.end > self.end)
+        reach = [each for each in self.segments if each.end > self.end]
+        size = sum(_written(each.written, max(0, self.end - each.start)) for each in reach)
         if segment is None or not (size or beyond or was_longer):
             return
         if was_longer or beyond:

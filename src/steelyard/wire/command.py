@@ -91,7 +91,8 @@ def answer_to(
     >>> answer_to(Command(105, opaque=7), 17, remark="no such topic").opaque
     7
     """
-    return Command(code, fields, body, request.opaque, RESPONSE, remark, SERVER_VERSION, header_type=request.header_type)
+    kind = request.header_type
+    return Command(code, fields, body, request.opaque, RESPONSE, remark, SERVER_VERSION, header_type=kind)
 
 
 def decode_command(header_type: HeaderType, header: bytes, body: bytes) -> Command:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from steelyard.broker.attributes import GROUP_ATTRIBUTES, altered
 from steelyard.broker.handlers import Handler
-from steelyard.broker.names import check_group
+from steelyard.broker.names import check_group, refuse_own_group
 from steelyard.broker.requests.pages import page_of
 from steelyard.broker.state import State
 from steelyard.wire.bodies import decode_body, encode_body
@@ -63,6 +63,7 @@ def _get(state: State, request: Command, _peer: Peer, now_ms: int) -> Command:
 
 def _delete(state: State, request: Command, _peer: Peer, now_ms: int) -> Command:
     asked = request.header(DeleteGroup)
+    refuse_own_group(asked.group_name)
     state.groups.remove(asked.group_name, now_ms)
     state.rates.forget_group(asked.group_name)
     if asked.clean_offset or asked.remove_offset:

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 
 from steelyard.broker.fencing import Verdict, commit
 from steelyard.broker.handlers import Handler
-from steelyard.broker.names import check_group
+from steelyard.broker.names import check_group, refuse_own_group
 from steelyard.broker.refusals import refusal
 from steelyard.broker.state import State
 from steelyard.wire.bodies import encode_body
@@ -48,6 +48,7 @@ def _query(state: State, request: Command, _peer: Peer, _now_ms: int) -> Command
 def _commit(state: State, request: Command, peer: Peer, now_ms: int) -> Command:
     header = request.header(CommitOffset)
     group, queue_id, offset = header.consumer_group, header.queue_id, header.commit_offset
+    refuse_own_group(group)
     if state.groups.get(group) is None:
         raise refusal(
             ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {group[:120]} not exist: a heartbeat or a pull makes it"
@@ -113,6 +114,7 @@ def _clone(state: State, request: Command, _peer: Peer, now_ms: int) -> Command:
     header = request.header(CloneOffsets)
     source, target = header.src_group, header.dest_group
     check_group(target)
+    refuse_own_group(target)
     state.groups.known(target, now_ms)
     topics = [header.topic] if header.topic else state.offsets.topics_of(source)
     members = None if header.offline else state.members.group(source)

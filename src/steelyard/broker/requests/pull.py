@@ -43,7 +43,7 @@ def _pull(state: State, request: Command, peer: Peer, now_ms: int) -> Command | 
     own = compile_wanted(state, header.expression_type, header.subscription) if flags & _BRINGS_FILTER else None
     most, most_bytes = _room(header, state.options)
     ask = Ask(group, topic, queue_id, header.queue_offset, most, most_bytes, own, header.sub_version)
-    wanted = choose(state, ask, reached.group, request)
+    wanted = choose(state, ask, reached.group, request, peer)
     if isinstance(wanted, Command):
         return wanted
     answer = look(state, ask, reached, wanted, request, peer, ask.offset)

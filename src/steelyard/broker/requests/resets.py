@@ -17,6 +17,7 @@ that is not yet at the new offset stays where it is, as with 4.9.
 from collections.abc import Mapping
 
 from steelyard.broker.handlers import Handler
+from steelyard.broker.names import refuse_own_group
 from steelyard.broker.refusals import refusal
 from steelyard.broker.state import State
 from steelyard.broker.topics import Topic
@@ -39,6 +40,7 @@ _CPP = "CPP"
 def _reset(state: State, request: Command, _peer: Peer, now_ms: int) -> Command:
     header = request.header(ResetOffset)
     topic, group = state.topics[header.topic], header.group
+    refuse_own_group(group)
     if state.groups.get(group) is None:
         raise refusal(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {group[:120]} does not exist")
     targets = _targets(state, topic, header)
