@@ -38,8 +38,9 @@ interop: $(READY)  ## Apache's Java classes and servers, and clients in Java, Go
 sim:  ## the seeded simulator (arrives with the balancing machine)
 	@echo "make sim: nothing yet; it arrives with the balancing machine"
 
-chaos: $(READY)  ## the store's long trials: every disk call fails in every way, thousands of power losses (takes a while)
+chaos: $(READY)  ## the long trials: every disk call fails in every way, power losses, a broker killed 200 times (takes a while)
 	@STEELYARD_STORE=long $(PY) -m pytest -n auto --timeout=0 tests/store
+	@STEELYARD_KILLS=200 $(PY) -m pytest -rP tests/serve/test_kill.py
 
 docs:  ## the documentation site (arrives with the client)
 	@echo "make docs: no site yet; read README.md, ARCHITECTURE.md and docs/"

@@ -5,6 +5,7 @@ can be chosen: `STEELYARD_INTEROP=ours` or `apache-4.9.7,apache-5.5.0`.
 """
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from tests.interop.servers import Line, apache
 
 from steelyard.broker.options import BrokerOptions
 from steelyard.serve.embedded import Cluster as Steelyard
+from steelyard.wire.codes import RequestCode
+from steelyard.wire.headers.nameserver import GetRoute
 
 __all__ = ["BACKENDS", "OURS", "Cluster", "chosen", "running_cluster"]
 
@@ -22,6 +25,8 @@ OURS = "ours"
 CLUSTER_NAME, BROKER_NAME = "steelyard", "broker-a"
 BACKENDS = (OURS, *(f"apache-{release}" for release in SERVER_RELEASES))
 
+_ANY_TOPIC = "TBW102"
+_ROUTE_SECONDS = 60
 # Transactions are asked about within seconds instead of a minute, conditions are allowed, traces are kept.
 _SETTINGS: dict[str, object] = {
     "transactionCheckInterval": 1000,
@@ -53,6 +58,17 @@ class Cluster:
         """Whether these are servers of 4.9, which know less."""
         return self.backend.startswith("apache-4")
 
+    def wait_for_route(self, topic: str) -> None:
+        """Wait until the name server knows where a topic is: Apache's brokers tell it in their own time."""
+        line = Line(int(self.name_server.rpartition(":")[2]))
+        end = time.monotonic() + _ROUTE_SECONDS
+        try:
+            while line.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRoute(topic)).code:
+                assert time.monotonic() < end, f"the name server has no route of {topic}"
+                time.sleep(0.05)
+        finally:
+            line.close()
+
     @contextmanager
     def line(self) -> Iterator[Line]:
         """Connect to the broker, and hang up afterwards."""
@@ -80,7 +96,9 @@ def running_cluster(backend: str, root: Path) -> Iterator[Cluster]:
             yield cluster
         return
     with apache(backend.removeprefix("apache-"), root, **_SETTINGS) as broker:
-        yield Cluster(backend, f"127.0.0.1:{broker.name_port}", f"127.0.0.1:{broker.port}")
+        cluster = Cluster(backend, f"127.0.0.1:{broker.name_port}", f"127.0.0.1:{broker.port}")
+        cluster.wait_for_route(_ANY_TOPIC)
+        yield cluster
 
 
 @contextmanager

@@ -97,6 +97,7 @@ def topic(cluster: Cluster) -> str:
     name = f"topic-{next(_numbers)}"
     with cluster.line() as line:
         create_topic(line, name, 4)
+    cluster.wait_for_route(name)
     return name
 
 

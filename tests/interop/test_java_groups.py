@@ -18,6 +18,7 @@ def wide(topic: str, hands: Hands) -> str:
     name = f"{topic}-wide"
     with hands.cluster.line() as line:
         create_topic(line, name, QUEUES)
+    hands.cluster.wait_for_route(name)
     return name
 
 

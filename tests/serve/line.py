@@ -14,7 +14,7 @@ from steelyard.wire.headers.pull import Pull
 from steelyard.wire.headers.send import SendAnswer, SendShort
 from steelyard.wire.record import Record, read_records
 
-__all__ = ["Line", "brokers_of", "pull_command", "send_command"]
+__all__ = ["Line", "brokers_of", "pull_all", "pull_command", "send", "send_command"]
 
 _opaques = itertools.count(1)
 

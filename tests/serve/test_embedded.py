@@ -178,7 +178,7 @@ def test_a_directory_in_use_starts_nothing_and_gives_back_the_ports(tmp_path: Pa
         with Cluster(brokers=0) as other:
             port = int(other.namesrv.rpartition(":")[2])
         with pytest.raises(StoreLocked):
-            Cluster(data=tmp_path, port=port).start()
+            Cluster(data=tmp_path, port=port, name_servers=0).start()
         with Cluster(brokers=0, port=port) as other:
             assert other.namesrv.endswith(f":{port}")
         assert cluster.brokers

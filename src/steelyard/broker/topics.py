@@ -85,7 +85,7 @@ class Topics:
             self._topics.pop(DEFAULT_TOPIC, None)
 
     def _adopt(self, stored: Iterable[tuple[bytes, int]]) -> None:
-        """Make topics of queues that the log has and the table has not, with at least as many queues as a send makes."""
+        """Make topics of queues that the log has and the table has not, with no fewer queues than a send makes."""
         known = frozenset(self._topics)
         for key, queue_id in stored:
             name = key.decode(errors="replace")

@@ -128,9 +128,9 @@ class Channel(asyncio.Protocol):
             self.data_received(b"")
 
     def _note_half(self, held_bytes: int, now_ms: int) -> None:
-        if held_bytes != self.half_bytes:
-            self._board.note_halves(held_bytes - self.half_bytes)
-            self.half_bytes = held_bytes
+        more_bytes, self.half_bytes = held_bytes - self.half_bytes, held_bytes
+        if more_bytes:
+            self._board.note_halves(more_bytes)
         if not held_bytes:
             self._half_ms = None
         elif self._half_ms is None:

@@ -130,9 +130,8 @@ class Switchboard:
     def note_halves(self, more_bytes: int) -> None:
         """Take note that half frames have grown or shrunk; make room if they are too many."""
         self._halves_bytes += more_bytes
-        while more_bytes > 0 and self._halves_bytes > self._limits.all_halves_bytes:
+        while self._halves_bytes > self._limits.all_halves_bytes:
             largest = max(self._channels.values(), key=lambda channel: channel.half_bytes)
-            more_bytes = 0 if not largest.half_bytes else more_bytes
             self._halves_bytes -= largest.half_bytes
             largest.half_bytes = 0
             largest.give_up("half frames take too much memory, and its is the largest")

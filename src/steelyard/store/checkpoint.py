@@ -1,8 +1,8 @@
 """Apache's checkpoint: how far log, queues and key index are safe on disk, as times of messages.
 
 Steelyard needs none: it knows from the files themselves. It keeps the file true for the Java broker that may open the
-directory next, and that begins its repair after a crash three seconds before the earliest of these times. So a time
-must never be later than that of the last message that is safe.
+directory next, and that begins its repair after a crash three seconds before the earliest of these times. So no message
+that is not safe may be older than they say.
 
 Three 64-bit numbers, milliseconds, at the start of a page. Brokers from 5.0 on have two more behind them, positions
 that matter to replicas alone; these and all that may follow are left as they are.

@@ -11,6 +11,7 @@ from dataclasses import replace
 from msgspec import Struct
 
 from steelyard.errors import ConfigurationError, DiskFailed, LimitExceeded, StoreReadOnly
+from steelyard.store.checkpoint import Checkpoint, write_checkpoint
 from steelyard.store.disk import Disk, Lock
 from steelyard.store.forgotten import forget_topic
 from steelyard.store.index_files import can_be_folder, checksum, save_indexes
@@ -373,6 +374,7 @@ class Store:
                     index.forget_holes()  # a queue begins with a message, also for who reads the files
                 self.save_indexes()
                 self.lookup.save()
+                write_checkpoint(self._disk, Checkpoint(log_ms=now_ms, queues_ms=now_ms))
                 give_back(
                     self._disk,
                     Closed(

@@ -3,8 +3,10 @@ package client;
 import com.alibaba.fastjson.JSONObject;
 import java.io.ByteArrayOutputStream;
 import java.io.PrintStream;
+import java.lang.reflect.Field;
 import java.nio.charset.StandardCharsets;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import org.apache.rocketmq.tools.command.MQAdminStartup;
 
@@ -17,7 +19,7 @@ final class Tools {
         verbs.put("mqadmin", Tools::run);
     }
 
-    private static Object run(JSONObject words) {
+    private static Object run(JSONObject words) throws ReflectiveOperationException {
         String[] arguments = words.getJSONArray("arguments").toArray(new String[0]);
         PrintStream outBefore = System.out;
         PrintStream errBefore = System.err;
@@ -25,6 +27,7 @@ final class Tools {
         ByteArrayOutputStream err = new ByteArrayOutputStream();
         System.setOut(new PrintStream(out, true, StandardCharsets.UTF_8));
         System.setErr(new PrintStream(err, true, StandardCharsets.UTF_8));
+        forgetCommands();
         try {
             MQAdminStartup.main0(arguments, null);
         } finally {
@@ -37,5 +40,12 @@ final class Tools {
         told.put("out", out.toString(StandardCharsets.UTF_8));
         told.put("err", err.toString(StandardCharsets.UTF_8));
         return told;
+    }
+
+    /** Some commands keep a client that they have shut down: each run gets new ones, as in a process of its own. */
+    private static void forgetCommands() throws ReflectiveOperationException {
+        Field commands = MQAdminStartup.class.getDeclaredField("subCommandList");
+        commands.setAccessible(true);
+        ((List<?>) commands.get(null)).clear();
     }
 }

@@ -1,0 +1,120 @@
+"""What is compared of an answer: every part of it under a path, and what differs from run to run only by its kind.
+
+``code`` and ``type``; ``ext.queueOffset``; ``body.table.putTps``; ``body[2].properties.TAGS`` for the third message of
+a pull. Maps by queue are told by topic and queue, lists of texts by their texts, as sets.
+"""
+
+import re
+from collections.abc import Mapping
+
+import msgspec
+
+from steelyard.wire.bodies.settings_text import decode_settings
+from steelyard.wire.codes import RequestCode as Code
+from steelyard.wire.command import Command
+from steelyard.wire.json_text import standard_json
+from steelyard.wire.properties import parse_properties
+from steelyard.wire.record import Record, read_records
+
+__all__ = ["View", "view_of"]
+
+View = Mapping[str, object]
+
+_RECORDS = frozenset({Code.PULL_MESSAGE, Code.LITE_PULL_MESSAGE, Code.QUERY_MESSAGE, Code.VIEW_MESSAGE_BY_ID})
+_RECORDS_ASKED = frozenset({Code.CHECK_TRANSACTION_STATE, Code.CONSUME_MESSAGE_DIRECTLY})
+_SETTINGS = frozenset({Code.GET_BROKER_CONFIG, Code.GET_NAMESRV_CONFIG})
+
+# Times, places, speeds and versions: of these only the kind is compared.
+_VOLATILE = re.compile(
+    r"msgId|transactionId|recallHandle|popTime|version|dataVersion|[a-z]*[tT]ime[sS]tamp|timestamp|delayTime|"
+    r"(min|max|consume)TimeStamp(Str)?|subVersion|clientAddr|remoteIP|brokerAddr|masterAddr|haServerAddr|"
+    r"indexLastUpdate\w+|counter|stateVersion|[a-z]*[tT]ps|avgpt|physicOffset|physicSize|bornHost|storeHost|storeTimestamp|"
+    r"UNIQ_KEY|__transactionId__|ORIGIN_MESSAGE_ID|DLQ_ORIGIN_MESSAGE_ID|TIMER_OUT_MS|PUSH_REPLY_TIME|"
+    r"commitLogOffset|offsetMsgId|properties"
+)
+_ADDRESS = re.compile(r"\d+\.\d+\.\d+\.\d+:\d+")
+
+
+def view_of(request_code: int, answer: Command) -> dict[str, object]:
+    """Return the parts of an answer by their paths."""
+    view: dict[str, object] = {"code": answer.code, "type": answer.header_type.name, "version": answer.version}
+    for name, text in answer.texts().items():
+        view[f"ext.{name}"] = _steady(name, text)
+    if answer.body:
+        is_records = request_code in (_RECORDS if answer.is_answer else _RECORDS_ASKED)
+        _add_body(view, request_code, answer.body, is_records=is_records)
+    return view
+
+
+def _add_body(view: dict[str, object], request_code: int, body: bytes, *, is_records: bool) -> None:
+    if is_records:
+        for place, record in enumerate(read_records(body, check_crc=True)):
+            _add(view, f"body[{place}]", _told(record))
+        return
+    if request_code in _SETTINGS:
+        view.update({f"body.{name}": _steady(name, text) for name, text in decode_settings(body).items()})
+        return
+    standard = standard_json(body, "body")
+    view["body"] = "standard JSON" if standard == body else "Java's JSON"
+    _add(view, "body", msgspec.json.decode(standard))
+
+
+def _told(record: Record) -> dict[str, object]:
+    return {
+        "topic": record.topic.decode(),
+        "queueId": record.queue_id,
+        "offset": record.offset,
+        "body": record.body[:80].decode(errors="replace"),
+        "flag": record.flag,
+        "sysFlag": record.sys_flag,
+        "reconsumeTimes": record.reconsume_times,
+        "prepared": record.prepared_offset > 0,
+        "crc": record.crc,
+        "properties": parse_properties(record.properties),
+        "ends": record.properties[-1:].hex(),
+    }
+
+
+def _add(view: dict[str, object], path: str, value: object) -> None:
+    if isinstance(value, dict):
+        view[f"{path}.#"] = "object"
+        for name, each in value.items():
+            inside = f"{path}.{name}"
+            if isinstance(each, dict | list):
+                _add(view, inside, each)
+            else:
+                view[inside] = _steady(name, each)
+    elif isinstance(value, list):
+        _add_list(view, path, value)
+    else:
+        view[path] = _steady("", value)
+
+
+def _add_list(view: dict[str, object], path: str, values: list[object]) -> None:
+    view[f"{path}.#"] = "list"
+    if all(isinstance(each, str) for each in values):
+        view.update({f"{path}[{_steady('', each)}]": "listed" for each in values})
+        return
+    for place, each in enumerate(sorted(values, key=_order)):
+        match each:
+            case [{"topic": topic, "queueId": queue_id, "brokerName": broker}, value]:
+                _add(view, f"{path}[{topic}@{broker}:{queue_id}]", value)
+            case _:
+                _add(view, f"{path}[{place}]", each)
+
+
+def _order(value: object) -> bytes:
+    return msgspec.json.encode(value, order="sorted")
+
+
+def _steady(name: str, value: object) -> object:
+    """Return a value, or only its kind if it cannot be the same twice."""
+    if _VOLATILE.fullmatch(name) and value is not None:
+        return f"<{_kind(value)}>"
+    return _ADDRESS.sub("<address>", value) if isinstance(value, str) else value
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, str):
+        return "number in text" if re.fullmatch(r"-?\d+", value) else "text" if value else "empty text"
+    return "no time" if value in (0, -1) and not isinstance(value, float) else type(value).__name__
