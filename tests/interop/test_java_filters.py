@@ -34,8 +34,8 @@ def test_only_what_meets_a_condition_arrives(
     for price, colour in ((2, "red"), (4, "blue"), (6, "red"), (8, "blue")):
         producer.send_to(queue, f"{price} {colour}", tags="T", properties={"price": price, "colour": colour})
     producer.send_to(queue, "nothing", tags="T")
-    # One after the other in one queue: when the last asked for has come, no other will.
-    consumer = hands.push(group, sql(topic, f"({condition}) OR last = 'yes'"))
+    # In order, in one queue: when the last asked for has come, no other will.
+    consumer = hands.push(group, sql(topic, f"({condition}) OR last = 'yes'"), orderly=True)
     producer.send_to(queue, "last", properties={"last": "yes", "colour": "none"})
     found = consumer.wait_until(lambda found: "last" in {each.body for each in found})
     assert {each.body for each in found} == expected | {"last"}

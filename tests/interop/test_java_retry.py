@@ -2,7 +2,7 @@
 
 import pytest
 from tests.interop.clients import until
-from tests.interop.hands import Hands, every
+from tests.interop.hands import Hands, every, tagged
 from tests.interop.talk import pull_all
 
 AT_LEVEL_1 = {"again_level": 1}
@@ -54,8 +54,9 @@ def test_a_pull_consumer_gives_a_message_back(hands: Hands, topic: str, group: s
     producer.send_to(queue, "not now")
     puller = hands.puller(group)
     puller.give_back(queue, 0, level=1)
-    retry = hands.push(group, every(f"other-{topic}"))
-    (found,) = retry.wait(1)
+    other = f"{topic}-other"
+    producer.send(other, "so that the topic is there")
+    (found,) = hands.push(group, tagged(other, "none")).wait(1)
     assert (found.topic, found.body, found.times) == (topic, "not now", 1)
 
 

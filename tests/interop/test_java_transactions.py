@@ -19,11 +19,12 @@ def test_committed_messages_arrive_and_others_do_not(hands: Hands, topic: str, g
     }
 
     # The broker asks for both that were left open; the producer answers as each message says.
-    asked = producer.process.wait(producer.name, "asked", lambda events: len(_bodies(events)) == 2, 30)
-    assert {(each["message"]["body"], each["message"]["unique"]) for each in asked} == {
-        (body, sent.id) for body, sent in open_ones.items()
-    }
+    asked = producer.process.wait(producer.name, "asked", lambda events: _bodies(events) >= set(open_ones), 40)
     assert {each["message"]["topic"] for each in asked} == {topic}
+    ids = {each["message"]["body"]: each["message"]["unique"] for each in asked}
+    assert {body: ids[body] for body in open_ones} == {body: sent.id for body, sent in open_ones.items()}
+    if hands.cluster.is_ours:
+        assert set(ids) == set(open_ones)  # Apache's 5.x may ask for one that was rolled back a moment ago
     yes = {f"yes {number}" for number in range(4)} | {"asked, yes"}
     found = consumer.wait_until(lambda found: {each.body for each in found} >= yes, 30)
     assert sorted(each.body or "" for each in found) == sorted(yes)
@@ -37,7 +38,9 @@ def test_another_member_of_the_producer_group_is_asked_when_the_first_is_gone(
     first = hands.producer(senders, transactions=True)
     first.send_transaction(topic, "orphan", OPEN, COMMIT)
     first.stop()
-    second = hands.producer(senders, transactions=True)
+    # The broker knows a producer by its heartbeats, which begin with the first send.
+    second = hands.producer(senders, transactions=True, heartbeatBrokerInterval=1000)
+    second.send(f"{topic}-other", "hello")
     consumer = hands.push(group, every(topic))
     second.process.wait(second.name, "asked", lambda events: "orphan" in _bodies(events), 30)
     assert [each.body for each in consumer.wait(1)] == ["orphan"]
