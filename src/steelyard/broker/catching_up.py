@@ -6,13 +6,15 @@ somebody asks by key. A question that comes while it is far behind waits for it,
 
 from collections.abc import Sequence
 
+from msgspec import structs
+
 from steelyard.broker.refusals import refusal
 from steelyard.broker.state import State
 from steelyard.wire.codes import ResponseCode
 from steelyard.wire.command import Command
 from steelyard.wire.peers import Peer
 
-__all__ = ["may_look_now", "tick"]
+__all__ = ["forget", "may_look_now", "tick"]
 
 _USUAL = 200
 """Records fed with each tick: a few per cent of a busy broker's time."""
@@ -29,8 +31,15 @@ def may_look_now(state: State, request: Command, peer: Peer) -> bool:
         raise refusal(
             ResponseCode.SYSTEM_BUSY, f"{_MOST_QUESTIONS} questions by key wait for the index already: ask again later"
         )
-    state.questions.append((request, peer))
+    # Its fields are all that counts of it: a body, which nobody needs here, may be as large as a frame.
+    state.questions.append((structs.replace(request, body=b""), peer))
     return False
+
+
+def forget(state: State, peer: Peer) -> None:
+    """Drop the questions of a line that closed."""
+    if state.questions:
+        state.questions = [question for question in state.questions if question[1].number != peer.number]
 
 
 def tick(state: State) -> Sequence[tuple[Command, Peer]]:

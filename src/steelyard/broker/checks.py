@@ -11,11 +11,12 @@ day, so that a producer which is down for some minutes finds its transactions op
 from contextlib import suppress
 from typing import NamedTuple
 
-from steelyard.broker import waking
+from steelyard.broker.flushing import flush
 from steelyard.broker.halves import Ending, Half
 from steelyard.broker.names import HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP, UNRESOLVED_TOPIC
 from steelyard.broker.state import State
 from steelyard.broker.storing import Place, as_text, put_copy, real_place, whole_number
+from steelyard.broker.timing import has_come
 from steelyard.broker.transactions import (
     HALF_PLACE,
     feed,
@@ -81,7 +82,7 @@ def _begin_round(state: State, now_ms: int) -> None:
     halves, gap_ms = state.halves, state.options.transaction_check_ms
     if halves.round_ms is None:
         halves.round_ms = now_ms + gap_ms
-    if now_ms >= halves.round_ms and not halves.round:
+    if has_come(halves.round_ms, gap_ms, now_ms) and not halves.round:
         halves.round_ms = now_ms + gap_ms
         due = [half for half in halves.open.values() if half.ask_ms < now_ms]
         halves.round = [half.origin for half in sorted(due, key=lambda half: half.offset, reverse=True)]
@@ -105,11 +106,10 @@ def _ask(state: State, now_ms: int) -> None:
         if questions:
             write_replaced(state, [question.half.offset for question in questions], now_ms)
         if state.store.is_dirty:
-            flushed = state.store.flush()
+            flushed = flush(state, now_ms)
             for question in questions:
                 if question.anew.end <= flushed.end:
                     _send(state, question)
-            waking.wake(state, now_ms)
 
 
 def _written_anew(state: State, half: Half, now_ms: int) -> _Question | None:

@@ -9,15 +9,16 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from steelyard.broker import catching_up, checks, deliveries, membership, waking
+from steelyard.broker import catching_up, checks, deliveries, flushing, membership, waking
 from steelyard.broker.guard import check_names
 from steelyard.broker.options import BrokerOptions
 from steelyard.broker.refusals import refused
 from steelyard.broker.requests.queries import by_key
 from steelyard.broker.requests.table import HANDLERS
 from steelyard.broker.saving import Save, Saving
-from steelyard.broker.state import Ack, State
-from steelyard.errors import SteelyardError
+from steelyard.broker.state import State
+from steelyard.broker.timing import has_come
+from steelyard.errors import SteelyardError, StoreError
 from steelyard.store.disk import Disk
 from steelyard.store.options import StoreOptions
 from steelyard.store.store import Store
@@ -75,21 +76,8 @@ class Broker:
         state = self.state
         if not state.acks and not state.store.is_dirty:
             return _NOTHING
-        flushed = state.store.flush()
-        acks, state.acks = state.acks, []
-        for ack in acks:
-            if ack.end > flushed.end:
-                why = "nobody knows why" if flushed.error is None else str(flushed.error)
-                self._answer(ack, _not_stored(ack.answer, why))
-            elif ack.waits and ack.end > state.store.durable:
-                state.unsynced.append((ack, now_ms + state.options.flush_wait_ms))
-            else:
-                self._answer(ack, ack.answer)
-        waking.wake(state, now_ms)
+        flushing.flush(state, now_ms)
         return self._taken()
-
-    def _answer(self, ack: Ack, answer: Command) -> None:
-        self.state.outbox.append(Reply(ack.peer, answer))
 
     def tick(self, now_ms: int) -> Replies:
         """Do what is due: deliveries, expiries, notices, checks, retention."""
@@ -99,19 +87,39 @@ class Broker:
         checks.tick(state, now_ms)
         while state.unsynced and state.unsynced[0][1] <= now_ms:
             ack, _ = state.unsynced.popleft()
-            self._answer(ack, structs.replace(ack.answer, code=ResponseCode.FLUSH_DISK_TIMEOUT))
+            state.post(ack.peer, structs.replace(ack.answer, code=ResponseCode.FLUSH_DISK_TIMEOUT))
         waking.expire(state, now_ms)
-        for request, peer in catching_up.tick(state):
-            state.outbox.append(Reply(peer, by_key(state, request)))
+        self._answer_questions()
         state.rates.tick(now_ms)
-        if now_ms >= self._retention_ms:
+        if has_come(self._retention_ms, _RETENTION_MS, now_ms):
             self._retention_ms = now_ms + _RETENTION_MS
-            state.store.tick(now_ms)
+            self._remove_old(now_ms)
         done = self._taken()
         return [*done, *self.flush(now_ms)]
 
+    def _answer_questions(self) -> None:
+        state = self.state
+        try:
+            answerable = catching_up.tick(state)
+        except StoreError as error:
+            state.notes.append(f"the key index cannot follow the log, it is tried again: {error}")
+            return
+        for request, peer in answerable:
+            try:
+                answer = by_key(state, request)
+            except SteelyardError as error:
+                answer = refused(request, error)
+            state.post(peer, answer)
+
+    def _remove_old(self, now_ms: int) -> None:
+        try:
+            self.state.store.tick(now_ms)
+        except StoreError as error:
+            self.state.notes.append(f"old log files could not be removed, it is tried again: {error}")
+
     def closed(self, peer: Peer, now_ms: int) -> Replies:
         """Take note that a line is gone."""
+        catching_up.forget(self.state, peer)
         waking.forget(self.state, peer.number)
         membership.closed(self.state, peer, now_ms)
         return self._taken()
@@ -128,7 +136,7 @@ class Broker:
         state = self.state
         if state.store.refusal is not None:
             return False
-        return bool(state.unsynced) or now_ms >= self._sync_ms
+        return bool(state.unsynced) or has_come(self._sync_ms, state.options.flush_interval_ms, now_ms)
 
     def begin_sync(self, now_ms: int) -> SyncJob:
         """Return the job that makes all that was written safe; one at a time."""
@@ -137,12 +145,8 @@ class Broker:
 
     def end_sync(self, job: SyncJob) -> Replies:
         """Take note of how a sync went, and answer those who waited for it."""
-        state = self.state
-        state.store.end_sync(job)
-        durable, refusal = state.store.durable, state.store.refusal
-        while state.unsynced and (refusal is not None or state.unsynced[0][0].end <= durable):
-            ack, _ = state.unsynced.popleft()
-            self._answer(ack, ack.answer if refusal is None else _not_stored(ack.answer, refusal))
+        self.state.store.end_sync(job)
+        flushing.answer_synced(self.state)
         return self._taken()
 
     def saves(self, now_ms: int, *, everything: bool = False) -> list[Save]:
@@ -177,14 +181,3 @@ def _unknown(request: Command) -> Command:
 
 
 _POP = frozenset({200050, 200051, 200052, 200053, 200054, 200055, 200056, 200151})
-
-
-def _not_stored(answer: Command, why: str) -> Command:
-    return Command(
-        ResponseCode.SERVICE_NOT_AVAILABLE,
-        opaque=answer.opaque,
-        flag=RESPONSE,
-        remark=f"the message was not stored: {why}"[:1_000],
-        version=answer.version,
-        header_type=answer.header_type,
-    )

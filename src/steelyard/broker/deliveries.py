@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
-from steelyard.broker import waking
 from steelyard.broker.copies import Copies, trace_of
+from steelyard.broker.flushing import flush
 from steelyard.broker.names import TIMER_GROUP, TIMER_TOPIC
 from steelyard.broker.schedule import LEVELS
 from steelyard.broker.state import State
@@ -204,7 +204,7 @@ def _finish(run: _Run) -> None:
     """Write the copies, and count as delivered what was written."""
     state, now_ms = run.state, run.now_ms
     schedule, timers = state.schedule, state.timers
-    flushed = state.store.flush()
+    flushed = flush(state, now_ms)
     written = 0
     for end, queue_id, offset, due_ms in run.done:
         if end > flushed.end and queue_id == _TIMERS:
@@ -221,7 +221,6 @@ def _finish(run: _Run) -> None:
         schedule.note(flushed.end)
     if written & 2:
         timers.progress.note(flushed.end, timers.delivered(now_ms))
-    waking.wake(state, now_ms)
 
 
 def _records(state: State, topic: bytes, queue_id: int, offset: int, end: int) -> Iterator[Record]:

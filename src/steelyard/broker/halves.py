@@ -7,7 +7,10 @@ same. How a transaction ended is remembered for a while, so that to end it twice
 
 from collections import deque
 from enum import Enum
-from heapq import heappop, heappush
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from heapq import heapify, heappop, heappush
+from itertools import batched
 
 from msgspec import Struct
 
@@ -87,6 +90,10 @@ class Halves:
             if half.offset != half.origin:
                 self._origins[half.offset] = half.origin
             heappush(self._offsets, (half.offset, half.origin))
+            if len(self._offsets) > 2 * len(self.open) + _FEW:
+                # One half that stays open for a day must not keep all that ended behind it.
+                self._offsets = [(each.offset, origin) for origin, each in self.open.items()]
+                heapify(self._offsets)
 
     def _forget(self, origin: int) -> None:
         half = self.open.pop(origin, None)
@@ -99,6 +106,8 @@ class Halves:
         What we write about a transaction names its origin last; another broker knows nothing of origins.
         """
         self._ops.append((op_offset, max(offsets, default=-1)))
+        if len(self._ops) > _MOST_OPS:
+            self._ops = deque(_joined(self._ops))
         if ending is None:
             return
         is_ours = ending is not Ending.UNKNOWN

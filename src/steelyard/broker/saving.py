@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from steelyard.broker.state import State
+from steelyard.broker.timing import has_come
 from steelyard.errors import DiskFailed, LimitExceeded
 from steelyard.store.disk import Disk
 from steelyard.store.replace import make_folder
@@ -64,7 +65,7 @@ class Saving:
         name = document.path
         if changes == self._saved.get(name, 0) or name in self._running:
             return []
-        if not everything and now_ms < self._next_ms.get(name, 0):
+        if not everything and not has_come(self._next_ms.get(name, 0), gap_ms, now_ms):
             return []
         self._running.add(name)
         self._next_ms[name] = now_ms + gap_ms

@@ -5,15 +5,15 @@ from typing import Any
 
 from tests.interop.same.steps import Step
 
+from steelyard.model.java_text import java_hash
 from steelyard.wire.codes import RequestCode as Code
-from steelyard.wire.properties import encode_properties
 
 __all__ = ["commit", "consumer", "group", "heartbeat", "named", "pull", "query_offset", "queue", "send", "topic", "wanted"]
 
 BROKER_NAME = "broker-a"
 
 
-def topic(name: str, queues: int = 2, step: str = "", **changed: object) -> Step:
+def topic(name: str, queues: int = 2, step: str = "", *, in_4: bool = True, **changed: object) -> Step:
     """Make a topic."""
     fields = {
         "topic": name,
@@ -25,7 +25,7 @@ def topic(name: str, queues: int = 2, step: str = "", **changed: object) -> Step
         "topicSysFlag": 0,
         "order": False,
     }
-    return Step(step or f"make topic {name}", Code.UPDATE_AND_CREATE_TOPIC, fields | changed)
+    return Step(step or f"make topic {name}", Code.UPDATE_AND_CREATE_TOPIC, fields | changed, in_4=in_4)
 
 
 def group(name: str, step: str = "", **changed: object) -> Step:
@@ -50,8 +50,8 @@ def group(name: str, step: str = "", **changed: object) -> Step:
 
 
 def named(properties: Mapping[str, str]) -> str:
-    """Return properties as a header has them."""
-    return encode_properties(properties).decode()
+    """Return properties as a header has them, whatever they are."""
+    return "".join(f"{name}\x01{value}\x02" for name, value in properties.items())
 
 
 def send(
@@ -82,7 +82,9 @@ def send(
         "m": False,
         "n": BROKER_NAME,
     }
-    return Step(step, more.pop("code", Code.SEND_MESSAGE_V2), fields | dict(letters or {}), body, **more)
+    fields |= letters or {}
+    given_fields = {name: value for name, value in fields.items() if value is not None}
+    return Step(step, more.pop("code", Code.SEND_MESSAGE_V2), given_fields, body, **more)
 
 
 def pull(step: str, group_name: str, name: str, queue_id: int = 0, offset: int = 0, **more: Any) -> Step:
@@ -125,7 +127,7 @@ def wanted(name: str, expression: str = "*", kind: str = "TAG", version: int = 1
     tags = [] if expression == "*" or kind != "TAG" else expression.split(" || ")
     return {
         "classFilterMode": False,
-        "codeSet": [],
+        "codeSet": [java_hash(tag) for tag in tags],
         "expressionType": kind,
         "subString": expression,
         "subVersion": version,

@@ -1,13 +1,13 @@
 """Scripts about sending: one message and many, refusals, retries and dead letters, delays, transactions, replies."""
 
-from tests.interop.same.making import group, heartbeat, named, pull, send, topic
+from tests.interop.same.making import group, heartbeat, named, pull, queue, send, topic
 from tests.interop.same.steps import Script, Step
 
 from steelyard.wire.batch import BatchItem, encode_batch
 from steelyard.wire.codes import HeaderType
 from steelyard.wire.codes import RequestCode as Code
 
-__all__ = ["SCRIPTS"]
+__all__ = ["SCRIPTS", "SIDE_EFFECTS"]
 
 _T = "same-send"
 _KEY = "7F00000100002A9F00000000000000%02d"
@@ -41,8 +41,8 @@ def _batch(*items: BatchItem) -> bytes:
 
 
 _ITEMS = (
-    BatchItem(b"one", b"TAGS\x01A\x02UNIQ_KEY\x01" + (_KEY % 31).encode() + b"\x02"),
-    BatchItem(b"two", b"TAGS\x01B\x02UNIQ_KEY\x01" + (_KEY % 32).encode() + b"\x02", 5),
+    BatchItem(0, b"one", b"TAGS\x01A\x02UNIQ_KEY\x01" + (_KEY % 31).encode() + b"\x02"),
+    BatchItem(5, b"two", b"TAGS\x01B\x02UNIQ_KEY\x01" + (_KEY % 32).encode() + b"\x02"),
 )
 
 SEND = Script(
@@ -57,17 +57,17 @@ SEND = Script(
         send("broken properties", _T, 1, b"six", letters={"i": "a\x01b\x02c\x01\x02\x01x\x02nonsense\x02d\x01e"}),
         send("properties of the broker's", _T, 1, b"seven", _key(3, MSG_REGION="mine", TRACE_ON="no", CLUSTER="x")),
         send("a receipt of a pop", _T, 1, b"eight", _key(4, POP_CK="1 2 3")),
-        send("any queue", _T, -1, b"any"),
+        topic("same-send-single", 1),
+        send("any queue", "same-send-single", -1, b"any"),
         send("queue beyond", _T, 3),
         send("queue far beyond", _T, 1_000_000),
-        send("an empty body", _T, 2, b""),
+        send("an empty body", "same-send-single", 0, b""),
         send("compressed", _T, 2, b"not really", letters={"f": 1}),
         send("oneway", _T, 2, b"oneway", oneway=True),
         pull("what was stored", "TOOLS_CONSUMER", _T, 1, until={"ext.maxOffset": "8"}),
         pull("what was stored in another queue", "TOOLS_CONSUMER", _T, 2, until={"body[1].body": "oneway"}),
         send("unknown topic", "same-send-new", 0),
         Step("the topic made by a send", Code.GET_TOPIC_CONFIG, {"topic": "same-send-new"}, in_4=False),
-        send("unknown topic, bad queue", "same-send-new-bad", 4),
         send("unknown topic, no default", "same-send-none", 0, letters={"c": "same-nothing"}),
         send("unknown topic, 1 queue", "same-send-one", 0, letters={"d": 1}),
         Step("the topic with 1 queue", Code.GET_TOPIC_CONFIG, {"topic": "same-send-one"}, in_4=False),
@@ -109,7 +109,6 @@ BATCH = Script(
         send("cut off", "same-batch", 0, _batch(*_ITEMS)[:-3], {}, code=320, letters={"m": True}),
         send("nonsense", "same-batch", 0, b"\x00\x00\x00\x05abcd", {}, code=320, letters={"m": True}),
         send("bad queue", "same-batch", 9, _batch(*_ITEMS), {}, code=320, letters={"m": True}),
-        send("to retries", "%RETRY%same-batchers", 0, _batch(*_ITEMS), {}, code=320, letters={"m": True}),
         send("too large", "same-batch", 0, _TOO_LARGE, {}, code=320, letters={"m": True}),
         send("oneway", "same-batch", 0, _batch(*_ITEMS), {}, code=320, letters={"m": True}, oneway=True),
         pull("what was stored oneway", "TOOLS_CONSUMER", "same-batch", 0, until={"ext.maxOffset": "2"}),
@@ -131,7 +130,7 @@ RETRY = Script(
         send("first retry", f"%RETRY%{_G}", 0, b"r1", _key(41, **_RETRY), letters={"j": 1, "l": 3}),
         send("last retry", f"%RETRY%{_G}", 0, b"r2", _key(42, **_RETRY), letters={"j": 3, "l": 3}),
         send("one too many", f"%RETRY%{_G}", 0, b"r3", _key(43, DELAY="2", **_RETRY), letters={"j": 4, "l": 3}),
-        send("beyond, without a limit", f"%RETRY%{_G}", 0, b"r4", _key(44), letters={"j": 4, "l": ""}),
+        send("beyond, without a limit", f"%RETRY%{_G}", 0, b"r4", _key(44), letters={"j": 4, "l": None}),
         send("delayed retry", f"%RETRY%{_G}", 0, b"r5", _key(45, DELAY="1", **_RETRY), letters={"j": 1, "l": 3}),
         pull("the retries", _G, f"%RETRY%{_G}", 0, until={"ext.maxOffset": "3"}),
         pull("the dead letters", _G, f"%DLQ%{_G}", 0, until={"ext.maxOffset": "2"}),
@@ -167,7 +166,7 @@ DELAY = Script(
         send("timer soon", "same-delay", 0, b"t4", _key(58, TIMER_DELAY_SEC="1"), in_4=False),
         send("timer in ms", "same-delay", 0, b"t5", _key(59, TIMER_DELAY_MS="1500"), in_4=False),
         pull("delivered", "TOOLS_CONSUMER", "same-delay", 1, until={"code": "0"}),
-        pull("at once", "TOOLS_CONSUMER", "same-delay", 0, most=1, until={"code": "0"}),
+        pull("at once, and by timers", "TOOLS_CONSUMER", "same-delay", 0, until={"ext.maxOffset": "5"}),
         Step("timer topic", Code.GET_MAX_OFFSET, {"topic": "rmq_sys_wheel_timer", "queueId": 0}, in_4=False),
         send("to the timer's topic", "rmq_sys_wheel_timer"),
         Step("delay offsets", Code.GET_ALL_DELAY_OFFSET),
@@ -209,14 +208,14 @@ TRANSACTIONS = Script(
         _end("wrong position", "one", 8, commitLogOffset=123_456_789),
         _end("commit", "one", 8),
         pull("after the commit", "TOOLS_CONSUMER", "same-half", 1, until={"code": "0"}),
-        _end("commit again", "one", 8),
-        _end("roll back after the commit", "one", 12),
         _half("another half", "two", 61),
         _end("roll back", "two", 12),
         _end("roll back again", "two", 12),
         _half("a third half", "three", 62, DELAY="1"),
         _end("commit a delayed one", "three", 8),
         pull("the delayed one", "TOOLS_CONSUMER", "same-half", 1, 1, until={"code": "0"}),
+        _end("commit again", "one", 8),
+        _end("roll back after the commit", "one", 12),
         send("prepared without the mark", "same-half", 0, b"odd", _key(63), letters={"f": 4}),
         send("rolled back without the mark", "same-half", 0, b"odd", _key(64), letters={"f": 12}),
         send("committed without the mark", "same-half", 0, b"odd", _key(65), letters={"f": 8}),
@@ -249,8 +248,29 @@ REPLIES = Script(
         ),
         send("to nobody", "same-reply", 0, b"answer", _key(71, CORRELATION_ID="c"), code=325),
         send("to somebody unknown", "same-reply", 0, b"answer", _key(72, REPLY_TO_CLIENT="x@1"), code=325),
-        send("in a topic that is not there", "same-reply-new", 0, b"a", _key(73, REPLY_TO_CLIENT="x@1"), code=325),
         send("bad queue", "same-reply", 7, b"a", _key(74, REPLY_TO_CLIENT="asker@1"), code=325),
+    ),
+)
+
+SIDE_EFFECTS = Script(
+    "side effects of sends",
+    (
+        send("unknown topic, bad queue", "same-send-new-bad", 4),
+        Step("a topic of a refused send", Code.GET_TOPIC_CONFIG, {"topic": "same-send-new-bad"}, in_4=False),
+        send("a batch to retries", "%RETRY%same-batchers", 0, _batch(*_ITEMS), {}, code=320, letters={"m": True}),
+        Step("those retries", Code.GET_TOPIC_CONFIG, {"topic": "%RETRY%same-batchers"}, in_4=False),
+        send("a reply in a new topic", "same-reply-new", 0, b"a", _key(73, REPLY_TO_CLIENT="x@1"), code=325),
+        Step("that topic", Code.GET_TOPIC_CONFIG, {"topic": "same-reply-new"}, in_4=False),
+        topic("same-lock-side", 1),
+        group("same-lock-sides"),
+        Step(
+            "a lock",
+            Code.LOCK_BATCH_MQ,
+            body={"clientId": "l@1", "consumerGroup": "same-lock-sides", "mqSet": [queue("same-lock-side")]},
+        ),
+        send("a retry while locked", "%RETRY%same-lock-sides", 0, b"r", letters={"j": 1, "l": 16}),
+        Step("no dead letters", Code.GET_MAX_OFFSET, {"topic": "%DLQ%same-lock-sides", "queueId": 0}),
+        Step("but a retry", Code.GET_MAX_OFFSET, {"topic": "%RETRY%same-lock-sides", "queueId": 0}),
     ),
 )
 

@@ -16,9 +16,10 @@ from steelyard.wire.json_text import standard_json
 from steelyard.wire.properties import parse_properties
 from steelyard.wire.record import Record, read_records
 
-__all__ = ["View", "view_of"]
+__all__ = ["REMARK", "View", "view_of"]
 
 View = Mapping[str, object]
+REMARK = "(remark)"
 
 _RECORDS = frozenset({Code.PULL_MESSAGE, Code.LITE_PULL_MESSAGE, Code.QUERY_MESSAGE, Code.VIEW_MESSAGE_BY_ID})
 _RECORDS_ASKED = frozenset({Code.CHECK_TRANSACTION_STATE, Code.CONSUME_MESSAGE_DIRECTLY})
@@ -26,18 +27,22 @@ _SETTINGS = frozenset({Code.GET_BROKER_CONFIG, Code.GET_NAMESRV_CONFIG})
 
 # Times, places, speeds and versions: of these only the kind is compared.
 _VOLATILE = re.compile(
-    r"msgId|transactionId|recallHandle|popTime|version|dataVersion|[a-z]*[tT]ime[sS]tamp|timestamp|delayTime|"
-    r"(min|max|consume)TimeStamp(Str)?|subVersion|clientAddr|remoteIP|brokerAddr|masterAddr|haServerAddr|"
-    r"indexLastUpdate\w+|counter|stateVersion|[a-z]*[tT]ps|avgpt|physicOffset|physicSize|bornHost|storeHost|storeTimestamp|"
-    r"UNIQ_KEY|__transactionId__|ORIGIN_MESSAGE_ID|DLQ_ORIGIN_MESSAGE_ID|TIMER_OUT_MS|PUSH_REPLY_TIME|"
-    r"commitLogOffset|offsetMsgId|properties"
+    r"\w*[tT]ime[sS]tamp(Str)?|\w*(Id|ID|ID_)|delayTime|popTime|recallHandle|version|dataVersion|subVersion|counter|"
+    r"\w*[tT]ps|avgpt|sum|physicOffset|physicSize|clientAddr|remoteIP|\w+Addr|bornHost|storeHost|indexLastUpdate\w+|"
+    r"UNIQ_KEY|\w*ORIGIN_MESSAGE_ID|TIMER_OUT_MS|TIMER_\w+_MS|PUSH_REPLY_TIME|properties|listenPort|"
+    r"clientCallbackExecutorThreads|\w*(Path|Dir|Home)\w*"
 )
+_STEADY = re.compile(r"queueId|brokerId|\w*[cC]lientId|suggestWhichBrokerId|clientID|groupId")
+_TIME = re.compile(r"\w*[tT]ime\w*")
+_SETS = re.compile(r"(Set|Datas)$")
 _ADDRESS = re.compile(r"\d+\.\d+\.\d+\.\d+:\d+")
 
 
 def view_of(request_code: int, answer: Command) -> dict[str, object]:
-    """Return the parts of an answer by their paths."""
+    """Return the parts of an answer by their paths; the remark is there to be read, not to be compared."""
     view: dict[str, object] = {"code": answer.code, "type": answer.header_type.name, "version": answer.version}
+    if answer.remark:
+        view[REMARK] = answer.remark[:200]
     for name, text in answer.texts().items():
         view[f"ext.{name}"] = _steady(name, text)
     if answer.body:
@@ -54,7 +59,13 @@ def _add_body(view: dict[str, object], request_code: int, body: bytes, *, is_rec
     if request_code in _SETTINGS:
         view.update({f"body.{name}": _steady(name, text) for name, text in decode_settings(body).items()})
         return
+    if body[:1] not in b"{[":
+        view["body"] = body.decode(errors="replace")
+        return
     standard = standard_json(body, "body")
+    if request_code == Code.GET_BROKER_RUNTIME_INFO:
+        view.update({f"body.table.{name}": "told" for name in msgspec.json.decode(standard)["table"]})
+        return
     view["body"] = "standard JSON" if standard == body else "Java's JSON"
     _add(view, "body", msgspec.json.decode(standard))
 
@@ -95,10 +106,14 @@ def _add_list(view: dict[str, object], path: str, values: list[object]) -> None:
     if all(isinstance(each, str) for each in values):
         view.update({f"{path}[{_steady('', each)}]": "listed" for each in values})
         return
-    for place, each in enumerate(sorted(values, key=_order)):
+    for place, each in enumerate(sorted(values, key=_order) if _SETS.search(path) else values):
         match each:
             case [{"topic": topic, "queueId": queue_id, "brokerName": broker}, value]:
                 _add(view, f"{path}[{topic}@{broker}:{queue_id}]", value)
+            case {"messageQueue": {"queueId": queue_id}} if _SETS.search(path):
+                _add(view, f"{path}[{queue_id}]", each)
+            case dict() if path.endswith("consumeStatsList"):
+                _add(view, path, each)
             case _:
                 _add(view, f"{path}[{place}]", each)
 
@@ -109,12 +124,12 @@ def _order(value: object) -> bytes:
 
 def _steady(name: str, value: object) -> object:
     """Return a value, or only its kind if it cannot be the same twice."""
-    if _VOLATILE.fullmatch(name) and value is not None:
-        return f"<{_kind(value)}>"
+    if value is not None and _VOLATILE.fullmatch(name) and not _STEADY.fullmatch(name):
+        return f"<{_kind(name, value)}>"
     return _ADDRESS.sub("<address>", value) if isinstance(value, str) else value
 
 
-def _kind(value: object) -> str:
+def _kind(name: str, value: object) -> str:
     if isinstance(value, str):
         return "number in text" if re.fullmatch(r"-?\d+", value) else "text" if value else "empty text"
-    return "no time" if value in (0, -1) and not isinstance(value, float) else type(value).__name__
+    return "no time" if _TIME.fullmatch(name) and value in (0, -1) else type(value).__name__

@@ -16,6 +16,7 @@ from steelyard.broker.handlers import Handler
 from steelyard.broker.hazards import hazards_of
 from steelyard.broker.members import Member, MemberGroup
 from steelyard.broker.refusals import refusal
+from steelyard.broker.requests.rows import check_rows
 from steelyard.broker.state import State
 from steelyard.wire.bodies import encode_body
 from steelyard.wire.bodies.members import (
@@ -40,6 +41,9 @@ from steelyard.wire.peers import Peer
 
 __all__ = ["HANDLERS"]
 
+_MOST_OWNERS = 1_000_000
+"""Queues whose owners are told: a few bytes each."""
+
 
 def _ids(state: State, request: Command, _peer: Peer, now_ms: int) -> Command:
     name = request.header(Group).consumer_group
@@ -54,6 +58,7 @@ def _view(state: State, group: MemberGroup, now_ms: int) -> GroupView:
     ids = group.ids
     places = {client_id: place for place, client_id in enumerate(ids)}
     queues = membership.queue_counts(state, group)
+    check_rows(sum(queues.values()), f"let the members of {group.name} want fewer topics", _MOST_OWNERS)
     owners = {topic: [-1] * count for topic, count in queues.items()}
     for (topic, queue_id), lock in state.locks.of(group.name, now_ms):
         if queue_id < queues.get(topic, 0):

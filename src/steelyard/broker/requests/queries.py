@@ -35,6 +35,8 @@ _MOST_ENTRIES = 1_024
 
 def _ask_by_key(state: State, request: Command, peer: Peer, _now_ms: int) -> Command | None:
     request.header(QueryMessages)  # one that cannot be read is refused at once
+    if request.is_oneway:
+        return None
     return by_key(state, request) if may_look_now(state, request, peer) else None
 
 

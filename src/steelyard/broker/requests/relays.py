@@ -28,7 +28,7 @@ from steelyard.wire.command import Command, answer_to
 from steelyard.wire.headers.group import AskRunningState, ConsumeDirectly, GroupAndTopic
 from steelyard.wire.maps import ByQueue
 from steelyard.wire.message_ids import read_offset_id
-from steelyard.wire.peers import Peer, Reply
+from steelyard.wire.peers import Peer
 
 __all__ = ["HANDLERS"]
 
@@ -76,16 +76,24 @@ def _member(state: State, group_name: str, client_id: str) -> Member:
 
 
 def _pass_on(state: State, request: Command, peer: Peer, member: Member, question: Command, now_ms: int) -> None:
+    request = _waiting(request)
+
     def then(answer: Command | None) -> None:
         if answer is None:
             remark = f"consumer <{member.group}> <{member.id}> Timeout: it did not answer, or its line closed"
             told = answer_to(request, ResponseCode.CONSUME_MSG_TIMEOUT, remark=remark)
         else:
             told = answer_to(request, answer.code, _texts(answer), answer.body, answer.remark)
-        state.post(peer, told)
+        if not request.is_oneway:
+            state.post(peer, told)
 
     question = structs.replace(question, version=SERVER_VERSION)
     state.post(member.peer, state.relays.ask(member.peer, question, then, now_ms + state.options.relay_ms))
+
+
+def _waiting(request: Command) -> Command:
+    """Return a request as it is kept until its answer comes: without its body, which may be large."""
+    return structs.replace(request, fields={}, body=b"")
 
 
 def _texts(answer: Command) -> dict[str, str]:
@@ -99,7 +107,7 @@ class _Status:
     """The answer to a 223 while it grows."""
 
     def __init__(self, state: State, request: Command, peer: Peer) -> None:
-        self._state, self._request, self._peer = state, request, peer
+        self._state, self._request, self._peer = state, _waiting(request), peer
         self._open = 1  # one for whoever still asks
         self._found = dict[str, ByQueue[int]]()
 
@@ -119,9 +127,9 @@ class _Status:
     def done(self) -> None:
         """One less to wait for; the last one lets the answer go."""
         self._open -= 1
-        if not self._open:
+        if not self._open and not self._request.is_oneway:
             body = encode_body(MemberOffsets(members=dict(sorted(self._found.items()))))
-            self._state.outbox.append(Reply(self._peer, answer_to(self._request, body=body)))
+            self._state.post(self._peer, answer_to(self._request, body=body))
 
 
 def _status(state: State, request: Command, peer: Peer, now_ms: int) -> None:

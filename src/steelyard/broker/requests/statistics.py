@@ -19,6 +19,7 @@ from datetime import UTC, datetime, timedelta
 from steelyard.broker.handlers import Handler
 from steelyard.broker.rates import DAY, HOUR, MINUTE, Counter, Flow, Window
 from steelyard.broker.refusals import refusal
+from steelyard.broker.requests.rows import check_rows
 from steelyard.broker.state import State
 from steelyard.broker.topics import Topic
 from steelyard.model import Queue
@@ -46,11 +47,13 @@ from steelyard.wire.peers import Peer
 __all__ = ["HANDLERS"]
 
 _NO_TIME = -1
+_BY_QUEUE = "ask for one queue at a time (30, 31)"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def _topic_stats(state: State, request: Command, _peer: Peer, now_ms: int) -> Command:
     topic = state.topics[request.header(TopicName).topic]
+    check_rows(topic.queues, _BY_QUEUE)
     queues = {_queue(state, topic, number): _ends(state, topic, number) for number in range(topic.queues)}
     counter = state.rates.of_topic(topic.name)
     stats = TopicStats(queues=ByQueue(queues), put_tps=_tps(counter, now_ms))
@@ -68,7 +71,9 @@ def _consume_stats(state: State, request: Command, _peer: Peer, now_ms: int) -> 
     group = asked.consumer_group
     listed = [name for name in (asked.topic_list or "").split(";") if name.strip()]
     names = listed or _wanted(state, group, [asked.topic] if asked.topic else state.offsets.topics_of(group))
-    stats = [_places(state, group, topic, now_ms) for name in names if (topic := state.topics.get(name))]
+    topics = [topic for name in dict.fromkeys(names) if (topic := state.topics.get(name))]
+    check_rows(sum(topic.read_queues for topic in topics), "ask for one topic of the group at a time")
+    stats = [_places(state, group, topic, now_ms) for topic in topics]
     together = ConsumeStats(
         consume_tps=sum(each.consume_tps for each in stats),
         queues=ByQueue({queue: place for each in stats for queue, place in each.queues.items()}),
@@ -103,17 +108,23 @@ def _place(state: State, group: str, topic: Topic, number: int) -> GroupPlace:
 
 def _broker_consume_stats(state: State, request: Command, _peer: Peer, now_ms: int) -> Command:
     only_ordered = request.header(admin.BrokerConsumeStats).is_order
+    read: dict[str, list[Topic]] = {}
+    for settings in state.groups:
+        names = _wanted(state, settings.name, state.offsets.topics_of(settings.name))
+        found = filter(None, map(state.topics.get, names))
+        read[settings.name] = [topic for topic in found if topic.settings.order or not only_ordered]
+    check_rows(
+        sum(topic.read_queues for topics in read.values() for topic in topics), "ask for one group at a time (208)"
+    )
     groups: list[dict[str, tuple[ConsumeStats, ...]]] = []
     lag = in_flight = 0
-    for settings in state.groups:
-        group = settings.name
-        topics = filter(None, map(state.topics.get, _wanted(state, group, state.offsets.topics_of(group))))
-        wanted = [topic for topic in topics if topic.settings.order or not only_ordered]
-        stats = tuple(_places(state, group, topic, now_ms) for topic in wanted)
+    for group, topics in read.items():
+        stats = tuple(_places(state, group, topic, now_ms) for topic in topics)
         groups.append({group: stats})
         for place in (place for each in stats for place in each.queues.values()):
-            lag += place.broker_offset - place.consumer_offset
-            in_flight += (place.pull_offset or 0) - place.consumer_offset
+            # A group may have committed what is not there: it is behind by nothing, and sums stay numbers of Java's.
+            lag += max(0, place.broker_offset - place.consumer_offset)
+            in_flight += max(0, min(place.pull_offset or 0, place.broker_offset) - place.consumer_offset)
     body = BrokerConsumeStats(
         broker_address=state.options.address, groups=tuple(groups), total_lag=lag, total_in_flight=in_flight
     )
@@ -123,6 +134,7 @@ def _broker_consume_stats(state: State, request: Command, _peer: Peer, now_ms: i
 def _time_spans(state: State, request: Command, _peer: Peer, now_ms: int) -> Command:
     asked = request.header(GroupAndTopic)
     topic = state.topics[asked.topic or ""]
+    check_rows(topic.write_queues, _BY_QUEUE)
     spans = [_times(state, asked.group, topic, number, now_ms) for number in range(topic.write_queues)]
     return answer_to(request, body=encode_body(TimeSpans(queues=tuple(spans))))
 

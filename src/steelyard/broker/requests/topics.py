@@ -21,6 +21,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from steelyard.broker.attributes import TOPIC_ATTRIBUTES, altered, read_changes
+from steelyard.broker.flushing import flush
 from steelyard.broker.handlers import Handler
 from steelyard.broker.names import check_topic, is_system_topic
 from steelyard.broker.refusals import refusal
@@ -95,6 +96,7 @@ def _delete(state: State, request: Command, _peer: Peer, now_ms: int) -> Command
     check_topic(name)
     _refuse_own(state, name)
     # The messages first: if the disk refuses, the topic is still there and can be deleted again.
+    flush(state, now_ms)
     state.store.forget_topic(name.encode())
     state.topics.remove(name, now_ms)
     state.offsets.forget_topic(name)
@@ -135,10 +137,13 @@ def _nothing_to_do(_state: State, request: Command, _peer: Peer, _now_ms: int) -
     return answer_to(request)
 
 
-def _clean_unused(state: State, request: Command, _peer: Peer, _now_ms: int) -> Command:
-    for key in {key for key, _ in state.store.queues()}:
+def _clean_unused(state: State, request: Command, _peer: Peer, now_ms: int) -> Command:
+    store = state.store
+    flush(state, now_ms)
+    left = {key for key, queue_id in store.queues() if store.bounds(key, queue_id)[0] < store.bounds(key, queue_id)[1]}
+    for key in left:
         if state.topics.get(key.decode(errors="replace")) is None:
-            state.store.forget_topic(key)
+            store.forget_topic(key)
     return answer_to(request)
 
 

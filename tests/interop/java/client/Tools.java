@@ -44,8 +44,12 @@ final class Tools {
 
     /** Some commands keep a client that they have shut down: each run gets new ones, as in a process of its own. */
     private static void forgetCommands() throws ReflectiveOperationException {
-        Field commands = MQAdminStartup.class.getDeclaredField("subCommandList");
-        commands.setAccessible(true);
-        ((List<?>) commands.get(null)).clear();
+        for (Field field : MQAdminStartup.class.getDeclaredFields()) {
+            // The releases name it differently; there is but one list.
+            if (field.getType() == List.class) {
+                field.setAccessible(true);
+                ((List<?>) field.get(null)).clear();
+            }
+        }
     }
 }
