@@ -7,10 +7,7 @@ same. How a transaction ended is remembered for a while, so that to end it twice
 
 from collections import deque
 from enum import Enum
-from collections.abc import Iterable, Iterator
-from enum import Enum
 from heapq import heapify, heappop, heappush
-from itertools import batched
 
 from msgspec import Struct
 
@@ -25,6 +22,10 @@ MOST_OPEN = 500_000
 
 _REMEMBERED = 65_536
 """Ends of transactions that are remembered."""
+
+_FEW = 256
+_MOST_OPS = 65_536
+"""Records of ends whose places are known one by one; of more, those of two and two together."""
 
 
 class Ending(Enum):
@@ -107,7 +108,7 @@ class Halves:
         """
         self._ops.append((op_offset, max(offsets, default=-1)))
         if len(self._ops) > _MOST_OPS:
-            self._ops = deque(_joined(self._ops))
+            self._join_ops()
         if ending is None:
             return
         is_ours = ending is not Ending.UNKNOWN
@@ -116,6 +117,13 @@ class Halves:
             self._ended[origin] = ending
         while len(self._ended) > _REMEMBERED:
             del self._ended[next(iter(self._ended))]
+
+    def _join_ops(self) -> None:
+        """Take each two records of ends for one, that is as early as the first and as new as the newer."""
+        ops = list(self._ops)
+        pairs = zip(ops[::2], ops[1::2], strict=False)
+        self._ops = deque((first, max(one, other)) for (first, one), (_, other) in pairs)
+        self._ops.extend(ops[len(ops) // 2 * 2 :])
 
     def ending_of(self, origin: int) -> Ending | None:
         """Return how a transaction ended, or None if it is open, or nobody knows it any more."""

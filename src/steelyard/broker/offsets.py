@@ -27,6 +27,8 @@ _BETWEEN = "@"
 # pair of topic and group beside their names: quotes, brackets, signs.
 _QUEUE_BYTES, _PAIR_BYTES = 26, 8
 _MOST_BYTES = FRAME_BYTES - 64 * 1024
+_MOST_PULLS = 1_000_000
+"""Places of pulls that are remembered; they are only told, and every group may pull from every queue."""
 
 _NOTHING: Mapping[int, int] = {}
 _ByTopic = dict[str, dict[int, int]]
@@ -56,12 +58,13 @@ class Offsets:
         self._bytes = 0
         """How long the saved document is at most."""
         self._version = (saved and saved.version) or TableVersion(state_version=0)
+        self._pulls = 0
         for pair, queues in (saved.offsets if saved is not None else {}).items():
             topic, _, group = pair.partition(_BETWEEN)
             for queue_id, offset in queues.items() if group else ():
                 if offset >= 0:
-                    self.put(group, topic, queue_id, offset)
-        self.changes = 0
+                    # What was saved is taken, whoever saved it, and be it more than would be taken now.
+                    self._add(group, topic, queue_id, offset)
 
     # -- committed ----------------------------------------------------------------------------------------------------
 
@@ -76,9 +79,13 @@ class Offsets:
         topics = self._committed.get(group)
         queues = topics.get(topic) if topics is not None else None
         known = queues.get(queue_id) if queues is not None else None
-        if queues is None or known is None:
-            self._room_for(group, topic, is_new_pair=queues is None)
-            self._committed.setdefault(group, {}).setdefault(topic, {})[queue_id] = offset
+        if known is None or queues is None:
+            if self._bytes + _QUEUE_BYTES + _pair_bytes(group, topic) > _MOST_BYTES:
+                raise refusal(
+                    ResponseCode.SYSTEM_ERROR,
+                    "this broker remembers as many offsets as it can save: delete groups that are not used any more",
+                )
+            self._add(group, topic, queue_id, offset)
         elif offset == known:
             return
         else:
@@ -87,14 +94,13 @@ class Offsets:
             queues[queue_id] = offset
         self.changes += 1
 
-    def _room_for(self, group: str, topic: str, *, is_new_pair: bool) -> None:
-        more = _QUEUE_BYTES + (len(group) + len(topic) + _PAIR_BYTES if is_new_pair else 0)
-        if self._bytes + more > _MOST_BYTES:
-            raise refusal(
-                ResponseCode.SYSTEM_ERROR,
-                "this broker remembers as many offsets as it can save: delete groups that are not used any more",
-            )
-        self._bytes += more
+    def _add(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        topics = self._committed.setdefault(group, {})
+        if topic not in topics:
+            topics[topic] = {}
+            self._bytes += _pair_bytes(group, topic)
+        topics[topic][queue_id] = offset
+        self._bytes += _QUEUE_BYTES
 
     def of(self, group: str, topic: str) -> Mapping[int, int]:
         """Return what the group committed in a topic, by queue."""
@@ -125,7 +131,10 @@ class Offsets:
         """Remember where a pull ended; it is not saved."""
         topics = self._pulled.get(group)
         queues = topics.get(topic) if topics is not None else None
-        if queues is None:
+        if queues is None or queue_id not in queues:
+            if self._pulls >= _MOST_PULLS:
+                return
+            self._pulls += 1
             queues = self._pulled.setdefault(group, {}).setdefault(topic, {})
         queues[queue_id] = offset
 
@@ -175,24 +184,27 @@ class Offsets:
         """Forget all offsets in a topic."""
         for group in [*self._committed, *self._pulled]:
             self._forget(group, topic)
+        self._forget_resets(1, topic)
 
     def forget_group(self, group: str) -> None:
         """Forget all offsets of a group."""
         for topic in [*self._committed.get(group, ()), *self._pulled.get(group, ())]:
             self._forget(group, topic)
+        self._forget_resets(0, group)
 
     def _forget(self, group: str, topic: str) -> None:
         queues = self._committed.get(group, {}).pop(topic, None)
         if queues is not None:
-            self._bytes -= len(queues) * _QUEUE_BYTES + len(group) + len(topic) + _PAIR_BYTES
+            self._bytes -= len(queues) * _QUEUE_BYTES + _pair_bytes(group, topic)
             self.changes += 1
-        self._pulled.get(group, {}).pop(topic, None)
+        self._pulls -= len(self._pulled.get(group, {}).pop(topic, ()))
         for table in (self._committed, self._pulled):
             if group in table and not table[group]:
                 del table[group]
-        for waiting in (self._resets, self._told):
-            for queue in [queue for queue in waiting if queue[:2] == (group, topic)]:
-                del waiting[queue]
+
+    def _forget_resets(self, part: int, name: str) -> None:
+        self._resets = {queue: offset for queue, offset in self._resets.items() if queue[part] != name}
+        self._told = {queue: told for queue, told in self._told.items() if queue[part] != name}
 
     def _pairs(self) -> Iterator[tuple[str, ById[int]]]:
         for group, topics in self._committed.items():
@@ -205,3 +217,7 @@ class Offsets:
             counter=self._version.counter + self.changes, state_version=0, timestamp=self._version.timestamp
         )
         return GroupOffsets(version=version, offsets=dict(self._pairs()))
+
+
+def _pair_bytes(group: str, topic: str) -> int:
+    return len(group) + len(topic) + _PAIR_BYTES
