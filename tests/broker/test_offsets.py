@@ -90,12 +90,27 @@ def test_a_one_way_commit_is_taken_and_not_answered(desk: Desk) -> None:
 
 
 def test_offsets_outlive_a_restart_and_what_is_the_same_again_is_not_saved_again(desk: Desk) -> None:
+    put(desk, [b"x"] * 41)
+    put(desk, [b"x"] * 9, queue_id=1)
     commit(desk, 41)
     commit(desk, 7, 1)
     desk.restart()
     assert (query(desk), query(desk, 1)) == (41, 7)
     commit(desk, 41)
     assert desk.state.offsets.changes == 0
+
+
+def test_an_offset_beyond_the_end_of_its_queue_is_at_the_end_after_a_start(desk: Desk) -> None:
+    put(desk, [b"safe"] * 3)
+    desk.sync()
+    put(desk, [b"not safe"] * 4)
+    commit(desk, 7)
+    desk.save(everything=True)
+    desk.lose_power()
+    assert query(desk) == 3
+    assert any("beyond the end" in note for note in desk.state.notes)
+    put(desk, [b"new"] * 5)
+    assert query(desk) == 3
 
 
 def test_the_ends_of_a_queue_are_told_and_0_for_one_that_is_not_there(desk: Desk) -> None:

@@ -88,7 +88,8 @@ def test_a_commit_shows_the_message_and_is_written_down() -> None:
     properties = parse_properties(record.properties)
     assert (record.body, record.sys_flag & 0xC, record.prepared_offset) == (b"paid", 8, commit.commit_log_offset)
     assert (record.born_ms, record.stored_ms) == (START_MS, START_MS + 50)
-    assert {"REAL_TOPIC", "REAL_QID", "TRAN_MSG"}.isdisjoint(properties)
+    assert {"REAL_TOPIC", "REAL_QID"}.isdisjoint(properties)
+    assert properties["TRAN_MSG"] == "true", "by which consumers know that the message has a transaction's id"
     assert (properties["PGROUP"], properties["TAGS"], properties["UNIQ_KEY"]) == ("shop", "T", "U-paid")
     (op,) = desk.queue(_OPS)
     assert (op.body, parse_properties(op.properties)["TAGS"]) == (b"0,", "d")

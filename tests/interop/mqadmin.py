@@ -41,7 +41,7 @@ class Mqadmin:
     def __call__(self, command: str, *arguments: object) -> Output:
         """Run a command that must go well."""
         output = self.run(command, *arguments)
-        assert "Exception" not in output.err + output.out, f"{command} {arguments}: {output}"
+        assert "Exception: " not in output.err + output.out, f"{command} {arguments}: {output}"
         return output
 
     def run(self, command: str, *arguments: object) -> Output:

@@ -27,7 +27,7 @@ class Shop:
 def open_shop(hands: Hands, topic: str, group: str) -> Shop:
     """Send two messages to each queue, which both groups handle, and one more to the last, after the idlers left."""
     sellers, idlers = f"{group}-sellers", f"{group}-idlers"
-    producer = hands.producer(sellers)
+    producer = hands.producer(sellers, heartbeatBrokerInterval=1000)
     sent = [
         producer.send_selected(topic, f"body {number}", number % QUEUES, tags="T", keys=f"k{number} all")
         for number in range(2 * QUEUES)

@@ -56,8 +56,8 @@ def test_members_are_shown(hands: Hands, mqadmin: Mqadmin, shop: Shop) -> None:
     held = {tuple(row[:4]) for row in alone.rows() if row[0] == shop.topic and len(row) == 4}
     assert held == {(shop.topic, hands.cluster.broker_name, str(n), "3" if n == 3 else "2") for n in range(4)}
 
-    producers = mqadmin("producer", "-b", hands.cluster.broker).lines
-    assert any(f"({shop.sellers})" in line and shop.producer.client_id in line for line in producers)
+    me = re.compile(rf"\({shop.sellers}\) instance : clientId={shop.producer.client_id},")
+    until(lambda: mqadmin("producer", "-b", hands.cluster.broker).out, lambda out: me.search(out) is not None)
     (connection,) = mqadmin("producerConnection", "-g", shop.sellers, "-t", shop.topic).rows()
     assert (connection[1], connection[3:]) == (shop.producer.client_id, ["JAVA", release])
     assert "CODE: 1 " in mqadmin.run("producerConnection", "-g", "nobody", "-t", shop.topic).err

@@ -1,6 +1,10 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.store.story import everything, opened
 
 from steelyard.errors import LimitExceeded, MalformedRecord
+from steelyard.model import tag_hash
 from steelyard.sim.disk import ForgettingDisk
 from steelyard.store.options import StoreOptions
 from steelyard.store.store import Store
@@ -43,3 +47,25 @@ def test_a_batch_that_is_damaged_or_too_large_is_refused_whole() -> None:
     store.append_batch(b"orders", 0, good, born_ms=1, born_host=HOST, stored_ms=2)
     store.flush()
     assert bodies(store) == [b"first", b"second"]
+
+
+@given(st.lists(st.lists(st.integers(0, 900), min_size=1, max_size=6), max_size=12), st.integers(0, 3))
+def test_a_batch_is_stored_as_its_messages_one_by_one_would_be(batches: list[list[int]], seed: int) -> None:
+    together, apart = opened(ForgettingDisk()), opened(ForgettingDisk())
+    for number, sizes in enumerate(batches):
+        items = [BatchItem(seed, b"%d" % number * size, b"TAGS\x01t%d\x02" % size) for size in sizes]
+        done = together.append_batch(b"orders", seed, encode_batch(items), born_ms=1, born_host=HOST, stored_ms=2)
+        one_by_one = [
+            apart.append(
+                b"orders", seed, each.body, each.properties, born_ms=1, born_host=HOST, stored_ms=2, flag=each.flag
+            )
+            for each in items
+        ]
+        assert done == one_by_one
+        together.flush()
+        apart.flush()
+    assert everything(together) == everything(apart)
+    marks = frozenset({tag_hash("t7")})
+    assert (
+        together.read(b"orders", seed, 0, marks=marks).joined() == apart.read(b"orders", seed, 0, marks=marks).joined()
+    )

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from steelyard.broker.names import SYSTEM_GROUP_PREFIX, SYSTEM_GROUPS, check_group
 from steelyard.broker.options import BrokerOptions
 from steelyard.broker.refusals import refusal
+from steelyard.broker.room import Room
 from steelyard.broker.versions import next_version
 from steelyard.wire.bodies.groups import GroupSettings, GroupTable, RetryKind, RetryPolicy
 from steelyard.wire.codes import ResponseCode
@@ -22,6 +23,9 @@ class Groups:
         self._groups: dict[str, GroupSettings] = {} if saved is None else dict(saved.groups)
         for name in SYSTEM_GROUPS:
             self._groups.setdefault(name, _settings(name))
+        self._room = Room("groups")
+        for name, settings in self._groups.items():
+            self._room.take(name, settings, is_saved=True)
 
     def get(self, name: str) -> GroupSettings | None:
         """Return a group's settings, or None."""
@@ -62,6 +66,7 @@ class Groups:
             raise refusal(
                 ResponseCode.SYSTEM_ERROR, f"this broker has {len(self._groups)} groups and takes no more: delete some"
             )
+        self._room.take(settings.name, settings)
         self._groups[settings.name] = settings
         self._changed(now_ms)
         return settings
@@ -74,6 +79,7 @@ class Groups:
         """Forget a group; say whether it was there."""
         if self._groups.pop(name, None) is None:
             return False
+        self._room.give_back(name)
         self._changed(now_ms)
         return True
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 
 from steelyard.broker.refusals import refusal
+from steelyard.broker.timing import has_come
 from steelyard.broker.wants import Shape, Subscriptions, Wants, shape_of, weight_of
 from steelyard.model import names_in_order
 from steelyard.wire.bodies.heartbeat import ConsumeKind, MessageModel, StartFrom
@@ -269,10 +270,17 @@ class Members:
 
     def scan_is_due(self, now_ms: int) -> bool:
         """Whether it is time to look for `silent` members again."""
-        if self._scan_ms - _SCAN_MS <= now_ms < self._scan_ms:
+        if not has_come(self._scan_ms, _SCAN_MS, now_ms):
             return False
         self._scan_ms = now_ms + _SCAN_MS
         return True
+
+    def excuse(self, missed_ms: int, now_ms: int) -> None:
+        """Count a time as not passed for all members, since nobody listened to them."""
+        for member in self:
+            member.seen_ms = max(member.seen_ms, min(member.seen_ms + missed_ms, now_ms))
+            for line in member.lines.values():
+                line.seen_ms = max(line.seen_ms, min(line.seen_ms + missed_ms, now_ms))
 
     def silent(self, now_ms: int) -> list[Member]:
         """List the members that were silent for too long; a second line of a live one is just forgotten."""

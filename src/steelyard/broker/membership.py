@@ -14,6 +14,9 @@ from steelyard.wire.peers import Hangup, Peer
 
 __all__ = ["changed", "closed", "heard", "left", "queue_counts", "tick"]
 
+_STANDSTILL_MS = 5_000
+"""A tick that comes so much later than the one before says that nothing else was done meanwhile either."""
+
 
 def heard(state: State, beat: Beat, now_ms: int) -> Heard:
     """Register a member or refresh it, and tell the group if that changed something."""
@@ -46,7 +49,12 @@ def closed(state: State, peer: Peer, now_ms: int) -> None:
 
 def tick(state: State, now_ms: int) -> None:
     """Remove who is gone for too long, send notices that are due, give up on answers that never came."""
-    options = state.options
+    options, missed_ms = state.options, now_ms - state.ticked_ms
+    state.ticked_ms = now_ms
+    if missed_ms > _STANDSTILL_MS:
+        # The process stood still, or its clock jumped: that nobody was heard is nobody's fault.
+        state.members.excuse(missed_ms, now_ms)
+        state.producers.excuse(missed_ms, now_ms)
     for member in state.members.overdue(now_ms - options.line_grace_ms):
         _lost(state, member, now_ms)
     if state.members.scan_is_due(now_ms):

@@ -11,7 +11,7 @@ After a restart the committed offset is all that is left of a reset, and says th
 The table is a document that is read back whole, so it grows no further than that allows.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 
 from steelyard.broker.refusals import refusal
 from steelyard.wire.bodies.offsets import GroupOffsets
@@ -101,6 +101,23 @@ class Offsets:
             self._bytes += _pair_bytes(group, topic)
         topics[topic][queue_id] = offset
         self._bytes += _QUEUE_BYTES
+
+    def cut(self, end_of: Callable[[str, int], int], *, but: Container[str]) -> int:
+        """Move offsets that lie behind the end of their queue to that end, for all groups ``but`` some; count them.
+
+        After a loss of power the log may be shorter than what was committed. What is sent then gets the same numbers
+        again, and a group that stayed behind them would never see it.
+        """
+        moved = 0
+        for group, topics in self._committed.items():
+            for topic, queues in topics.items() if group not in but else ():
+                for queue_id, offset in queues.items():
+                    end = end_of(topic, queue_id)
+                    if offset > end:
+                        queues[queue_id] = end
+                        moved += 1
+        self.changes += moved
+        return moved
 
     def of(self, group: str, topic: str) -> Mapping[int, int]:
         """Return what the group committed in a topic, by queue."""

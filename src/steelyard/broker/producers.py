@@ -88,6 +88,12 @@ class Producers:
             self.leave(group, peer)
         self._silence(peer.number)
 
+    def excuse(self, missed_ms: int, now_ms: int) -> None:
+        """Count a time as not passed for all producers, since nobody listened to them."""
+        for lines in self._groups.values():
+            for producer in lines.values():
+                producer.seen_ms = max(producer.seen_ms, min(producer.seen_ms + missed_ms, now_ms))
+
     def expire(self, heard_before_ms: int) -> None:
         """Forget producers that were last heard before this time."""
         for group in list(self._groups):

@@ -12,6 +12,7 @@ from steelyard.broker.groups import Groups
 from steelyard.broker.halves import Halves
 from steelyard.broker.locks import Locks
 from steelyard.broker.members import Members
+from steelyard.broker.names import OWN_GROUPS
 from steelyard.broker.notices import Notices
 from steelyard.broker.offsets import Offsets
 from steelyard.broker.options import BrokerOptions
@@ -28,6 +29,7 @@ from steelyard.model import Route
 from steelyard.store.disk import Disk
 from steelyard.store.state import DELAY_OFFSETS, GROUP_OFFSETS, GROUPS, TOPICS, Document, load
 from steelyard.store.store import Store
+from steelyard.wire.codes import SERVER_VERSION
 from steelyard.wire.command import ONEWAY, Command, Fields
 from steelyard.wire.peers import Hangup, Peer, Reply
 
@@ -52,12 +54,17 @@ class State:
 
     def __init__(self, options: BrokerOptions, store: Store, disk: Disk, now_ms: int) -> None:
         self.options, self.store, self.disk, self.started_ms = options, store, disk, now_ms
+        self.ticked_ms = now_ms
+        """When the last tick was."""
         self.notes: list[str] = []
         """What there is to say to whoever runs this broker; the shell takes it and logs it."""
         stored = [queue for queue in store.queues() if store.bounds(*queue)[0] < store.bounds(*queue)[1]]
         self.topics = Topics(options, self._load(TOPICS), stored, now_ms)
         self.groups = Groups(options, self._load(GROUPS), now_ms)
         self.offsets = Offsets(self._load(GROUP_OFFSETS))
+        cut = self.offsets.cut(lambda topic, queue_id: store.bounds(topic.encode(), queue_id)[1], but=OWN_GROUPS)
+        if cut:
+            self.notes.append(f"{cut} offsets of groups were beyond the end of their queues, and were moved there")
         self.schedule = Schedule(self._load(DELAY_OFFSETS))
         self.timers, self.halves = Timers(), Halves()
         self.members, self.producers = Members(options.max_members, now_ms), Producers()
@@ -91,7 +98,7 @@ class State:
     def tell(self, peer: Peer, code: int, fields: Fields, body: bytes = b"") -> None:
         """Send a request of the broker's own that wants no answer."""
         self._opaque += 1
-        self.post(peer, Command(code, fields, body, opaque=self._opaque, flag=ONEWAY))
+        self.post(peer, Command(code, fields, body, opaque=self._opaque, flag=ONEWAY, version=SERVER_VERSION))
 
     def next_opaque(self) -> int:
         """Return a number for a request of the broker's own."""

@@ -21,17 +21,19 @@ from steelyard.broker.names import (
 )
 from steelyard.broker.options import BrokerOptions
 from steelyard.broker.refusals import refusal
+from steelyard.broker.room import Room
 from steelyard.broker.versions import next_version
 from steelyard.wire.bodies.shared import TableVersion
 from steelyard.wire.bodies.topics import TopicSettings, TopicTable
 from steelyard.wire.codes import ResponseCode
 
-__all__ = ["INHERIT", "READ", "WRITE", "Topic", "Topics"]
+__all__ = ["INHERIT", "MOST_QUEUES", "READ", "WRITE", "Topic", "Topics"]
 
 INHERIT, WRITE, READ = 1, 2, 4
 """Bits of a topic's permission; a topic with the first one is a pattern for others."""
 
-_MOST_QUEUES = 65_536
+MOST_QUEUES = 65_536
+"""What a topic may have of each kind."""
 _MADE_QUEUES = 4
 """What a topic has that its first send made, unless its sender asked for something else."""
 
@@ -83,6 +85,9 @@ class Topics:
         self._adopt(stored)
         if not options.auto_create_topics:
             self._topics.pop(DEFAULT_TOPIC, None)
+        self._room = Room("topics")
+        for name, topic in self._topics.items():
+            self._room.take(name, topic.settings, is_saved=True)
 
     def _adopt(self, stored: Iterable[tuple[bytes, int]]) -> None:
         """Make topics of queues that the log has and the table has not, with no fewer queues than a send makes."""
@@ -128,10 +133,11 @@ class Topics:
                 ResponseCode.SYSTEM_ERROR, f"this broker has {len(self._topics)} topics and takes no more: delete some"
             )
         for count in (settings.read_queues, settings.write_queues):
-            if not 0 <= count <= _MOST_QUEUES:
+            if not 0 <= count <= MOST_QUEUES:
                 raise refusal(
-                    ResponseCode.INVALID_PARAMETER, f"{count} queues cannot be: give 1 to {_MOST_QUEUES} of each kind"
+                    ResponseCode.INVALID_PARAMETER, f"{count} queues cannot be: give 1 to {MOST_QUEUES} of each kind"
                 )
+        self._room.take(settings.name, settings)
         topic = self._topics[settings.name] = Topic.of(settings)
         self._changed(now_ms)
         return topic
@@ -140,6 +146,7 @@ class Topics:
         """Forget a topic; say whether it was there."""
         if self._topics.pop(name, None) is None:
             return False
+        self._room.give_back(name)
         self._changed(now_ms)
         return True
 

@@ -25,7 +25,6 @@ from steelyard.wire.property_names import (
     REAL_QUEUE_ID,
     REAL_TOPIC,
     TAGS,
-    TRANSACTION_PREPARED,
     UNIQUE_KEY,
 )
 from steelyard.wire.record import Record, decode_record, read_records
@@ -163,7 +162,8 @@ def committed_place(state: State, record: Record, now_ms: int) -> tuple[Place, d
         raise MalformedRecord(
             "a half message does not say which queue it is for", where="transaction", at=record.position
         )
-    for name in (REAL_TOPIC, REAL_QUEUE_ID, TRANSACTION_PREPARED, PREPARED_QUEUE_OFFSET):
+    # TRAN_MSG stays, as with Apache: consumers tell by it that a message has a transaction's id.
+    for name in (REAL_TOPIC, REAL_QUEUE_ID, PREPARED_QUEUE_OFFSET):
         properties.pop(name, None)
     return delayed_place(properties, place, now_ms, most_ms=state.options.timer_max_ms), properties
 

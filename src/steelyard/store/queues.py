@@ -5,7 +5,7 @@ is due in the topic of delayed messages). Offsets are dense: a message that was 
 nothing and that readers step over. Entries of messages that are not yet in the log file are there, but not shown.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from struct import Struct as Layout
 from typing import NamedTuple
 
@@ -67,6 +67,10 @@ class QueueIndex:
     def add(self, position: int, size: int, mark: int) -> None:
         """Add the entry of the next offset; it is not shown yet."""
         self.entries += _pack(position, size, mark)
+
+    def add_many(self, positions: Iterable[int], sizes: Iterable[int], marks: Iterable[int]) -> None:
+        """Add the entries of the next offsets, as many as there are marks."""
+        self.entries += b"".join(map(_pack, positions, sizes, marks))
 
     def add_holes(self, count: int) -> None:
         """Add entries of lost messages."""

@@ -123,6 +123,7 @@ GROUPS = Script(
         Step("delete with offsets", Code.DELETE_SUBSCRIPTIONGROUP, {"groupName": "same-many-b", "cleanOffset": True}),
         query_offset("lost offset", "same-many-b", "same-group-topic"),
         Step("delete nobody", Code.DELETE_SUBSCRIPTIONGROUP, {"groupName": "same-nobody", "cleanOffset": False}),
+        Step("all after deleting", Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG),
         Step("offsets of all", Code.GET_ALL_CONSUMER_OFFSET),
     ),
 )

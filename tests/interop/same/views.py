@@ -34,7 +34,7 @@ _VOLATILE = re.compile(
 )
 _STEADY = re.compile(r"queueId|brokerId|\w*[cC]lientId|suggestWhichBrokerId|clientID|groupId")
 _TIME = re.compile(r"\w*[tT]ime\w*")
-_SETS = re.compile(r"(Set|Datas)$")
+_SETS = re.compile(r"(Set|Datas|Assignments)$")
 _ADDRESS = re.compile(r"\d+\.\d+\.\d+\.\d+:\d+")
 
 

@@ -38,6 +38,7 @@ __all__ = ["HANDLERS"]
 _LONGEST_ID = _LONGEST_GROUP = 255
 _LONGEST_INSTANCE = 64
 _LONGEST_STRATEGY = 64
+_LONGEST_LANGUAGE = 32
 _MOST_GROUPS = 1_024
 _MOST_TOPICS = 4_096
 
@@ -62,7 +63,8 @@ def _heartbeat(state: State, request: Command, peer: Peer, now_ms: int) -> Comma
         except ServerError as error:
             refused = error
     for each in body.producers:
-        state.producers.heard(each.group, Producer(body.client_id, peer, request.language, request.version, now_ms))
+        language = request.language[:_LONGEST_LANGUAGE]
+        state.producers.heard(each.group, Producer(body.client_id, peer, language, request.version, now_ms))
     if refused is not None:
         raise refused
     return answer_to(
@@ -129,7 +131,7 @@ def _beat(state: State, request: Command, body: Heartbeat, told: ConsumerBeat, p
         group=told.group,
         id=body.client_id,
         peer=peer,
-        language=request.language,
+        language=request.language[:_LONGEST_LANGUAGE],
         version=request.version,
         silence_ms=state.options.client_silence_ms if word is None else _BEATS_OF_SILENCE * _agreed_ms(word),
         kind=told.kind,

@@ -16,11 +16,14 @@ from msgspec.structs import replace
 from steelyard.broker.attributes import GROUP_ATTRIBUTES, altered
 from steelyard.broker.handlers import Handler
 from steelyard.broker.names import check_group, refuse_own_group
+from steelyard.broker.refusals import refusal
 from steelyard.broker.requests.pages import page_of
 from steelyard.broker.state import State
+from steelyard.broker.topics import MOST_QUEUES
 from steelyard.wire.bodies import decode_body, encode_body
 from steelyard.wire.bodies.groups import GroupSettings, GroupSettingsList
 from steelyard.wire.codes import RequestCode as Code
+from steelyard.wire.codes import ResponseCode
 from steelyard.wire.command import Command, answer_to
 from steelyard.wire.headers.admin import DeleteGroup, GroupList, GroupListAnswer
 from steelyard.wire.headers.admin import GroupSettings as GroupAsked
@@ -46,6 +49,11 @@ def _put_all(state: State, request: Command, _peer: Peer, now_ms: int) -> Comman
 def _checked(state: State, wanted: GroupSettings) -> GroupSettings:
     """Return the settings that a group gets; attributes come as changes of those it has."""
     check_group(wanted.name)
+    if wanted.retry_queues > MOST_QUEUES:
+        raise refusal(
+            ResponseCode.INVALID_PARAMETER,
+            f"group {wanted.name} cannot have {wanted.retry_queues} queues of retries: give at most {MOST_QUEUES}",
+        )
     before = state.groups.planned(wanted.name)
     kept = {name: getattr(before, name) for name in _NOT_IN_4 if getattr(wanted, name) is None}
     return replace(wanted, attributes=altered(GROUP_ATTRIBUTES, before.attributes, wanted.attributes or {}), **kept)

@@ -17,7 +17,7 @@ from steelyard.broker.requests.send import check_place
 from steelyard.broker.state import State
 from steelyard.broker.storing import as_text
 from steelyard.errors import LimitExceeded, SteelyardError
-from steelyard.wire.codes import RequestCode, ResponseCode
+from steelyard.wire.codes import SERVER_VERSION, RequestCode, ResponseCode
 from steelyard.wire.command import Command, answer_to
 from steelyard.wire.headers.send import PushReply, Send, SendAnswer, SendShort
 from steelyard.wire.peers import Peer
@@ -72,8 +72,8 @@ def _push(state: State, request: Command, peer: Peer, now_ms: int, header: Send 
         store_host=state.options.address,
         store_timestamp=now_ms,
     )
-    opaque = state.next_opaque()
-    state.post(asker, Command(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, fields, request.body, opaque=opaque))
+    code, opaque = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, state.next_opaque()
+    state.post(asker, Command(code, fields, request.body, opaque=opaque, version=SERVER_VERSION))
     answer = SendAnswer("0", queue_id, 0, msg_region=stamps.region, trace_on=stamps.trace)
     return answer_to(request, fields=answer)
 

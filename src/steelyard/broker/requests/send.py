@@ -150,6 +150,8 @@ def _take_with_care(state: State, request: Command, peer: Peer, now_ms: int, hea
         final = _retry_or_dead(state, header, place, properties, now_ms)
     if _is_half(properties, reconsume_times):
         state.halves.check_room()
+        # A delay counts from its commit, which must not fail for it.
+        delayed_place(dict(properties), final, now_ms, most_ms=state.options.timer_max_ms)
         final, sys_flag = half_place(properties, final), sys_flag & ~TRANSACTION_BITS
     elif sys_flag & TRANSACTION_BITS in (Transaction.PREPARED, Transaction.ROLLED_BACK):
         raise refusal(

@@ -75,7 +75,7 @@ def _consume_stats(state: State, request: Command, _peer: Peer, now_ms: int) -> 
     check_rows(sum(topic.read_queues for topic in topics), "ask for one topic of the group at a time")
     stats = [_places(state, group, topic, now_ms) for topic in topics]
     together = ConsumeStats(
-        consume_tps=sum(each.consume_tps for each in stats),
+        consume_tps=sum((each.consume_tps for each in stats), 0.0),
         queues=ByQueue({queue: place for each in stats for queue, place in each.queues.items()}),
     )
     return answer_to(request, body=encode_body(together))
