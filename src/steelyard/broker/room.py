@@ -31,7 +31,7 @@ class Room:
         """What all entries take."""
 
     def take(self, name: str, settings: object, *, is_saved: bool = False) -> None:
-        """Count an entry in the place of what had its name; refuse it if it does not fit, unless it is saved already."""
+        """Count an entry in the place of what had its name; one that does not fit is refused, unless it is saved."""
         size = len(encode_body(settings)) + len(name) + _AROUND_BYTES
         after = self.bytes + size - self._sizes.get(name, 0)
         if after > self._most_bytes and not is_saved:

@@ -14,6 +14,8 @@ __all__ = ["Save", "Saving"]
 
 T = TypeVar("T")
 
+_PAUSE_MS = 5_000
+
 
 class Save:
     """One document to be written. `run` it in a thread, then give it to `Saving.done`."""
@@ -37,6 +39,8 @@ class Saving:
         self._saved: dict[str, int] = {}
         self._next_ms: dict[str, int] = {}
         self._running: set[str] = set()
+        self._failed: set[str] = set()
+        """What the disk refused the last time: it is not asked five times a second again, nor told so often."""
 
     def due(self, state: State, now_ms: int, *, everything: bool = False) -> list[Save]:
         """Return what has to be written now; with ``everything``, all that changed, due or not."""
@@ -65,6 +69,8 @@ class Saving:
         name = document.path
         if changes == self._saved.get(name, 0) or name in self._running:
             return []
+        if name in self._failed:
+            gap_ms = max(gap_ms, _PAUSE_MS)
         if not everything and not has_come(self._next_ms.get(name, 0), gap_ms, now_ms):
             return []
         self._running.add(name)
@@ -76,7 +82,9 @@ class Saving:
         """Take note of how a save went; return a sentence if it failed, and try it again later."""
         self._running.discard(job.name)
         if job.error is not None:
+            self._failed.add(job.name)
             return f"{job.name} could not be saved, it is tried again: {job.error}"
+        self._failed.discard(job.name)
         self._saved[job.name] = job.changes
         return None
 

@@ -8,7 +8,19 @@ from tests.interop.same.steps import Step
 from steelyard.model.java_text import java_hash
 from steelyard.wire.codes import RequestCode as Code
 
-__all__ = ["commit", "consumer", "group", "heartbeat", "named", "pull", "query_offset", "queue", "send", "topic", "wanted"]
+__all__ = [
+    "commit",
+    "consumer",
+    "group",
+    "heartbeat",
+    "named",
+    "pull",
+    "query_offset",
+    "queue",
+    "send",
+    "topic",
+    "wanted",
+]
 
 BROKER_NAME = "broker-a"
 

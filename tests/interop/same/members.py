@@ -49,7 +49,12 @@ MEMBERS = Script(
         _leave("leaves nothing", "m1@1", line="one"),
         _leave("producer leaves", "m1@1", producerGroup="same-pg", line="one"),
         Step("producers gone", Code.GET_PRODUCER_CONNECTION_LIST, {"producerGroup": "same-pg"}),
-        Step("ids after", Code.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": _G}, until={"body.consumerIdList[m2@2]": "None"}),
+        Step(
+            "ids after",
+            Code.GET_CONSUMER_LIST_BY_GROUP,
+            {"consumerGroup": _G},
+            until={"body.consumerIdList[m2@2]": "None"},
+        ),
         heartbeat("a bad group", "m4@4", [consumer("no/group", wanted(_T))], line="four"),
         heartbeat("an unknown topic", "m5@5", [consumer("same-odd", wanted("same-members-none"))], line="five"),
         heartbeat("nothing in it", "m6@6", line="six"),
@@ -66,7 +71,9 @@ FINGERPRINTS = Script(
         heartbeat("fresh", "v@1", [consumer("same-v2s", wanted("same-v2"))], fingerprint=5, in_4=False),
         heartbeat("the same", "v@1", [consumer("same-v2s", wanted("same-v2"))], fingerprint=5, in_4=False),
         heartbeat("without", "v@1", [consumer("same-v2s")], fingerprint=5, without_sub=True, in_4=False),
-        heartbeat("changed", "v@1", [consumer("same-v2s", wanted("same-v2", "A", version=2))], fingerprint=6, in_4=False),
+        heartbeat(
+            "changed", "v@1", [consumer("same-v2s", wanted("same-v2", "A", version=2))], fingerprint=6, in_4=False
+        ),
         heartbeat("another", "w@2", [consumer("same-v2s", wanted("same-v2"))], fingerprint=7, line="b", in_4=False),
         Step("what is wanted", Code.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": "same-v2s"}, in_4=False),
     ),
@@ -204,7 +211,9 @@ RELAYS = Script(
             Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS,
             {"topic": _RELAY, "group": "same-relays", "clientAddr": "r@9"},
         ),
-        Step("running, a stranger", Code.GET_CONSUMER_RUNNING_INFO, {"consumerGroup": "same-relays", "clientId": "r@9"}),
+        Step(
+            "running, a stranger", Code.GET_CONSUMER_RUNNING_INFO, {"consumerGroup": "same-relays", "clientId": "r@9"}
+        ),
         Step(
             "directly, no such message",
             Code.CONSUME_MESSAGE_DIRECTLY,

@@ -37,7 +37,9 @@ ROUTES = Script(
         _route("no name", ""),
         _ask("without fields", Code.GET_ROUTEINFO_BY_TOPIC),
         _ask("clusters", Code.GET_BROKER_CLUSTER_INFO),
-        _ask("members", Code.GET_BROKER_MEMBER_GROUP, {"clusterName": "steelyard", "brokerName": "broker-a"}, in_4=False),
+        _ask(
+            "members", Code.GET_BROKER_MEMBER_GROUP, {"clusterName": "steelyard", "brokerName": "broker-a"}, in_4=False
+        ),
         _ask("members of nobody", Code.GET_BROKER_MEMBER_GROUP, {"clusterName": "x", "brokerName": "y"}, in_4=False),
         _ask("topics", Code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER),
         _ask("topics of a cluster", Code.GET_TOPICS_BY_CLUSTER, {"cluster": "steelyard"}),
@@ -140,13 +142,19 @@ REGISTRATION = Script(
                     {"brokerName": "broker-z", "perm": 6, "readQueueNums": 2, "topicSysFlag": 0, "writeQueueNums": 2}
                 ],
             },
+            in_4=False,
         ),
-        _route("the added", "same-added"),
+        _route("the added", "same-added", in_4=False),
         _ask(
             "add a topic of nobody",
             Code.REGISTER_TOPIC_IN_NAMESRV,
             {"topic": "same-added-2"},
-            {"queueDatas": [{"brokerName": "no", "perm": 6, "readQueueNums": 2, "topicSysFlag": 0, "writeQueueNums": 2}]},
+            {
+                "queueDatas": [
+                    {"brokerName": "no", "perm": 6, "readQueueNums": 2, "topicSysFlag": 0, "writeQueueNums": 2}
+                ]
+            },
+            in_4=False,
         ),
         _route("the added of nobody", "same-added-2"),
         _register("come with one topic", _table(_topic("same-w")), brokerName="broker-w", brokerAddr="127.0.0.1:19931"),
@@ -179,7 +187,11 @@ VALUES = Script(
         _ask("delete the last", Code.DELETE_KV_CONFIG, {"namespace": _N, "key": "k2"}),
         _ask("list of none", Code.GET_KVLIST_BY_NAMESPACE, {"namespace": _N}),
         _ask("delete nowhere", Code.DELETE_KV_CONFIG, {"namespace": "SAME_NOWHERE", "key": "k"}),
-        _ask("order of a topic", Code.PUT_KV_CONFIG, {"namespace": "ORDER_TOPIC_CONFIG", "key": "TBW102", "value": "broker-a:4"}),
+        _ask(
+            "order of a topic",
+            Code.PUT_KV_CONFIG,
+            {"namespace": "ORDER_TOPIC_CONFIG", "key": "TBW102", "value": "broker-a:4"},
+        ),
         _route("an ordered route", "TBW102"),
         _register("a broker is told the order", _TWO),
         _ask("settings", Code.GET_NAMESRV_CONFIG),

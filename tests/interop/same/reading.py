@@ -166,7 +166,14 @@ OFFSETS = Script(
         *_four("an unknown topic", "same-offsets-none", 0),
         _about("max committed", Code.GET_MAX_OFFSET, _O, 0, committed=True),
         _about("in the future", Code.SEARCH_OFFSET_BY_TIMESTAMP, _O, 0, timestamp=99_999_999_999_999),
-        _about("upper in the future", Code.SEARCH_OFFSET_BY_TIMESTAMP, _O, 0, timestamp=99_999_999_999_999, boundaryType="UPPER"),
+        _about(
+            "upper in the future",
+            Code.SEARCH_OFFSET_BY_TIMESTAMP,
+            _O,
+            0,
+            timestamp=99_999_999_999_999,
+            boundaryType="UPPER",
+        ),
         _about("lower in the past", Code.SEARCH_OFFSET_BY_TIMESTAMP, _O, 0, timestamp=1000, boundaryType="LOWER"),
         _about("upper in the past", Code.SEARCH_OFFSET_BY_TIMESTAMP, _O, 0, timestamp=1000, boundaryType="UPPER"),
         _about("at no time", Code.SEARCH_OFFSET_BY_TIMESTAMP, _O, 0, timestamp=-1),
@@ -285,12 +292,24 @@ CLONES = Script(
         topic("same-clone", 1),
         group("same-originals"),
         commit("a commit", "same-originals", "same-clone", 0, 5),
-        Step("clone", Code.CLONE_GROUP_OFFSET, {"srcGroup": "same-originals", "destGroup": "same-clones", "topic": "same-clone", "offline": False}),
+        Step(
+            "clone",
+            Code.CLONE_GROUP_OFFSET,
+            {"srcGroup": "same-originals", "destGroup": "same-clones", "topic": "same-clone", "offline": False},
+        ),
         query_offset("cloned", "same-clones", "same-clone"),
-        Step("clone all", Code.CLONE_GROUP_OFFSET, {"srcGroup": "same-originals", "destGroup": "same-clones-2", "offline": True}),
+        Step(
+            "clone all",
+            Code.CLONE_GROUP_OFFSET,
+            {"srcGroup": "same-originals", "destGroup": "same-clones-2", "offline": True},
+        ),
         query_offset("cloned all", "same-clones-2", "same-clone"),
         Step("clone nobody", Code.CLONE_GROUP_OFFSET, {"srcGroup": "same-x", "destGroup": "same-y", "offline": True}),
-        Step("clone an unknown topic", Code.CLONE_GROUP_OFFSET, {"srcGroup": "same-originals", "destGroup": "same-y", "topic": "same-x", "offline": True}),
+        Step(
+            "clone an unknown topic",
+            Code.CLONE_GROUP_OFFSET,
+            {"srcGroup": "same-originals", "destGroup": "same-y", "topic": "same-x", "offline": True},
+        ),
     ),
 )
 

@@ -97,7 +97,11 @@ GROUPS = Script(
         _settings("made", "same-one"),
         group("same-one", "change", retryMaxTimes=5, consumeEnable=False, retryQueueNums=2, consumeMessageOrderly=True),
         _settings("changed", "same-one"),
-        Step("as 4.9 says it", Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body={"groupName": "same-old", "retryMaxTimes": 7}),
+        Step(
+            "as 4.9 says it",
+            Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
+            body={"groupName": "same-old", "retryMaxTimes": 7},
+        ),
         _settings("as 4.9 said it", "same-old"),
         group("no/group", "a bad name"),
         group("x" * 121, "a long name"),

@@ -132,21 +132,46 @@ RETRY = Script(
         send("one too many", f"%RETRY%{_G}", 0, b"r3", _key(43, DELAY="2", **_RETRY), letters={"j": 4, "l": 3}),
         send("beyond, without a limit", f"%RETRY%{_G}", 0, b"r4", _key(44), letters={"j": 4, "l": None}),
         send("delayed retry", f"%RETRY%{_G}", 0, b"r5", _key(45, DELAY="1", **_RETRY), letters={"j": 1, "l": 3}),
-        pull("the retries", _G, f"%RETRY%{_G}", 0, until={"ext.maxOffset": "3"}),
-        pull("the dead letters", _G, f"%DLQ%{_G}", 0, until={"ext.maxOffset": "2"}),
-        Step("back", Code.CONSUMER_SEND_MSG_BACK, {"offset": "$m", "group": _G, "delayLevel": 1, "originTopic": "same-retry-topic"}),
+        pull("the retries", _G, f"%RETRY%{_G}", 0, until={"ext.maxOffset": "3"}, in_4=False),
+        pull("the dead letters", _G, f"%DLQ%{_G}", 0, until={"ext.maxOffset": "2"}, in_4=False),
+        Step(
+            "back",
+            Code.CONSUMER_SEND_MSG_BACK,
+            {"offset": "$m", "group": _G, "delayLevel": 1, "originTopic": "same-retry-topic"},
+        ),
         Step("back, any level", Code.CONSUMER_SEND_MSG_BACK, {"offset": "$m", "group": _G, "delayLevel": 0}),
-        Step("back, to the dead", Code.CONSUMER_SEND_MSG_BACK, {"offset": "$m", "group": _G, "delayLevel": -1, "originTopic": "same-retry-topic"}),
-        Step("back, none allowed", Code.CONSUMER_SEND_MSG_BACK, {"offset": "$m", "group": _G, "delayLevel": 1, "maxReconsumeTimes": 0, "originTopic": "same-retry-topic"}),
-        Step("back, no such message", Code.CONSUMER_SEND_MSG_BACK, {"offset": 999_999_999, "group": _G, "delayLevel": 1}),
+        Step(
+            "back, to the dead",
+            Code.CONSUMER_SEND_MSG_BACK,
+            {"offset": "$m", "group": _G, "delayLevel": -1, "originTopic": "same-retry-topic"},
+        ),
+        Step(
+            "back, none allowed",
+            Code.CONSUMER_SEND_MSG_BACK,
+            {"offset": "$m", "group": _G, "delayLevel": 1, "maxReconsumeTimes": 0, "originTopic": "same-retry-topic"},
+        ),
+        Step(
+            "back, no such message", Code.CONSUMER_SEND_MSG_BACK, {"offset": 999_999_999, "group": _G, "delayLevel": 1}
+        ),
         Step("back, half a message", Code.CONSUMER_SEND_MSG_BACK, {"offset": 3, "group": _G, "delayLevel": 1}),
-        Step("back, unknown group", Code.CONSUMER_SEND_MSG_BACK, {"offset": "$m", "group": "same-back", "delayLevel": 1}),
+        Step(
+            "back, unknown group", Code.CONSUMER_SEND_MSG_BACK, {"offset": "$m", "group": "same-back", "delayLevel": 1}
+        ),
         Step("back, bad group", Code.CONSUMER_SEND_MSG_BACK, {"offset": "$m", "group": "no/group", "delayLevel": 1}),
-        Step("back, oneway", Code.CONSUMER_SEND_MSG_BACK, {"offset": "$m", "group": _G, "delayLevel": -1, "originTopic": "same-retry-topic"}, oneway=True),
+        Step(
+            "back, oneway",
+            Code.CONSUMER_SEND_MSG_BACK,
+            {"offset": "$m", "group": _G, "delayLevel": -1, "originTopic": "same-retry-topic"},
+            oneway=True,
+        ),
         group("same-retry-none", retryQueueNums=0),
-        Step("back, no retry queues", Code.CONSUMER_SEND_MSG_BACK, {"offset": "$m", "group": "same-retry-none", "delayLevel": 1}),
-        pull("the message comes again", _G, f"%RETRY%{_G}", 0, 3, until={"code": "0"}),
-        pull("the dead letters sent back", _G, f"%DLQ%{_G}", 0, 2, until={"ext.maxOffset": "5"}),
+        Step(
+            "back, no retry queues",
+            Code.CONSUMER_SEND_MSG_BACK,
+            {"offset": "$m", "group": "same-retry-none", "delayLevel": 1},
+        ),
+        pull("the message comes again", _G, f"%RETRY%{_G}", 0, 3, until={"code": "0"}, in_4=False),
+        pull("the dead letters sent back", _G, f"%DLQ%{_G}", 0, 2, until={"ext.maxOffset": "5"}, in_4=False),
         Step("topic of the dead", Code.GET_TOPIC_CONFIG, {"topic": f"%DLQ%{_G}"}, in_4=False),
     ),
 )
@@ -166,8 +191,8 @@ DELAY = Script(
         send("timer soon", "same-delay", 0, b"t4", _key(58, TIMER_DELAY_SEC="1"), in_4=False),
         send("timer in ms", "same-delay", 2, b"t5", _key(59, TIMER_DELAY_MS="1500"), in_4=False),
         pull("delivered", "TOOLS_CONSUMER", "same-delay", 1, until={"code": "0"}),
-        pull("at once, and by timers", "TOOLS_CONSUMER", "same-delay", 0, until={"ext.maxOffset": "4"}),
-        pull("by a timer in ms", "TOOLS_CONSUMER", "same-delay", 2, until={"code": "0"}),
+        pull("at once, and by timers", "TOOLS_CONSUMER", "same-delay", 0, until={"ext.maxOffset": "4"}, in_4=False),
+        pull("by a timer in ms", "TOOLS_CONSUMER", "same-delay", 2, until={"code": "0"}, in_4=False),
         Step("timer topic", Code.GET_MAX_OFFSET, {"topic": "rmq_sys_wheel_timer", "queueId": 0}, in_4=False),
         send("to the timer's topic", "rmq_sys_wheel_timer"),
         Step("delay offsets", Code.GET_ALL_DELAY_OFFSET),
@@ -219,7 +244,11 @@ TRANSACTIONS = Script(
         send("committed without the mark", "same-half", 0, b"odd", _key(65), letters={"f": 8}),
         send("half to an unknown topic", "same-half-new", 0, b"h", _key(66, **_HALF), letters={"f": 4}),
         Step("resume nothing", Code.RESUME_CHECK_HALF_MESSAGE, {"topic": "same-half", "msgId": "nonsense"}),
-        Step("resume what is no half", Code.RESUME_CHECK_HALF_MESSAGE, {"topic": "same-half", "msgId": "7F00000100002A9F0000000000FFFFFF"}),
+        Step(
+            "resume what is no half",
+            Code.RESUME_CHECK_HALF_MESSAGE,
+            {"topic": "same-half", "msgId": "7F00000100002A9F0000000000FFFFFF"},
+        ),
     ),
 )
 

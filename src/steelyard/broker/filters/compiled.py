@@ -14,7 +14,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from steelyard.broker.filters.sql_parser import parse_condition
-from steelyard.broker.filters.sql_rules import judge_of, names_of
+from steelyard.broker.filters.sql_rules import judge_of, names_of, weight_of
 from steelyard.errors import SubscriptionUnreadable
 from steelyard.model import java_hash
 from steelyard.wire.properties import find_property, parse_properties
@@ -42,6 +42,8 @@ class Filter(Struct, frozen=True):
 
     marks: frozenset[int] | None
     matches: Callable[[bytes], bool] | None
+    weight: int = 0
+    """How many parts of a condition are judged for each message: what looking at one costs."""
 
 
 def compile_filter(kind: str | None, expression: str | None) -> Filter:
@@ -84,9 +86,9 @@ def _tags(expression: str) -> Filter:
 
 def _condition(expression: str) -> Filter:
     tree = parse_condition(expression)
-    judge, names = judge_of(tree), names_of(tree)
+    judge, names, weight = judge_of(tree), names_of(tree), weight_of(tree)
     if len(names) > _FEW_NAMES:
-        return Filter(None, lambda properties: judge(parse_properties(properties)))
+        return Filter(None, lambda properties: judge(parse_properties(properties)), weight)
     looked_for = tuple((name, name.encode()) for name in names)
 
     def matches(properties: bytes) -> bool:
@@ -96,7 +98,7 @@ def _condition(expression: str) -> Filter:
                 found[name] = raw.decode("utf-8", "replace")
         return judge(found)
 
-    return Filter(None, matches)
+    return Filter(None, matches, weight)
 
 
 def _unreadable(remark: str) -> SubscriptionUnreadable:

@@ -92,6 +92,24 @@ def _names(node: Node) -> Iterator[str]:
             yield from _names(operand)
 
 
+def weight_of(node: Node) -> int:
+    """Return how many parts of a condition are judged at most.
+
+    >>> weight_of(Every((IsNull(Property("b")), Compared("=", Property("a"), Number(1)))))
+    2
+    """
+    match node:
+        case Every(parts) | Some(parts):
+            return sum(map(weight_of, parts))
+        case Compared(_, left, right):
+            return max(1, weight_of(left)) + weight_of(right) if _is_nested(left) or _is_nested(right) else 1
+        case Between():
+            return 2
+        case Not(operand) | IsNull(operand) | Searched(_, operand):
+            return max(1, weight_of(operand))
+    return 1
+
+
 def _truth(node: Node) -> _Judging:
     """Return what judges a node where a condition is wanted."""
     match node:
