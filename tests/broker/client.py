@@ -20,6 +20,7 @@ from steelyard.wire.bodies.heartbeat import (
 )
 from steelyard.wire.bodies.locks import LockAnswer, LockRequest, LockWord
 from steelyard.wire.bodies.members import ConsumerConnections, ConsumerIds, GroupView
+from steelyard.wire.codes import SERVER_VERSION
 from steelyard.wire.codes import RequestCode as Code
 from steelyard.wire.command import Command
 from steelyard.wire.headers.common import Group
@@ -156,7 +157,8 @@ class Client:
     def notices(self, *, line: Peer | None = None) -> int:
         """Take the notices off the line and count them."""
         found = [each for each in self.desk.sent_to(line or self.line) if each.code == Code.NOTIFY_CONSUMER_IDS_CHANGED]
-        assert all(each.is_oneway and each.header(Group).consumer_group == self.group for each in found)
+        assert all(each.is_oneway and each.version == SERVER_VERSION for each in found)
+        assert all(each.header(Group).consumer_group == self.group for each in found)
         return len(found)
 
 

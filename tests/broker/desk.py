@@ -169,17 +169,18 @@ class Desk:
     def restart(self) -> None:
         """Close the broker in order, and open its directory again."""
         self.broker.close(self.now_ms)
-        self._reopen(self.disk)
+        self.reopen(self.disk)
 
     def crash(self) -> None:
         """Let the process die where it stands, and open what it leaves: all that was written, nothing that was not."""
-        self._reopen(self.disk.crash())
+        self.reopen(self.disk.crash())
 
     def lose_power(self) -> None:
         """Let the machine die, and open what the disk holds: what was synced."""
-        self._reopen(self.disk.lose_power())
+        self.reopen(self.disk.lose_power())
 
-    def _reopen(self, disk: ForgettingDisk) -> None:
+    def reopen(self, disk: ForgettingDisk) -> None:
+        """Open what a disk holds."""
         self.disk = disk
         self._sent.clear()
         self.broker = self._opened()

@@ -4,6 +4,7 @@ import pytest
 from tests.broker.desk import START_MS, Desk, message
 from tests.golden_frames import golden_frames
 
+from steelyard.wire.codes import SERVER_VERSION
 from steelyard.wire.command import Command
 from steelyard.wire.frames import Splitter
 from steelyard.wire.headers.send import PushReply, SendAnswer
@@ -30,6 +31,7 @@ def test_a_reply_is_pushed_to_the_client_that_asked(code: int) -> None:
     assert answer.header(SendAnswer) == SendAnswer("0", 0, 0, msg_region="DefaultRegion", trace_on="true")
     (pushed,) = desk.sent_to(asker)
     assert (pushed.code, pushed.body, pushed.is_oneway, pushed.is_answer) == (326, b"pong", False, False)
+    assert pushed.version == SERVER_VERSION
     fields = pushed.header(PushReply)
     assert (fields.topic, fields.producer_group, fields.flag) == (_TOPIC, "repliers", 3)
     assert (fields.born_host, fields.store_host, fields.store_timestamp) == (

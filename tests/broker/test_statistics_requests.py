@@ -1,7 +1,9 @@
 """How far queues and groups are, and how much passes."""
 
 import pytest
+from tests.broker.client import Client, wants
 from tests.broker.desk import START_MS, Desk, message
+from tests.broker.reader import pull, pull_header
 
 from steelyard.model import Queue
 from steelyard.wire.bodies import decode_body
@@ -67,6 +69,18 @@ def test_a_group_is_asked_for_one_topic_or_a_list(desk: Desk) -> None:
     assert len(consume_stats(desk, topic="orders").queues) == 4
     assert len(consume_stats(desk, topicList="orders;lost;;").queues) == 4
     assert consume_stats(desk, topic="lost").queues == {}
+
+
+def test_topics_that_a_group_neither_subscribes_to_nor_reads_are_left_out(desk: Desk) -> None:
+    member = Client(desk, "member")
+    member.beat(wants("returns"))
+    desk.state.offsets.put("billing", "orders", 0, 2)
+    assert consume_stats(desk).queues == consume_stats(desk, topic="orders").queues == {}
+    pull(desk, pull_header())  # by somebody who subscribes to nothing
+    assert len(consume_stats(desk).queues) == len(consume_stats(desk, topic="orders").queues) == 4
+    desk.now_ms += 2 * 3_600_000
+    member.beat()
+    assert consume_stats(desk).queues == {}
 
 
 def test_the_lag_of_all_groups_is_summed_up(desk: Desk) -> None:

@@ -123,7 +123,16 @@ def look(state: State, ask: Ask, reached: Reached, wanted: Filter, request: Comm
         found = (
             store.read(key, queue_id, start, most=ask.most, most_bytes=ask.most_bytes, marks=wanted.marks)
             if wanted.matches is None
-            else sift(store, key, queue_id, start, most=ask.most, most_bytes=ask.most_bytes, matches=wanted.matches)
+            else sift(
+                store,
+                key,
+                queue_id,
+                start,
+                most=ask.most,
+                most_bytes=ask.most_bytes,
+                matches=wanted.matches,
+                weight=wanted.weight,
+            )
         )
         low, high = found.low, found.high
         if found.count and start >= low:

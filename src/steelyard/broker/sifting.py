@@ -18,6 +18,11 @@ _MOST_RECORDS = 800
 """As many as a read with tags looks at. Where many match, the first few are enough."""
 _MOST_BYTES = 8 * 1024 * 1024
 
+_EACH_LOOK = 150
+_MOST_WORK = 16_000_000
+"""Values looked at, times the bytes they may be searched in and what each costs besides: some forty milliseconds.
+Everybody waits while a condition is judged, and whoever sent it chose its length."""
+
 # Size, magic, offset in the queue, system flag.
 _read_start = Layout(">ii12xq8xi").unpack_from
 _read_body_bytes = Layout(">i").unpack_from
@@ -33,9 +38,13 @@ def sift(
     most: int,
     most_bytes: int,
     matches: Callable[[bytes], bool],
+    weight: int = 1,
 ) -> Slice:
-    """Read messages from an offset on whose properties match. The first one always fits."""
-    sieve = _Sieve(most, most_bytes, matches)
+    """Read messages from an offset on whose properties match. The first one always fits.
+
+    ``weight`` says what a look at one message costs: long conditions look at few messages at a time.
+    """
+    sieve = _Sieve(most, most_bytes, matches, weight)
     at, step, looked, walked = offset, max(_FIRST_RECORDS, most), 0, 0
     while True:
         found = store.read(topic, queue_id, at, most=step, most_bytes=_MOST_BYTES)
@@ -54,16 +63,21 @@ def sift(
 class _Sieve:
     """What matched so far, as runs of records that lie behind each other."""
 
-    def __init__(self, most: int, most_bytes: int, matches: Callable[[bytes], bool]) -> None:
-        self._most, self._most_bytes, self._matches = most, most_bytes, matches
+    def __init__(self, most: int, most_bytes: int, matches: Callable[[bytes], bool], weight: int) -> None:
+        self._most, self._most_bytes, self._matches, self._weight = most, most_bytes, matches, weight
+        self._work = 0
         self.parts: list[memoryview] = []
         self.count = self.size = 0
 
     def take(self, view: memoryview) -> int | None:
-        """Take what matches of some records; return the offset of the first that does not fit, or None."""
+        """Take what matches of some records; return the offset of the first that has to wait, or None."""
         run_start = run_end = 0
         stopped = None
         for offset, start, end, properties in _records(view):
+            if self._work > _MOST_WORK:
+                stopped = offset
+                break
+            self._work += self._weight * (_EACH_LOOK + len(properties))
             if not self._matches(properties):
                 continue
             if self.count == self._most or (self.count and self.size + end - start > self._most_bytes):

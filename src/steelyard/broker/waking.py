@@ -19,9 +19,17 @@ __all__ = ["expire", "forget", "wake", "wake_group"]
 
 _NOTHING_YET = (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
 
+_TRIES = 10_000
+"""Pulls that are tried again at a time, of some microseconds each; everybody else waits meanwhile."""
+_WEIGHT_OF_A_TRY = 16
+"""Values of a condition that are looked at in the time that trying takes without one."""
+_LOOKS = 4
+"""How often one pull looks at what came. If it is still not through, its asker is told to ask on from there."""
+
 
 def wake(state: State, now_ms: int) -> None:
-    """Answer the parked pulls for which a message came; called after each flush."""
+    """Answer the parked pulls for which a message came, as many as can be at a time; the rest with the next call."""
+    left = _TRIES
     for key, queue_id in state.parking.take_arrived():
         waiting = state.parking.in_queue(key, queue_id)
         if not waiting:
@@ -34,6 +42,10 @@ def wake(state: State, now_ms: int) -> None:
             if wanted is not None and wanted.isdisjoint(marks) and parked.ask.wanted is not None:
                 parked.scanned = high
             elif parked.scanned < high:
+                if left <= 0:
+                    state.parking.arrived(key, queue_id)
+                    break
+                left -= 1 + parked.filter.weight // _WEIGHT_OF_A_TRY
                 _try(state, parked, high, now_ms)
 
 
@@ -46,6 +58,7 @@ def wake_group(state: State, group: str, topic: bytes, queue_id: int, now_ms: in
 
 def expire(state: State, now_ms: int) -> None:
     """Answer the parked pulls whose time is over, and those whose queue or group is not there for them any more."""
+    wake(state, now_ms)
     for parked in state.parking.take_due(now_ms):
         state.post(parked.peer, _answer(state, parked, now_ms))
     changes = (state.topics.changes, state.groups.changes)
@@ -72,9 +85,11 @@ def _recheck(state: State, now_ms: int) -> None:
 
 
 def _try(state: State, parked: Parked, high: int, now_ms: int) -> None:
-    """Answer a pull if there is something for it now; else it waits on."""
+    """Answer a pull if there is something for it now, or very much to look through; else it waits on."""
     answer = _answer(state, parked, now_ms)
-    while answer.code in _NOTHING_YET and isinstance(answer.fields, PullAnswer):
+    for _ in range(_LOOKS):
+        if answer.code not in _NOTHING_YET or not isinstance(answer.fields, PullAnswer):
+            break
         parked.scanned = answer.fields.next_begin_offset
         if parked.scanned >= high:
             return

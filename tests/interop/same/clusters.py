@@ -9,15 +9,17 @@ from tests.interop.servers import apache
 
 from steelyard.broker.options import BrokerOptions
 from steelyard.serve.embedded import Cluster as Steelyard
+from steelyard.store.options import StoreOptions
 
 __all__ = ["quiet_cluster"]
 
 _HOUR_MS = 3_600_000
+_SEGMENT_BYTES = 64 << 20
 _SETTINGS: dict[str, object] = {
     "enablePropertyFilter": "true",
     "traceTopicEnable": "true",
     "transactionCheckInterval": _HOUR_MS,
-    "mappedFileSizeCommitLog": 64 << 20,
+    "mappedFileSizeCommitLog": _SEGMENT_BYTES,
     "waitTimeMillsInSendQueue": 10_000,
 }
 
@@ -27,7 +29,13 @@ def quiet_cluster(backend: str, root: Path) -> Iterator[Cluster]:
     """Run one broker and one name server that ask nobody about transactions."""
     if backend == OURS:
         options = BrokerOptions(transaction_check_ms=_HOUR_MS)
-        with Steelyard(data=root, cluster=CLUSTER_NAME, broker_name=BROKER_NAME, broker_options=options) as ours:
+        with Steelyard(
+            data=root,
+            cluster=CLUSTER_NAME,
+            broker_name=BROKER_NAME,
+            broker_options=options,
+            store_options=StoreOptions(segment_bytes=_SEGMENT_BYTES),
+        ) as ours:
             yield Cluster(OURS, ours.namesrv, ours.brokers[BROKER_NAME])
         return
     with apache(backend.removeprefix("apache-"), root, **_SETTINGS) as broker:

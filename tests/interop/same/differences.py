@@ -68,10 +68,15 @@ def unexplained(found: Iterable[Difference], intended: Iterable[Intended]) -> li
     return [each for each in found if not any(row.covers(each) for row in rows)]
 
 
-def unused(found: Iterable[Difference], intended: Iterable[Intended]) -> list[Intended]:
-    """Return the rows that explain nothing any more."""
+def unused(found: Iterable[Difference], intended: Iterable[Intended]) -> list[str]:
+    """Return what rows name, step or label, and explains nothing any more."""
     seen = tuple(found)
-    return [row for row in intended if not any(row.covers(each) for each in seen)]
+    left = []
+    for row in intended:
+        explained = [each for each in seen if row.covers(each)]
+        left += [step for step in row.steps.split("|") if not any(_fits(step, each.step) for each in explained)]
+        left += [label for label in row.labels.split("|") if not any(_fits(label, each.label) for each in explained)]
+    return left
 
 
 def all_differences(

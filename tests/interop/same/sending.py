@@ -195,7 +195,7 @@ DELAY = Script(
         pull("by a timer in ms", "TOOLS_CONSUMER", "same-delay", 2, until={"code": "0"}, in_4=False),
         Step("timer topic", Code.GET_MAX_OFFSET, {"topic": "rmq_sys_wheel_timer", "queueId": 0}, in_4=False),
         send("to the timer's topic", "rmq_sys_wheel_timer"),
-        Step("delay offsets", Code.GET_ALL_DELAY_OFFSET),
+        Step("delay offsets", Code.GET_ALL_DELAY_OFFSET, in_4=False),
     ),
 )
 

@@ -43,7 +43,7 @@ class Filter(Struct, frozen=True):
     marks: frozenset[int] | None
     matches: Callable[[bytes], bool] | None
     weight: int = 0
-    """How many parts of a condition are judged for each message: what looking at one costs."""
+    """How many values a condition looks at in each message: that is what it costs."""
 
 
 def compile_filter(kind: str | None, expression: str | None) -> Filter:

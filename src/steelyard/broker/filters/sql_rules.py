@@ -34,7 +34,7 @@ from steelyard.broker.filters.sql_tree import (
 )
 from steelyard.errors import ConfigurationError
 
-__all__ = ["judge_of", "names_of"]
+__all__ = ["judge_of", "names_of", "weight_of"]
 
 _Value: TypeAlias = str | float | None
 _Truth: TypeAlias = bool | None
@@ -93,20 +93,20 @@ def _names(node: Node) -> Iterator[str]:
 
 
 def weight_of(node: Node) -> int:
-    """Return how many parts of a condition are judged at most.
+    """Return how many values a condition looks at, at most, to judge one message.
 
     >>> weight_of(Every((IsNull(Property("b")), Compared("=", Property("a"), Number(1)))))
-    2
+    3
     """
     match node:
         case Every(parts) | Some(parts):
             return sum(map(weight_of, parts))
         case Compared(_, left, right):
-            return max(1, weight_of(left)) + weight_of(right) if _is_nested(left) or _is_nested(right) else 1
-        case Between():
-            return 2
-        case Not(operand) | IsNull(operand) | Searched(_, operand):
-            return max(1, weight_of(operand))
+            return weight_of(left) + weight_of(right)
+        case Between(operand, low, high):
+            return 2 * weight_of(operand) + weight_of(low) + weight_of(high)
+        case Negative(operand) | Not(operand) | IsNull(operand) | Searched(_, operand):
+            return weight_of(operand)
     return 1
 
 

@@ -4,7 +4,8 @@
                                was written last, and how much comes in; 17 for a topic that is not there
 208 GET_CONSUME_STATS          where a group is in each queue it may read. Without a topic: all topics in which it has
                                offsets. Topics that it does not subscribe to any more are left out, unless a list
-                               names them
+                               names them, or it read from them within the last hour, as pullers do that subscribe to
+                               nothing
 303 QUERY_CONSUME_TIME_SPAN    when the first, the last and the last consumed message of each queue were stored
 315 VIEW_BROKER_STATS_DATA     one counter over a minute, an hour and a day; 1 if nothing was counted under that name
 317 GET_BROKER_CONSUME_STATS   208 for all groups, if asked for only topics that are ordered
@@ -70,7 +71,7 @@ def _consume_stats(state: State, request: Command, _peer: Peer, now_ms: int) -> 
     asked = request.header(admin.ConsumeStats)
     group = asked.consumer_group
     listed = [name for name in (asked.topic_list or "").split(";") if name.strip()]
-    names = listed or _wanted(state, group, [asked.topic] if asked.topic else state.offsets.topics_of(group))
+    names = listed or _wanted(state, group, [asked.topic] if asked.topic else state.offsets.topics_of(group), now_ms)
     topics = [topic for name in dict.fromkeys(names) if (topic := state.topics.get(name))]
     check_rows(sum(topic.read_queues for topic in topics), "ask for one topic of the group at a time")
     stats = [_places(state, group, topic, now_ms) for topic in topics]
@@ -81,12 +82,17 @@ def _consume_stats(state: State, request: Command, _peer: Peer, now_ms: int) -> 
     return answer_to(request, body=encode_body(together))
 
 
-def _wanted(state: State, group: str, topics: Iterable[str]) -> list[str]:
-    """Return the topics that a group subscribes to; all of them if nobody of it is there."""
+def _wanted(state: State, group: str, topics: Iterable[str], now_ms: int) -> list[str]:
+    """Return the topics that a group subscribes to or reads otherwise; all of them if nobody of it is there."""
     members = state.members.group(group)
     if members is None or not members.subscriptions:
         return list(topics)
-    return [topic for topic in topics if topic in members.subscriptions]
+    return [topic for topic in topics if topic in members.subscriptions or _is_read(state, group, topic, now_ms)]
+
+
+def _is_read(state: State, group: str, topic: str, now_ms: int) -> bool:
+    counter = state.rates.of_group(group, topic)
+    return counter is not None and counter.within(HOUR, now_ms).messages > 0
 
 
 def _places(state: State, group: str, topic: Topic, now_ms: int) -> ConsumeStats:
@@ -110,7 +116,7 @@ def _broker_consume_stats(state: State, request: Command, _peer: Peer, now_ms: i
     only_ordered = request.header(admin.BrokerConsumeStats).is_order
     read: dict[str, list[Topic]] = {}
     for settings in state.groups:
-        names = _wanted(state, settings.name, state.offsets.topics_of(settings.name))
+        names = _wanted(state, settings.name, state.offsets.topics_of(settings.name), now_ms)
         found = filter(None, map(state.topics.get, names))
         read[settings.name] = [topic for topic in found if topic.settings.order or not only_ordered]
     check_rows(
