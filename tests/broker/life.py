@@ -162,7 +162,7 @@ class Life:
 
     def _plain_stored(self, body: bytes, answer: Command) -> None:
         # A late answer says that it is stored, and not that it is safe.
-        if answer.code == 0 or (answer.code in _STORED and not self._is_sync):
+        if answer.code == 0:
             place = answer.header(SendAnswer)
             self.book.places[body] = place.queue_id, place.queue_offset
 
@@ -177,7 +177,7 @@ class Life:
             self.book.halves[body] = EndTransaction("shop", half.queue_offset, position, _COMMIT, "half", False)
 
     def _ended(self, body: bytes, how: int, answer: Command) -> None:
-        if answer.code in _STORED:
+        if answer.code == 0:
             (self.book.committed if how == _COMMIT else self.book.rolled_back).add(body)
         if answer.code in (0, ResponseCode.ILLEGAL_OPERATION):
             self.book.halves.pop(body, None)

@@ -1,7 +1,7 @@
 """The clusters that the Java clients are run against: ours, and Apache's as the judge of what is right.
 
-A test that takes `cluster` runs with each, one after the other: two brokers at once would share two cores. Which ones
-can be chosen: `STEELYARD_INTEROP=ours` or `apache-4.9.7,apache-5.5.0`.
+Tests that take `cluster` run with ours. To hear the judge, name the others too: `STEELYARD_INTEROP=all make interop`, or
+some of `ours,apache-4.9.7,apache-5.5.0`. Each has its turn: two brokers at once would share two cores.
 """
 
 import os
@@ -80,12 +80,14 @@ class Cluster:
 
 
 def chosen() -> tuple[str, ...]:
-    """Return the backends that were asked for; all, if none was."""
-    asked = tuple(os.environ.get("STEELYARD_INTEROP", "").replace(",", " ").split())
+    """Return the backends that were asked for; ours, if none was."""
+    asked = tuple(os.environ.get("STEELYARD_INTEROP", OURS).replace(",", " ").split())
+    if asked == ("all",):
+        return BACKENDS
     unknown = set(asked) - set(BACKENDS)
     if unknown:
-        raise ValueError(f"STEELYARD_INTEROP names {', '.join(sorted(unknown))}; there are {', '.join(BACKENDS)}")
-    return asked or BACKENDS
+        raise ValueError(f"STEELYARD_INTEROP names {', '.join(sorted(unknown))}; there are {', '.join(BACKENDS)}, all")
+    return asked
 
 
 @contextmanager

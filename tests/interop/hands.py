@@ -109,9 +109,9 @@ class _Hand:
         """Ask in the name of this one."""
         return self.process.ask(verb, name=self.name, **words)
 
-    def stop(self) -> None:
-        """Say good-bye to the servers."""
-        self.ask(self.stop_verb)
+    def stop(self, *, later: bool = False) -> None:
+        """Say good-bye to the servers; `later` does not wait until it is said."""
+        self.ask(self.stop_verb, later=later)
 
 
 class Producer(_Hand):
@@ -323,7 +323,7 @@ class Hands:
         """Stop all that still run."""
         while self._started:
             with suppress(JavaRefused):  # it was stopped before
-                self._started.pop().stop()
+                self._started.pop().stop(later=True)
 
 
 def _delivered(event: Event) -> Delivered:

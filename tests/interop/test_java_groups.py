@@ -75,7 +75,9 @@ def test_a_queue_that_is_added_finds_an_owner(hands: Hands, topic: str, group: s
     shared(members, topic, [3, 3], seconds=40)
 
 
-def test_two_members_with_one_client_id_are_seen(hands: Hands, mqadmin: Mqadmin, wide: str, group: str) -> None:
+def test_two_members_with_one_client_id_are_seen(
+    hands: Hands, mqadmin: Mqadmin, wide: str, group: str, caplog: pytest.LogCaptureFixture
+) -> None:
     first = hands.push(group, every(wide), instanceName="twin", clientIP="10.9.8.7")
     with running_client(hands.process.release) as process:
         second = Hands(process, hands.cluster).push(group, every(wide), instanceName="twin", clientIP="10.9.8.7")
@@ -85,6 +87,8 @@ def test_two_members_with_one_client_id_are_seen(hands: Hands, mqadmin: Mqadmin,
         until(lambda: mqadmin("consumerConnection", "-g", group).out, lambda out: out.count("10.9.8.7@twin") == times)
         halves = [0, 1, 2, 3] if times == 2 else list(range(QUEUES))
         until(lambda: [first.owned(wide), second.owned(wide)], lambda owned: owned == [halves, halves])
+        if hands.cluster.is_ours:
+            assert f"group {group} has the client id 10.9.8.7@twin on several lines" in caplog.text
         second.stop()
 
 

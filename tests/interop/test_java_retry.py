@@ -54,6 +54,7 @@ def test_a_pull_consumer_gives_a_message_back(hands: Hands, topic: str, group: s
     producer.send_to(queue, "not now")
     puller = hands.puller(group)
     puller.give_back(queue, 0, level=1)
+    puller.stop()  # or it would share the group's retry queue
     other = f"{topic}-other"
     producer.send(other, "so that the topic is there")
     (found,) = hands.push(group, tagged(other, "none")).wait(1)
@@ -61,6 +62,8 @@ def test_a_pull_consumer_gives_a_message_back(hands: Hands, topic: str, group: s
 
 
 def _dead_letter(hands: Hands, group: str) -> str:
+    topic = f"%DLQ%{group}"
+    hands.cluster.wait_for_route(topic)
     with hands.cluster.line() as line:
-        (record,) = until(lambda: list(pull_all(line, f"%DLQ%{group}", 0)), lambda found: len(found) == 1)
+        (record,) = until(lambda: list(pull_all(line, topic, 0)), lambda found: len(found) == 1)
     return record.body.decode()

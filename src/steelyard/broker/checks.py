@@ -130,8 +130,8 @@ def _written_anew(state: State, half: Half, now_ms: int) -> _Question | None:
     except LimitExceeded:  # another broker took it, and left no room for the count
         is_over = True
     if is_over:
-        put_copy(state, record, _UNRESOLVED_PLACE, record.properties, now_ms)
-        write_ending(state, half, Ending.GIVEN_UP, now_ms)
+        copy = put_copy(state, record, _UNRESOLVED_PLACE, record.properties, now_ms)
+        write_ending(state, half, Ending.GIVEN_UP, now_ms, copy)
         return None
     if peer is None:
         return None

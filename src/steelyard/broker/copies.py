@@ -24,22 +24,34 @@ def trace_of(position: int) -> int:
 
 
 class Copies:
-    """Looks into queues, each once: ask in the order in which copies were made."""
+    """Looks into queues, each once, and again only if somebody asks for an earlier time."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._found: dict[tuple[str, int], set[int]] = {}
+        self._found: dict[tuple[str, int], tuple[int, set[int]]] = {}
+        self._ends: dict[tuple[str, int], int] = {}
 
     def has(self, topic: str, queue_id: int, position: int, since_ms: int) -> bool:
-        """Whether a queue has a copy, stored at a time or later, of the message at a position of the log."""
-        queue = topic, queue_id
-        if queue not in self._found:
-            self._found[queue] = self._look(topic.encode(), queue_id, since_ms)
-        return trace_of(position) in self._found[queue]
+        """Whether a queue had a copy, stored at a time or later, of the message at a position of the log.
 
-    def _look(self, topic: bytes, queue_id: int, since_ms: int) -> set[int]:
+        What counts is what the queue had when it was first asked about.
+        """
+        queue = topic, queue_id
+        known = self._found.get(queue)
+        if known is None or since_ms < known[0]:
+            known = self._found[queue] = since_ms, self._look(queue, since_ms)
+        return trace_of(position) in known[1]
+
+    def forget(self) -> None:
+        """Forget what was seen, because nobody asks any more."""
+        self._found.clear()
+        self._ends.clear()
+
+    def _look(self, queue: tuple[str, int], since_ms: int) -> set[int]:
         store, found = self._store, set[int]()
-        offset, (_, end) = store.lookup.offset_at(topic, queue_id, since_ms), store.bounds(topic, queue_id)
+        topic, queue_id = queue[0].encode(), queue[1]
+        end = self._ends.setdefault(queue, store.bounds(topic, queue_id)[1])
+        offset = store.lookup.offset_at(topic, queue_id, since_ms)
         while offset < end:
             part = store.read(topic, queue_id, offset, most=_AT_ONCE, most_bytes=_AT_ONCE_BYTES)
             found.update(record.prepared_offset for record in read_records(part.joined()) if record.prepared_offset)

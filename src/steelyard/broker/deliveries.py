@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
-from steelyard.broker.copies import Copies, trace_of
+from steelyard.broker.copies import trace_of
 from steelyard.broker.flushing import flush
 from steelyard.broker.names import TIMER_GROUP, TIMER_TOPIC
 from steelyard.broker.schedule import LEVELS
@@ -66,14 +66,17 @@ class _Run:
         """Whether this tick has done enough."""
         return self._messages <= 0 or self._bytes <= 0
 
-    def deliver(self, record: Record, queue_id: int, due_ms: int, earlier: Copies | None) -> bool:
-        """Deliver a message; say whether an earlier process had done it, if that can be."""
-        place = real_place(parse_properties(record.properties))
-        found = place is not None and earlier is not None and earlier.has(*place, record.position, due_ms)
-        if not found:
+    def deliver(self, record: Record, queue_id: int, due_ms: int) -> None:
+        """Deliver a message, unless an earlier process did.
+
+        Each one that was due then is looked for: of what was written before a loss of power some may be there and some
+        not, in any order.
+        """
+        place, state = real_place(parse_properties(record.properties)), self.state
+        is_unsure = due_ms <= state.started_ms
+        if place is None or not is_unsure or not state.copies.has(*place, record.position, due_ms):
             self._copy(record, place)
         self.pass_over(queue_id, record.offset, due_ms)
-        return found
 
     def _copy(self, record: Record, place: Place | None) -> None:
         self._messages -= 1
@@ -110,6 +113,8 @@ def tick(state: State, now_ms: int) -> None:
         _deliver_timers(run)
     if run.done:
         _finish(run)
+    else:
+        state.copies.forget()
 
 
 def _settle(state: State) -> None:
@@ -129,7 +134,6 @@ def _deliver_level(run: _Run, queue_id: int) -> None:
         return
     low, high = state.store.bounds(SCHEDULE_TOPIC, queue_id)
     offset = schedule.reached[queue_id] = min(max(low, schedule.reached[queue_id]), high)
-    earlier = Copies(state.store) if schedule.unsure[queue_id] else None
     for record in _records(state, SCHEDULE_TOPIC, queue_id, offset, high):
         if run.is_full:
             return
@@ -138,11 +142,7 @@ def _deliver_level(run: _Run, queue_id: int) -> None:
         if now_ms < due_ms <= now_ms + delay_ms:
             schedule.next_ms[queue_id] = due_ms
             return
-        if due_ms > state.started_ms:
-            earlier = None
-        if not run.deliver(record, queue_id, due_ms, earlier):
-            earlier = None
-        schedule.unsure[queue_id] = earlier is not None
+        run.deliver(record, queue_id, due_ms)
     schedule.next_ms[queue_id] = 0
 
 
@@ -150,25 +150,20 @@ def _deliver_timers(run: _Run) -> None:
     state, timers, now_ms = run.state, run.state.timers, run.now_ms
     if not _feed_timers(state):
         return
-    earlier = Copies(state.store) if timers.unsure else None
     while not run.is_full:
         due_ms = timers.next_due()
         if due_ms is None or due_ms > now_ms:
             return
-        if due_ms > state.started_ms:
-            earlier = None
         offset = timers.take()
         record = next(_records(state, _TIMER_KEY, 0, offset, offset + 1), None)
         if record is None:
             run.pass_over(_TIMERS, offset, due_ms)
             continue
         try:
-            if not run.deliver(record, _TIMERS, due_ms, earlier):
-                earlier = None
+            run.deliver(record, _TIMERS, due_ms)
         except StoreError:
             timers.put_back(offset, due_ms=due_ms)
             raise
-        timers.unsure = earlier is not None
 
 
 def _feed_timers(state: State) -> bool:

@@ -26,8 +26,6 @@ class Schedule:
         """The next offset of each queue to be delivered."""
         self.next_ms = [0] * LEVELS
         """Before this time nothing of a queue is due, as far as it was looked at."""
-        self.unsure = [True] * LEVELS
-        """Whether an earlier process may have delivered more than it could say."""
         self._progress = Progress[list[int]]()
 
     def note(self, end: int) -> None:

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
+from steelyard.broker.copies import Copies
 from steelyard.broker.groups import Groups
 from steelyard.broker.halves import Halves
 from steelyard.broker.locks import Locks
@@ -66,7 +67,7 @@ class State:
         if cut:
             self.notes.append(f"{cut} offsets of groups were beyond the end of their queues, and were moved there")
         self.schedule = Schedule(self._load(DELAY_OFFSETS))
-        self.timers, self.halves = Timers(), Halves()
+        self.timers, self.halves, self.copies = Timers(), Halves(), Copies(store)
         self.members, self.producers = Members(options.max_members, now_ms), Producers()
         self.locks = Locks(now_ms, options.settle_ms, [group.name for group in self.groups])
         self.notices, self.relays = Notices(options.notice_gap_ms), Relays()

@@ -45,8 +45,6 @@ class Timers:
         self._most = most
         self.fed = -1
         """The next offset of the topic to be looked at; negative before the start."""
-        self.unsure = True
-        """Whether an earlier process may have delivered more than it could say."""
         self.progress = Progress[Delivered]()
         self._before = Delivered(0, 0, 0)
         self._heap: list[int] = []

@@ -3,8 +3,9 @@
 Both lie in topics of their own, and what is open is what the one has and the other has not. The table of open halves is
 fed by reading the two topics, after a start and while the broker runs alike, so that it never knows more than the log.
 An end is a record with the tag ``d`` and the offsets of halves, as Apache's; a property that Apache passes over says
-how it ended. The copy of a committed message is written before its end. Should the end be missing after a crash, the
-copy is found (copies.py), and the end written after all.
+how it ended, and another one where the message went. The copy of a committed message is written before its end. Should
+the end be missing after a crash, the copy is found (copies.py), and the end written after all; should the copy be
+missing after a loss of power, the end does not count.
 """
 
 from contextlib import suppress
@@ -48,6 +49,7 @@ _HALF_KEY, _OP_KEY = HALF_TOPIC.encode(), OP_TOPIC.encode()
 _REMOVED_TAG = "d"
 _ENDING = "STEELYARD_END"
 _REPLACED = "replaced"
+_COPY = "STEELYARD_COPY"
 _ENDINGS = {ending.value.encode(): ending for ending in Ending}
 _FED_AT_ONCE = 2_000
 _FED_BYTES = 4 << 20
@@ -122,13 +124,22 @@ def _add_op(state: State, record: Record) -> None:
     offsets = [offset for text in texts if (offset := whole_number(text)) is not None]
     said = find_property(record.properties, _ENDING.encode())
     ending = None if said == _REPLACED.encode() else _ENDINGS.get(said or b"", Ending.UNKNOWN)
+    if ending is not None and state.halves.is_unsure and _lost_its_copy(state, record):
+        ending = None
     state.halves.add_op(record.offset, offsets, ending)
 
 
-def write_ending(state: State, half: Half, ending: Ending, now_ms: int) -> Appended:
-    """Write down how a transaction ended."""
+def _lost_its_copy(state: State, record: Record) -> bool:
+    """Whether an end is there and its message is not: a loss of power may take the earlier of two and leave the other."""
+    said = find_property(record.properties, _COPY.encode())
+    position = None if said is None else whole_number(said.decode("ascii", "replace"))
+    return position is not None and position >= state.store.start and state.store.lookup.at(position) is None
+
+
+def write_ending(state: State, half: Half, ending: Ending, now_ms: int, copy: Appended | None = None) -> Appended:
+    """Write down how a transaction ended, and where its message went, if it did."""
     offsets = [half.offset] if half.offset == half.origin else [half.offset, half.origin]
-    done = _write_op(state, offsets, ending.value, now_ms)
+    done = _write_op(state, offsets, ending.value, now_ms, copy)
     state.halves.ending[half.origin] = ending
     return done
 
@@ -138,8 +149,10 @@ def write_replaced(state: State, offsets: list[int], now_ms: int) -> Appended:
     return _write_op(state, offsets, _REPLACED, now_ms)
 
 
-def _write_op(state: State, offsets: list[int], what: str, now_ms: int) -> Appended:
+def _write_op(state: State, offsets: list[int], what: str, now_ms: int, copy: Appended | None = None) -> Appended:
     properties = {TAGS: _REMOVED_TAG, UNIQUE_KEY: state.stamps.unique_key(now_ms), _ENDING: what}
+    if copy is not None:
+        properties[_COPY] = str(copy.position)
     body = "".join([f"{offset}," for offset in offsets]).encode()
     host = host_bytes(state.options.address)
     return put(state, OP_TOPIC, _OP_KEY, 0, body, as_text(properties), now_ms, host, now_ms)

@@ -146,10 +146,11 @@ class RealDisk:
 class _RealFile:
     """One open file, by its handle."""
 
-    __slots__ = ("_handle", "_maps", "_path")
+    __slots__ = ("_handle", "_maps", "_path", "_writing")
 
     def __init__(self, path: str, handle: int) -> None:
         self._path, self._handle = path, handle
+        self._writing = _Border("write", path)
         # The newest is of the file's present size, unless that changed; the others are there because they are viewed.
         self._maps: list[mmap] = []
 
@@ -159,7 +160,7 @@ class _RealFile:
             return os.fstat(self._handle).st_size
 
     def write(self, at: int, data: bytes) -> int:
-        with _Border("write", self._path):
+        with self._writing:
             return os.pwrite(self._handle, data, at)
 
     def sync(self) -> None:

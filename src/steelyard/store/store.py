@@ -289,13 +289,15 @@ class Store:
         error = log.flush()
         if error is not None:
             self._take_back(log.end)
-        for index in set(self._added):
+        added = self._added
+        for index in added if len(added) == 1 else set(added):
             index.shown = index.end
-        self._added.clear()
+        added.clear()
         if log.end > start:
-            written = log.segments_from(start)
-            self._write_sums(written)
-            self._syncing.note(segment.start for segment in written)
+            if start >= log.starts[-1]:
+                self._write_all_sums(log.starts[-1])
+            else:
+                self._write_sums(log.segments_from(start))
         return Flushed(log.end, error)
 
     def _take_back(self, end: int) -> None:
@@ -330,9 +332,17 @@ class Store:
         if self.refusal is not None:
             raise StoreReadOnly(self.refusal, next_step="look at the disk, then restart the broker")
 
+    def _write_all_sums(self, segment_start: int) -> None:
+        """Write the sums of what was added, all of it to one segment, which is the rule."""
+        self._syncing.note(segment_start)
+        if self._unsummed:
+            self._sum_files.write(segment_start, pack_sums(self._unsummed))
+            self._unsummed.clear()
+
     def _write_sums(self, written: list[Segment]) -> None:
         unsummed, self._unsummed = self._unsummed, []
         for segment in written:
+            self._syncing.note(segment.start)
             own = unsummed if segment is written[-1] else [each for each in unsummed if each[0] < segment.end]
             unsummed = unsummed[len(own) :]
             if own:

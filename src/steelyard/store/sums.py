@@ -7,7 +7,7 @@ without one (another program wrote it, or the end of the log before a crash) is 
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from operator import add
 from struct import Struct as Layout
@@ -36,8 +36,11 @@ def record_sum(head: bytes | memoryview, rest: bytes | memoryview) -> int:
     return crc32(rest, crc32(head))
 
 
-def pack_sums(records: Iterable[tuple[int, bytes, bytes]]) -> bytes:
+def pack_sums(records: Sequence[tuple[int, bytes, bytes]]) -> bytes:
     """Write the sums of some records: of each, its position and what is before and behind its body."""
+    if len(records) == 1:
+        ((position, head, tail),) = records
+        return pack_sum(position, crc32(tail, crc32(head)))
     # Column by column: a loop in C for all that a flush brings, instead of one here for every message.
     positions, heads, tails = zip(*records, strict=True)
     entries = list(map(_pack, positions, map(crc32, map(add, heads, tails))))

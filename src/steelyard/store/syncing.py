@@ -7,7 +7,6 @@ the disk, and later successes prove nothing.
 """
 
 from collections import deque
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from steelyard.errors import DiskFailed
@@ -49,9 +48,9 @@ class Syncing:
         self.durable = log.end
         """Messages up to this position of the log are safe from a loss of power."""
 
-    def note(self, starts: Iterable[int]) -> None:
-        """Take note that segments were written to."""
-        self._unsafe.update(starts)
+    def note(self, start: int) -> None:
+        """Take note that a segment was written to."""
+        self._unsafe.add(start)
 
     @property
     def unsafe(self) -> frozenset[int]:

@@ -69,7 +69,7 @@ _SENDS = (
     ),
     Row(
         "side effects of sends/no dead letters|side effects of sends/but a retry",
-        "ext.offset",
+        "code 0→17|ext.offset",
         "a lock of one member makes no dead letters of what others want to try again",
     ),
 )

@@ -27,12 +27,11 @@ _SETTINGS = frozenset({Code.GET_BROKER_CONFIG, Code.GET_NAMESRV_CONFIG})
 
 # Times, places, speeds and versions: of these only the kind is compared.
 _VOLATILE = re.compile(
-    r"\w*[tT]ime[sS]tamp(Str)?|\w*(Id|ID|ID_)|delayTime|popTime|recallHandle|version|dataVersion|subVersion|counter|"
-    r"\w*[tT]ps|avgpt|sum|physicOffset|physicSize|clientAddr|remoteIP|\w+Addr|bornHost|storeHost|indexLastUpdate\w+|"
-    r"UNIQ_KEY|\w*ORIGIN_MESSAGE_ID|TIMER_OUT_MS|TIMER_\w+_MS|PUSH_REPLY_TIME|properties|listenPort|"
-    r"clientCallbackExecutorThreads|\w*(Path|Dir|Home)\w*"
+    r"\w*[tT]ime[sS]tamp(Str)?|delayTime|popTime|\w*[tT]ps|avgpt|sum|version|dataVersion|subVersion|counter|"
+    r"msgId|transactionId|offsetMsgId|recallHandle|physicOffset|physicSize|indexLastUpdate\w+|properties|"
+    r"\w+Addr|remoteIP|bornHost|storeHost|listenPort|clientCallbackExecutorThreads|\w*(Path|Dir|Home)\w*|"
+    r"UNIQ_KEY|\w*ORIGIN_MESSAGE_ID|TIMER_\w+_MS|PUSH_REPLY_TIME"
 )
-_STEADY = re.compile(r"queueId|brokerId|\w*[cC]lientId|suggestWhichBrokerId|clientID|groupId")
 _TIME = re.compile(r"\w*[tT]ime\w*")
 _SETS = re.compile(r"(Set|Datas|Assignments)$")
 _ADDRESS = re.compile(r"\d+\.\d+\.\d+\.\d+:\d+")
@@ -124,7 +123,7 @@ def _order(value: object) -> bytes:
 
 def _steady(name: str, value: object) -> object:
     """Return a value, or only its kind if it cannot be the same twice."""
-    if value is not None and _VOLATILE.fullmatch(name) and not _STEADY.fullmatch(name):
+    if value is not None and _VOLATILE.fullmatch(name):
         return f"<{_kind(name, value)}>"
     return _ADDRESS.sub("<address>", value) if isinstance(value, str) else value
 

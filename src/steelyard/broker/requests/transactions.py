@@ -71,9 +71,8 @@ def _end(state: State, request: Command, peer: Peer, now_ms: int) -> Command | N
         raise refusal(ResponseCode.ILLEGAL_OPERATION, f"the transaction of {header.msg_id[:80]} {how}")
     if not header.from_transaction_check and _is_too_late(state, named, now_ms):
         raise refusal(ResponseCode.ILLEGAL_OPERATION, "the transaction is about to be asked for: answer that question")
-    if ending is Ending.COMMITTED:
-        _commit(state, half, now_ms)
-    done = write_ending(state, half, ending, now_ms)
+    copy = _commit(state, half, now_ms) if ending is Ending.COMMITTED else None
+    done = write_ending(state, half, ending, now_ms, copy)
     _answer_later(state, request, peer, done)
     return None
 
@@ -94,14 +93,14 @@ def _is_too_late(state: State, record: Record, now_ms: int) -> bool:
     return has_own_time and now_ms - record.born_ms > immunity_ms(state, record.properties)
 
 
-def _commit(state: State, half: Half, now_ms: int) -> None:
+def _commit(state: State, half: Half, now_ms: int) -> Appended:
     """Write a committed message to the queue it was meant for."""
     record = record_at(state, half.position)
     if record is None:
         raise _wrong("Find prepared transaction message failed")
     place, properties = committed_place(state, record, now_ms)
     make_topic(state, place, now_ms)
-    put_copy(
+    return put_copy(
         state,
         record,
         place,

@@ -66,6 +66,16 @@ public final class Client {
         tell(told);
     }
 
+    /** Stop one of ours, if "later" without waiting: a shutdown of 5.x takes up to three seconds. */
+    static Object stop(JSONObject words, Runnable shutdown) {
+        if (words.getBooleanValue("later")) {
+            new Thread(shutdown).start();
+        } else {
+            shutdown.run();
+        }
+        return null;
+    }
+
     private static Map<String, Object> answered(JSONObject words) {
         Map<String, Object> answer = new LinkedHashMap<>();
         try {

@@ -17,10 +17,7 @@ final class LiteConsumers {
 
     static void add(Map<String, Client.Verb> verbs) {
         verbs.put("lite", LiteConsumers::start);
-        verbs.put("lite-stop", words -> {
-            CONSUMERS.remove(words.getString("name")).shutdown();
-            return null;
-        });
+        verbs.put("lite-stop", words -> Client.stop(words, CONSUMERS.remove(words.getString("name"))::shutdown));
         verbs.put("lite-queues", words -> Messages.told(of(words).fetchMessageQueues(words.getString("topic"))));
         verbs.put("lite-owned", words -> Messages.told(of(words).assignment()));
         verbs.put("lite-poll", words -> Messages.toldAll(of(words).poll(words.getLongValue("wait_ms"))));

@@ -27,10 +27,7 @@ final class Producers {
 
     static void add(Map<String, Client.Verb> verbs) {
         verbs.put("producer", Producers::start);
-        verbs.put("producer-stop", words -> {
-            PRODUCERS.remove(words.getString("name")).shutdown();
-            return null;
-        });
+        verbs.put("producer-stop", words -> Client.stop(words, PRODUCERS.remove(words.getString("name"))::shutdown));
         verbs.put("send", words -> told(of(words).send(message(words))));
         verbs.put("send-queue", words ->
             told(of(words).send(message(words), Messages.queue(words.getJSONArray("queue")))));

@@ -19,10 +19,7 @@ final class PullConsumers {
 
     static void add(Map<String, Client.Verb> verbs) {
         verbs.put("puller", PullConsumers::start);
-        verbs.put("puller-stop", words -> {
-            CONSUMERS.remove(words.getString("name")).shutdown();
-            return null;
-        });
+        verbs.put("puller-stop", words -> Client.stop(words, CONSUMERS.remove(words.getString("name"))::shutdown));
         verbs.put("puller-queues", words ->
             Messages.told(of(words).fetchSubscribeMessageQueues(words.getString("topic"))));
         verbs.put("puller-pull", PullConsumers::pull);

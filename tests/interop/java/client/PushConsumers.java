@@ -33,10 +33,7 @@ final class PushConsumers {
 
     static void add(Map<String, Client.Verb> verbs) {
         verbs.put("push", PushConsumers::start);
-        verbs.put("push-stop", words -> {
-            CONSUMERS.remove(words.getString("name")).shutdown();
-            return null;
-        });
+        verbs.put("push-stop", words -> Client.stop(words, CONSUMERS.remove(words.getString("name"))::shutdown));
         verbs.put("push-owned", words -> Messages.told(owned(of(words))));
         verbs.put("push-persist", words -> {
             of(words).getDefaultMQPushConsumerImpl().persistConsumerOffset();
