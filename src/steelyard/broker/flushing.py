@@ -28,8 +28,7 @@ def flush(state: State, now_ms: int) -> Flushed:
         else:
             _answer(state, ack, ack.answer)
     if flushed.error is not None:
-        # Of a commit that lay across two files the message may be there and its end not: that has to be looked for.
-        state.halves.is_unsure |= bool(state.halves.ending)
+        state.halves.not_written(flushed.end)
         answer_synced(state)
     waking.wake(state, now_ms)
     return flushed

@@ -8,6 +8,7 @@ same. How a transaction ended is remembered for a while, so that to end it twice
 from collections import deque
 from enum import Enum
 from heapq import heapify, heappop, heappush
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -15,7 +16,7 @@ from steelyard.broker.progress import Progress
 from steelyard.broker.refusals import refusal
 from steelyard.wire.codes import ResponseCode
 
-__all__ = ["MOST_OPEN", "Ending", "Half", "Halves"]
+__all__ = ["MOST_OPEN", "Ended", "Ending", "Half", "Halves"]
 
 MOST_OPEN = 500_000
 """Half messages that may be open; each takes some three hundred bytes of memory."""
@@ -36,6 +37,13 @@ class Ending(Enum):
     GIVEN_UP = "g"
     UNKNOWN = "u"
     """Another broker wrote that it ended, and not how."""
+
+
+class Ended(NamedTuple):
+    """An end that is on its way into the log, and the position behind it there."""
+
+    ending: Ending
+    end: int
 
 
 class Half(Struct, frozen=True, gc=False):
@@ -60,14 +68,14 @@ class Halves:
         """The next offsets of halves and of their ends to be looked at; negative before the start."""
         self.is_unsure = True
         """Whether an earlier process may have committed what it did not write down."""
-        self.ending: dict[int, Ending] = {}
+        self.ending: dict[int, Ended] = {}
         """Ends that are not in the log yet."""
         self.round: list[int] = []
         """Whom to ask about in this round, the last first."""
         self.round_ms: int | None = None
         """When the next round begins."""
-        self.resumed: set[int] = set()
-        """Positions of given up messages that were taken up again."""
+        self.resumed: dict[int, int] = {}
+        """Positions of given up messages that were taken up again, and the positions behind what was written then."""
         self.progress = Progress[tuple[int, int]]()
         self._noted = (-1, -1)
         self._ended: dict[int, Ending] = {}
@@ -127,7 +135,14 @@ class Halves:
 
     def ending_of(self, origin: int) -> Ending | None:
         """Return how a transaction ended, or None if it is open, or nobody knows it any more."""
-        return self.ending.get(origin) or self._ended.get(origin)
+        on_its_way = self.ending.get(origin)
+        return on_its_way.ending if on_its_way is not None else self._ended.get(origin)
+
+    def not_written(self, end: int) -> None:
+        """Take note that what was to be written behind a position of the log was not."""
+        self.resumed = {position: behind for position, behind in self.resumed.items() if behind <= end}
+        # Of a commit that lay across two files the message may be there and its end not: that has to be looked for.
+        self.is_unsure |= bool(self.ending)
 
     def note(self, end: int) -> None:
         """Remember how far all is resolved; it is saved once the log is safe up to a position."""

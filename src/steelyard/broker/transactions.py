@@ -11,7 +11,7 @@ missing after a loss of power, the end does not count.
 from contextlib import suppress
 
 from steelyard.broker.copies import Copies
-from steelyard.broker.halves import Ending, Half
+from steelyard.broker.halves import Ended, Ending, Half
 from steelyard.broker.names import HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP
 from steelyard.broker.state import State
 from steelyard.broker.storing import Place, as_text, delayed_place, put, real_place, whole_number
@@ -140,7 +140,7 @@ def write_ending(state: State, half: Half, ending: Ending, now_ms: int, copy: Ap
     """Write down how a transaction ended, and where its message went, if it did."""
     offsets = [half.offset] if half.offset == half.origin else [half.offset, half.origin]
     done = _write_op(state, offsets, ending.value, now_ms, copy)
-    state.halves.ending[half.origin] = ending
+    state.halves.ending[half.origin] = Ended(ending, done.end)
     return done
 
 
