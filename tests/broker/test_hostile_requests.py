@@ -11,6 +11,7 @@ import pytest
 from tests.broker.client import Client, wants
 from tests.broker.desk import Desk, message
 from tests.broker.hostile import CODES, Names, Request, Storm
+from tests.broker.life import Life
 from tests.broker.reader import bodies, make_topic, pull, pull_header, start_pull
 from tests.fuzzing import Dice, rounds
 
@@ -273,3 +274,35 @@ def _work_as_usual(world: World, body: bytes) -> None:
     answer = desk.answer(waiting)
     assert answer is not None
     assert bodies(answer) == [body + b"!"]
+
+
+@pytest.mark.parametrize(("flush", "seed"), [("async", 11), ("async", 12), ("sync", 13), ("sync", 14)])
+def test_promises_are_kept_in_the_middle_of_a_storm_through_restarts(flush: str, seed: int) -> None:
+    storm, random = Storm(seed, _NAMES), Dice(seed)
+    # How the whole broker is set up is for whoever runs it to change, and would change what is promised.
+    codes = [code for code in CODES if code != Code.UPDATE_BROKER_CONFIG]
+
+    def strike(desk: Desk) -> None:
+        line = desk.line()
+        for _ in range(3):
+            made = storm.request(random.choice(codes))
+            desk.say(
+                made.code,
+                made.fields,
+                made.body,
+                peer=line,
+                oneway=made.oneway,
+                header_type=made.header_type,
+                language=made.language,
+                flush=False,
+            )
+        if random.random() < 0.5:
+            desk.hang_up(line)
+        desk.sent_to(line)
+        desk.state.notes.clear()
+        storm.positions = [random.randrange(max(1, desk.state.store.end)), *storm.positions[:20]]
+
+    life = Life(seed, flush, strike)
+    life.run(max(60, rounds() // 10))
+    assert life.book.places
+    assert life.book.deaths

@@ -23,6 +23,8 @@ def test_the_readme_shows_what_the_command_prints(
             shown = list(takewhile(lambda each: not each.startswith("$ "), lines[at + 1 :]))
             if line.startswith("$ cat "):
                 Path(line.removeprefix("$ cat ")).write_text("\n".join(shown), encoding="utf-8")
+            elif line.startswith("$ steelyard up"):
+                continue  # it runs until it is stopped: tests/cli/test_up.py
             elif line.startswith("$ steelyard "):
                 assert main(shlex.split(line)[2:]) == 0
                 printed = iter(map(str.rstrip, capsys.readouterr().out.splitlines()))

@@ -1,7 +1,7 @@
 """The clusters that the Java clients are run against: ours, and Apache's as the judge of what is right.
 
-Tests that take `cluster` run with ours. To hear the judge, name the others too: `STEELYARD_INTEROP=all make interop`, or
-some of `ours,apache-4.9.7,apache-5.5.0`. Each has its turn: two brokers at once would share two cores.
+Tests that take `cluster` run with ours. To hear the judge, name the others too: `STEELYARD_INTEROP=all make interop`,
+or some of `ours,apache-4.9.7,apache-5.5.0`. Each has its turn: two brokers at once would share two cores.
 """
 
 import os

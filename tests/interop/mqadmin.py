@@ -27,8 +27,8 @@ class Output:
         return [line.split() for line in self.lines if not line.startswith("#")]
 
     def pairs(self) -> dict[str, str]:
-        """Return the lines that name a value, as `name : value` or `name = value` or `name: value`."""
-        found = (re.match(r"([\w.\- ]+?)\s*(?:: |=|\s:\s)\s*(.*)$", line) for line in self.lines)
+        """Return the lines that name a value, as `name : value` or `name = value`."""
+        found = (re.match(r"([\w.\- ]+?)\s*[:=]\s*(.*)$", line) for line in self.lines)
         return {match[1]: match[2].strip() for match in found if match}
 
 

@@ -25,7 +25,8 @@ def test_groups_are_made_and_removed(hands: Hands, mqadmin: Mqadmin, group: str)
     assert {name: settings[name] for name in facts} == facts
     removed = mqadmin("deleteSubGroup", "-b", hands.cluster.broker, "-g", group).out
     assert f"delete subscription group [{group}] from broker [{hands.cluster.broker}] success." in removed
-    assert mqadmin("getConsumerConfig", "-g", group).lines == []
+    if hands.cluster.is_ours:
+        assert mqadmin("getConsumerConfig", "-g", group).lines == []  # Apache's 5.x makes it again to be able to tell
 
 
 def test_progress_of_groups_is_shown(hands: Hands, mqadmin: Mqadmin, shop: Shop) -> None:

@@ -199,7 +199,7 @@ class Members:
     def heard(self, beat: Beat, now_ms: int) -> Heard:
         """Take in a heartbeat: register the member or refresh it, with what it wants."""
         weight = 0 if beat.subscriptions is None else weight_of(beat.subscriptions)
-        if self._weight + weight > _MOST_WEIGHT:
+        if self._weight + weight > _MOST_WEIGHT and weight > self._weight_of(beat):
             raise refusal(
                 ResponseCode.SYSTEM_ERROR, "the subscriptions of all members take too much memory: use fewer or shorter"
             )
@@ -223,6 +223,12 @@ class Members:
         member.leaving = beat.leaving
         changed = joined or wants_other or leaves or replaced is not None
         return Heard(changed, away_ms, ask_again, replaced)
+
+    def _weight_of(self, beat: Beat) -> int:
+        """Return what the member takes already: who only says again what it wants makes nothing worse."""
+        group = self._groups.get(beat.group)
+        member = None if group is None else group.members.get(beat.id)
+        return 0 if member is None else weight_of(member.subscriptions)
 
     def _refresh(self, member: Member, beat: Beat, now_ms: int) -> None:
         number = beat.peer.number

@@ -130,7 +130,7 @@ def _add_op(state: State, record: Record) -> None:
 
 
 def _lost_its_copy(state: State, record: Record) -> bool:
-    """Whether an end is there and its message is not: a loss of power may take the earlier of two and leave the other."""
+    """Whether an end is there and its message is not: a loss of power may take the earlier and leave the later."""
     said = find_property(record.properties, _COPY.encode())
     position = None if said is None else whole_number(said.decode("ascii", "replace"))
     return position is not None and position >= state.store.start and state.store.lookup.at(position) is None

@@ -4,7 +4,8 @@ Spec facts. The answer has the id made of the place, queue, offset, the sender's
 ``MSG_REGION`` and ``TRACE_ON``, also when it says no. Codes: 13 too large or a time that cannot be, 16 a topic of the
 broker's own, 17 no such topic and none to make it after, 26 no such group (retries), 29 a bad name or queue. A negative
 queue means any. A message gets MSG_REGION, TRACE_ON, CLUSTER and, if it has none, UNIQ_KEY; items of a batch get
-nothing. A send to ``%RETRY%group`` beyond the group's retries goes to its dead letters; no lock changes that.
+nothing. A send to ``%RETRY%group`` beyond the group's retries goes to its dead letters, and so does the last one of a
+group that holds a lock: 4.9's orderly members count no further when they give up, and would send it for ever.
 
 Unlike Apache, a send that is refused makes no topic, and an empty body is stored. The answer to a batch lists the ids
 of its first 960 messages only: more do not fit into a header that every client takes, and clients use none of them.
@@ -205,7 +206,9 @@ def _retry_or_dead(
     """Return where a member's retry goes: to the retries, or to the dead letters if there were enough of them."""
     group = state.groups.known(place.topic.removeprefix(RETRY), now_ms)
     most = group.max_retries if header.max_reconsume_times is None else header.max_reconsume_times
-    if (header.reconsume_times or 0) <= most:
+    times = header.reconsume_times or 0
+    is_orderly = times == most and next(state.locks.of(group.name, now_ms), None) is not None
+    if times <= most and not is_orderly:
         return place
     properties.pop(DELAY_LEVEL, None)
     properties.setdefault(DEAD_ORIGIN_TOPIC, properties.get(RETRY_TOPIC) or place.topic)

@@ -65,7 +65,8 @@ def _end(state: State, request: Command, peer: Peer, now_ms: int) -> Command | N
     before = state.halves.ending_of(origin)
     if before is ending:
         on_its_way = state.halves.ending.get(origin)
-        return _answer_later(state, request, peer, on_its_way.end if on_its_way is not None else state.store.end)
+        _answer_later(state, request, peer, on_its_way.end if on_its_way is not None else state.store.end)
+        return None
     half = state.halves.open.get(origin)
     if before is not None or half is None:
         how = _HOW[before] if before is not None else "ended long ago, or is lost"
@@ -73,7 +74,8 @@ def _end(state: State, request: Command, peer: Peer, now_ms: int) -> Command | N
     if not header.from_transaction_check and _is_too_late(state, named, now_ms):
         raise refusal(ResponseCode.ILLEGAL_OPERATION, "the transaction is about to be asked for: answer that question")
     copy = _commit(state, half, now_ms) if ending is Ending.COMMITTED else None
-    return _answer_later(state, request, peer, write_ending(state, half, ending, now_ms, copy).end)
+    _answer_later(state, request, peer, write_ending(state, half, ending, now_ms, copy).end)
+    return None
 
 
 def _named_record(state: State, header: EndTransaction) -> Record:
@@ -120,18 +122,20 @@ def _resume(state: State, request: Command, peer: Peer, now_ms: int) -> Command 
     if record is None or record.topic != UNRESOLVED_TOPIC.encode():
         raise _wrong(f"{(header.msg_id or '')[:80]!r} is no message of {UNRESOLVED_TOPIC}: give the id of its place")
     if record.position in state.halves.resumed:
-        return _answer_later(state, request, peer, state.halves.resumed[record.position])
+        _answer_later(state, request, peer, state.halves.resumed[record.position])
+        return None
     state.halves.check_room()
     properties = parse_properties(record.properties)
     properties[CHECK_TIMES] = "0"
     properties.pop(PREPARED_QUEUE_OFFSET, None)
     done = put_copy(state, record, HALF_PLACE, as_text(properties), now_ms)
     state.halves.resumed[record.position] = done.end
-    return _answer_later(state, request, peer, done.end)
+    _answer_later(state, request, peer, done.end)
+    return None
 
 
 def _answer_later(state: State, request: Command, peer: Peer, end: int) -> None:
-    """Answer once the log has it: also who says again what is on its way there, and no sooner than who said it first."""
+    """Answer once the log has it; who says again what is on its way there hears no sooner than who said it first."""
     if not request.is_oneway:
         state.acknowledge(peer, answer_to(request), end, waits=state.options.is_sync)
 
