@@ -5,7 +5,7 @@ import re
 from tests.interop.backends import Cluster
 from tests.interop.clients import JavaProcess
 
-__all__ = ["Mqadmin", "Output", "columns", "normal"]
+__all__ = ["Mqadmin", "Output"]
 
 
 class Output:
@@ -49,26 +49,3 @@ class Mqadmin:
         words = [command, "-n", self.cluster.name_server, *map(str, arguments)]
         told = self.process.ask("mqadmin", arguments=words)
         return Output(told["out"], told["err"])
-
-
-def columns(heading: str) -> list[str]:
-    """Return the columns that a heading names."""
-    return heading.lstrip("#").split()
-
-
-_VOLATILE = (
-    (re.compile(r"\b[0-9A-F]{32,}\b"), "<id>"),
-    (re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[,.]\d+)?"), "<time>"),
-    (re.compile(r"\b\d{17}\b"), "<time>"),
-    (re.compile(r"\b1\d{12}\b"), "<ms>"),
-    (re.compile(r"\b127\.0\.0\.1:\d+"), "<address>"),
-    (re.compile(r"\b\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}@[\w#]+"), "<client>"),
-    (re.compile(r"[ \t]+"), " "),
-)
-
-
-def normal(text: str) -> str:
-    """Return a text without what differs from run to run: ids, times, addresses, the width of columns."""
-    for pattern, name in _VOLATILE:
-        text = pattern.sub(name, text)
-    return "\n".join(line.strip() for line in text.splitlines() if line.strip())
