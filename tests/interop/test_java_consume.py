@@ -35,8 +35,8 @@ def test_an_orderly_consumer_gets_each_queue_in_order_even_after_failures(hands:
 
 
 def test_broadcasting_hands_every_message_to_every_member(hands: Hands, topic: str, group: str) -> None:
-    # 5.5's client may miss to send a heartbeat at its start; until the next one the broker thinks that it knows an
-    # older subscription, and refuses its pulls (25).
+    # Now and then pulls of a 5.5 member are refused after its start (25: the broker knows an older subscription), by
+    # Apache's broker too, it seems; the next heartbeat should end that, so it comes soon.
     members = [
         hands.push(
             group,
