@@ -359,3 +359,12 @@ def test_members_that_disagree_each_get_what_they_themselves_want(desk: Desk) ->
     assert bodies(pull(desk, pull_header(flags=0, version=1), peer=mine)) == [b"a"]
     assert bodies(pull(desk, pull_header(flags=0, version=2), peer=other)) == [b"b"]
     assert bodies(pull(desk, pull_header(flags=0, version=2))) == [b"b"]
+
+
+def test_a_member_whose_heartbeat_is_behind_is_served_as_its_group_is(desk: Desk) -> None:
+    put(desk, [b"a"], tag="A")
+    mine, other = desk.line(), desk.line()
+    beat(desk, "me", mine, subscriptions=[SubscriptionBody(topic="orders", expression="A", version=1)])
+    beat(desk, "other", other, subscriptions=[SubscriptionBody(topic="orders", expression="A", version=2)])
+    assert bodies(pull(desk, pull_header(flags=0, version=2), peer=mine)) == [b"a"]
+    assert pull(desk, pull_header(flags=0, version=3), peer=mine).code == 25

@@ -80,7 +80,9 @@ def choose(state: State, ask: Ask, group: GroupSettings, request: Command, peer:
         return _forbidden(request, _BROADCAST, f"the consumer group[{ask.group}] can not consume by broadcast way")
     member = state.members.on_line(peer, ask.group)
     own = None if member is None or member.subscriptions is None else member.subscriptions.get(ask.topic)
-    subscription = own or members.subscriptions.get(ask.topic)
+    # A member that pulls with a newer subscription than its last heartbeat told is served as its group is.
+    newest = members.subscriptions.get(ask.topic)
+    subscription = own if own is not None and own.version >= ask.version else newest or own
     if subscription is None:
         raise refusal(
             ResponseCode.SUBSCRIPTION_NOT_EXIST,
