@@ -65,3 +65,13 @@ def test_a_lock_that_the_group_holds_does_not_change_where_a_retry_goes() -> Non
     desk.ask(310, message(_RETRY, _TEXT, reconsume_times=1))
     desk.advance(1_000)
     assert (len(desk.topic(_RETRY)), desk.topic(_DEAD)) == (1, [])
+
+
+def test_an_orderly_member_that_gives_up_with_its_last_try_finds_the_dead_letters() -> None:
+    desk = Desk()
+    desk.ask(310, message(properties="UNIQ_KEY\x01U1\x02"))
+    queues = (QueueRef(broker_name="broker-0", queue_id=0, topic="orders"),)
+    desk.ask(41, body=encode_body(LockRequest(client_id="c", group="billing", queues=queues)))
+    for times in (2, 3):
+        desk.ask(310, message(_RETRY, _TEXT, reconsume_times=times, max_reconsume_times=3))
+    assert [record.reconsume_times for record in desk.topic(_DEAD)] == [3]

@@ -207,6 +207,7 @@ def _retry_or_dead(
     group = state.groups.known(place.topic.removeprefix(RETRY), now_ms)
     most = group.max_retries if header.max_reconsume_times is None else header.max_reconsume_times
     times = header.reconsume_times or 0
+    # A member of 4.9 that handles in order gives up with exactly the last one; put back, it would come again for ever.
     is_orderly = times == most and next(state.locks.of(group.name, now_ms), None) is not None
     if times <= most and not is_orderly:
         return place
