@@ -11,6 +11,8 @@ day, so that a producer which is down for some minutes finds its transactions op
 from contextlib import suppress
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from steelyard.broker.flushing import flush
 from steelyard.broker.halves import Ending, Half
 from steelyard.broker.names import HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP, UNRESOLVED_TOPIC
@@ -31,7 +33,7 @@ from steelyard.wire.headers.send import CheckTransaction
 from steelyard.wire.peers import Peer
 from steelyard.wire.properties import parse_properties
 from steelyard.wire.property_names import CHECK_TIMES, PREPARED_QUEUE_OFFSET, PRODUCER_GROUP, UNIQUE_KEY
-from steelyard.wire.record import Record, pack_record
+from steelyard.wire.record import Record, encode_record
 
 __all__ = ["tick"]
 
@@ -154,19 +156,13 @@ def _send(state: State, question: _Question) -> None:
         topic=HALF_TOPIC,
         broker=state.options.name,
     )
-    body = pack_record(
-        place.topic.encode(),
-        place.queue_id,
-        anew.offset,
-        anew.position,
-        record.body,
-        as_text(properties),
-        born_ms=record.born_ms,
-        born_host=record.born_host,
-        stored_ms=record.stored_ms,
-        store_host=record.store_host,
-        flag=record.flag,
-        sys_flag=record.sys_flag,
-        reconsume_times=record.reconsume_times,
+    shown = replace(
+        record,
+        topic=place.topic.encode(),
+        queue_id=place.queue_id,
+        offset=anew.offset,
+        position=anew.position,
+        properties=as_text(properties),
+        prepared_offset=0,
     )
-    state.tell(peer, RequestCode.CHECK_TRANSACTION_STATE, fields, body)
+    state.tell(peer, RequestCode.CHECK_TRANSACTION_STATE, fields, encode_record(shown))

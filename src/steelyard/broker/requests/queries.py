@@ -11,6 +11,8 @@ that empty; a condition on properties is not looked at.
 
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from steelyard.broker.catching_up import may_look_now
 from steelyard.broker.filters.compiled import Filter, compile_filter
 from steelyard.broker.handlers import Handler
@@ -19,8 +21,8 @@ from steelyard.broker.state import State
 from steelyard.errors import SubscriptionUnreadable
 from steelyard.wire.bodies import encode_body
 from steelyard.wire.bodies.stats import IndexEntry, IndexView
-from steelyard.wire.codes import SERVER_VERSION, RequestCode, ResponseCode
-from steelyard.wire.command import RESPONSE, Command, answer_to
+from steelyard.wire.codes import RequestCode, ResponseCode
+from steelyard.wire.command import Command, answer_to
 from steelyard.wire.headers.pull import QueryIndex, QueryMessages, QueryMessagesAnswer, ViewMessage
 from steelyard.wire.peers import Peer
 from steelyard.wire.record import decode_record
@@ -72,15 +74,7 @@ def by_key(state: State, request: Command) -> Command:
 
 
 def _with_records(request: Command, fields: QueryMessagesAnswer | None, records: tuple[memoryview, ...]) -> Command:
-    return Command(
-        ResponseCode.SUCCESS,
-        fields if fields is not None else {},
-        opaque=request.opaque,
-        flag=RESPONSE,
-        version=SERVER_VERSION,
-        header_type=request.header_type,
-        parts=records,
-    )
+    return replace(answer_to(request, fields=fields if fields is not None else {}), parts=records)
 
 
 def _by_position(state: State, request: Command, _peer: Peer, _now_ms: int) -> Command:
