@@ -11,7 +11,7 @@ from importlib.util import resolve_name
 
 from tests.tidy.tree import Source, complain, modules
 
-_PURE = frozenset({"model", "wire", "balance", "store", "nameserver", "broker"})
+_PURE = frozenset({"model", "wire", "balance", "dialect", "store", "nameserver", "broker"})
 _EVERYBODY_MAY = frozenset({"errors", "version"})
 
 # "balance.allocate" is a part of a room: the broker may ask for a plan, and for nothing else of balancing.
@@ -26,10 +26,11 @@ _MAY_IMPORT: dict[str, frozenset[str]] = {
     "store": frozenset({"model", "wire"}),
     "nameserver": frozenset({"model", "wire"}),
     "broker": frozenset({"model", "wire", "store", "balance.allocate"}),
+    "dialect": frozenset({"model", "wire", "balance"}),
     "sim": _PURE,
     "net": frozenset({"wire"}),
     "serve": frozenset({"net", "nameserver", "broker", "store", "wire"}),
-    "client": frozenset({"model", "wire", "balance", "net"}),
+    "client": frozenset({"dialect", "model", "wire", "balance", "net"}),
     "spark": frozenset({"model", "balance", "client"}),
     "pipelines": frozenset({"model", "spark"}),
     "cli": frozenset({"model", "balance", "client", "serve", "sim", "store"}),

@@ -15,7 +15,7 @@ from types import ModuleType
 
 from tests.tidy.tree import Source, complain, modules
 
-_PURE = ("model", "wire", "balance", "store", "nameserver", "broker", "sim")
+_PURE = ("model", "wire", "balance", "dialect", "store", "nameserver", "broker", "sim")
 
 _VALUES = frozenset(
     """

@@ -1,0 +1,1 @@
+"""What must hold in every history, one file each."""
