@@ -14,6 +14,7 @@ from steelyard.errors import (
     ConfigurationError,
     DiskFailed,
     Fault,
+    ImpossibleEvent,
     LimitExceeded,
     MissingExtra,
     ProtocolError,
@@ -62,6 +63,8 @@ def _example(kind: type[SteelyardError]) -> SteelyardError:
         return kind("avrage", known=("average", "sticky"), nearest="average")
     if issubclass(kind, DiskFailed):
         return kind("fdatasync", path="commitlog/00000000000000000000", why="input/output error")
+    if issubclass(kind, ImpossibleEvent):
+        return kind("orders@broker-a:3", state="DRAINING", event="NOBODY_HOLDS", after="OWNED")
     return kind("it did not work", next_step="try this")
 
 

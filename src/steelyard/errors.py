@@ -5,8 +5,11 @@
     SteelyardError
     ├── ConfigurationError            what was asked for cannot be done as asked
     │   ├── MissingExtra              an optional package is not installed
+    │   ├── SelectorFailed            a selector named no queue for a message
     │   └── UnknownStrategy           no allocation strategy has that name
+    ├── SendFailed                    a message was not stored; lists every attempt
     ├── AllocationError               a plan cannot be made from these queues and members
+    ├── ImpossibleEvent               a queue met what its life has no row for: a bug of ours
     ├── ProtocolError                 bytes that are not the protocol; says what and where
     │   ├── MalformedFrame            the line cannot go on: nobody knows where the next frame starts
     │   ├── MalformedHeader           the frame is whole, its header is not
@@ -62,6 +65,7 @@ __all__ = [
     "GoingAway",
     "GroupNotFound",
     "IllegalOperation",
+    "ImpossibleEvent",
     "InvalidParameter",
     "LimitExceeded",
     "LineClosed",
@@ -88,6 +92,8 @@ __all__ = [
     "ReplyTimedOut",
     "RequestNotSupported",
     "Retry",
+    "SelectorFailed",
+    "SendFailed",
     "ServerBusy",
     "ServerError",
     "ServerFailed",
@@ -185,8 +191,56 @@ class UnknownStrategy(ConfigurationError):
         super().__init__(f"no allocation strategy is called {name!r}", next_step=f"{hint}known: {', '.join(known)}")
 
 
+class SelectorFailed(ConfigurationError):
+    """A selector raised, or named no queue of the list it was given: the message was not sent anywhere."""
+
+
+class SendFailed(SteelyardError):
+    """No broker is known to have stored a message: one may have, where an answer did not come.
+
+    ``attempts`` has the broker, the milliseconds and the reason of each, and ``limit`` is what ended them. Whose fault
+    it is, and whether to try again, is that of the last attempt.
+
+    >>> print(SendFailed("the message to 'orders' was not stored", attempts=(("broker-a", 12, "it is too busy"),)))
+    the message to 'orders' was not stored: broker-a after 12 ms (it is too busy)
+    """
+
+    fault = Fault.SERVER
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        attempts: tuple[tuple[str, int, str], ...] = (),
+        limit: str = "",
+        last: SteelyardError | None = None,
+        next_step: str | None = None,
+    ) -> None:
+        self.attempts, self.limit = attempts, limit
+        if last is not None:
+            self.fault, self.retry = last.fault, last.retry
+            next_step = last.next_step if next_step is None else next_step
+        tried = ", ".join(f"{broker} after {took_ms} ms ({why})" for broker, took_ms, why in attempts)
+        super().__init__(f"{what}: {tried}" if tried else what, next_step=next_step)
+
+
 class AllocationError(SteelyardError):
     """A plan cannot be made from these queues and members; nothing changes hands because of it."""
+
+
+class ImpossibleEvent(SteelyardError):
+    """A queue met an event that its life has no row for, or went where its row does not lead: a bug of Steelyard.
+
+    >>> print(ImpossibleEvent("orders@broker-a:3", state="DRAINING", event="NOBODY_HOLDS"))
+    orders@broker-a:3 is DRAINING and met NOBODY_HOLDS, which cannot be; this is a bug of Steelyard, please report it
+    """
+
+    next_step = "this is a bug of Steelyard, please report it"
+
+    def __init__(self, queue: str, *, state: str, event: str, after: str | None = None) -> None:
+        self.queue, self.state, self.event, self.after = queue, state, event, after
+        led = "" if after is None else f" and became {after}"
+        super().__init__(f"{queue} is {state} and met {event}{led}, which cannot be")
 
 
 _LONGEST_WHAT = 400

@@ -238,6 +238,8 @@ class Handled(Struct, frozen=True, tag=True):
     """Offsets that did not."""
     delay_level: int = 0
     """When the failed ones are to come again, as the user asked: 0 lets the broker choose, -1 gives up."""
+    skipped: Sequence[int] = ()
+    """Offsets that were not begun, since `Member.may_start` said no: they are to be started later, or elsewhere."""
 
 
 class SentBack(Struct, frozen=True, tag=True):

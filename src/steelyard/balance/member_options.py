@@ -89,6 +89,8 @@ class Times:
     unrest_ms: int = 60_000
     route_soon_ms: int = 5_000
     route_ms: int = 30_000
+    leave_grace_ms: int = 3_000
+    """After the time for draining at a stop: for the last commits, unlocks and goodbyes. Then all is dropped."""
     broker_gone_ms: int = 60_000
     """After this a queue whose broker left the route is lost."""
     holders_ms: int = 3_000
@@ -96,6 +98,8 @@ class Times:
     pull_again_ms: int = 1_000
     """After a pull that failed."""
     pull_busy_ms: int = 20
+    stuck_ms: int = 120_000
+    """After this a pull that was never answered makes its queue start anew."""
     pace_ms: int = 50
     """How soon a queue that holds too much is looked at again."""
     suspend_ms: int = 1_000

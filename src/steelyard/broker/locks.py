@@ -138,12 +138,12 @@ class Locks:
 
     def left(self, group: str, owner: str) -> None:
         """Free all that a member held who said goodbye."""
-        for key in list(self._owned.get((group, owner), ())):
+        for key in sorted(self._owned.get((group, owner), ())):
             self._drop(group, key)
 
     def lost(self, group: str, owner: str, now_ms: int, *, order_grace_ms: int) -> None:
         """Free what a member held who is gone without a word: leases at once, others when its handlers must be done."""
-        for key in list(self._owned.get((group, owner), ())):
+        for key in sorted(self._owned.get((group, owner), ())):
             lock = self._groups[group][key]
             if lock.until_ms is not None:
                 lock.until_ms = min(lock.until_ms, lock.proven_ms + _JAVA_TRUSTS_MS)

@@ -64,7 +64,7 @@ class Parking:
         self._queues: dict[tuple[bytes, int], dict[int, Parked]] = {}
         self._lines: dict[int, dict[int, Parked]] = {}
         self._times: list[tuple[int, int, Parked]] = []
-        self._arrived: set[tuple[bytes, int]] = set()
+        self._arrived: dict[tuple[bytes, int], None] = {}  # and no set: whoever was there first is woken first
         self._number = self._count = 0
         self.seen_changes = (0, 0)
         """How often topics and groups had changed when the pulls were last held against them."""
@@ -76,10 +76,10 @@ class Parking:
     def arrived(self, topic: bytes, queue_id: int) -> None:
         """Take note that a message was added to a queue; cheap, since every send calls it."""
         if (topic, queue_id) in self._queues:
-            self._arrived.add((topic, queue_id))
+            self._arrived[topic, queue_id] = None
 
     def take_arrived(self) -> list[tuple[bytes, int]]:
-        """Return the queues to which messages came while pulls waited there, once each."""
+        """Return the queues to which messages came while pulls waited there, once each, in that order."""
         if not self._arrived:
             return []
         arrived = list(self._arrived)

@@ -12,6 +12,7 @@ import typer
 
 from steelyard.cli.plan import plan
 from steelyard.cli.screen import refuse, shown
+from steelyard.cli.sim import sim
 from steelyard.cli.store import app as store_app
 from steelyard.cli.up import up
 from steelyard.errors import SteelyardError
@@ -29,6 +30,7 @@ app = typer.Typer(
 )
 app.command()(up)
 app.command()(plan)
+app.command()(sim)
 app.add_typer(store_app)
 
 # What typer raises for an unknown option, a missing one or a value it cannot read.

@@ -10,7 +10,7 @@ Left out: bytes that change by themselves (write them over the file), and disks 
 """
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from random import Random
@@ -79,6 +79,8 @@ class ForgettingDisk:
         faults: Iterable[Fault] = (),
     ) -> None:
         self.faults = list(faults)
+        self.whim: Callable[[Operation], FaultKind | None] | None = None
+        """Asked about each call for which no fault is planned, if there is one: how it goes wrong."""
         self.calls: Counter[Operation] = Counter()
         self.trace: deque[str] = deque(maxlen=_TRACED)
         self._random, self._capacity, self._page = random, capacity, page
@@ -222,6 +224,8 @@ class ForgettingDisk:
         self.calls["any"] += 1
         planned = (fault for fault in self.faults if fault.operation in (operation, "any"))
         kind = next((fault.kind for fault in planned if self.calls[fault.operation] == fault.nth), None)
+        if kind is None and self.whim is not None:
+            kind = self.whim(operation)
         self.trace.append(" ".join(filter(None, (operation, path, detail, kind))))
         within_write = operation == "write" and kind in ("short_write", "crash_midway")
         if kind == "no_space":
@@ -243,7 +247,7 @@ class ForgettingDisk:
 
     def _successor(self, names: Names) -> "ForgettingDisk":
         disk = ForgettingDisk(self._random, self._capacity, self._page)
-        disk._names = names
+        disk._names, disk.whim = names, self.whim
         return disk
 
     def _need_folder_above(self, path: str, operation: str) -> None:

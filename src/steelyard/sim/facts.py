@@ -179,7 +179,7 @@ class Resumed(Fact, frozen=True, gc=False, kw_only=True):
 
 
 class LineLost(Fact, frozen=True, gc=False, kw_only=True):
-    """A line between two processes was cut, jammed or went dead one way: ``how`` tells."""
+    """A line between two processes was cut, jammed, slowed down or went dead one way: ``how`` tells."""
 
     one: str
     other: str

@@ -61,7 +61,7 @@ def _make_again(disk: Disk, found: Opened) -> Started:
     drop_stale_sums(disk, sums)
     segments = cut(disk, found.segments, rebuilt.end, size, found.unsure_from)
     mark_as_ours(disk, size)
-    for topic, queue_id in known.keys() - rebuilt.indexes.keys():
+    for topic, queue_id in sorted(known.keys() - rebuilt.indexes.keys()):
         remove_index(disk, topic, queue_id)
     forget_again(disk, rebuilt.indexes)
     with suppress(DiskFailed):

@@ -90,7 +90,7 @@ def _checked(state: State, body: LockRequest, group: str, peer: Peer) -> Member 
             ResponseCode.INVALID_PARAMETER,
             f"a client id has 1 to {_LONGEST_ID} letters, and {_MOST_QUEUES} queues are locked at a time at most",
         )
-    for topic in {ref.topic for ref in body.queues}:
+    for topic in dict.fromkeys(ref.topic for ref in body.queues):
         check_topic(topic)
     ids = state.members.ids_on(peer)
     if ids and body.client_id not in ids:

@@ -1,0 +1,138 @@
+"""A member's round at size: the lists of all brokers in, with every member and every owner, and a plan out.
+
+CPU time, the best of a few runs, beside the sharing out alone, which is a part of it. In every run a member has just
+left or come back, so nothing is saved by remembering. Twice the size may take little more than twice the time.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from time import process_time
+
+from msgspec.structs import replace
+
+from bench.table import Row
+from steelyard.balance.actions import Action, AskGroup
+from steelyard.balance.allocate import Plan, Sticky, plan
+from steelyard.balance.events import (
+    BeatAnswered,
+    Event,
+    GroupSeen,
+    LineOpened,
+    MemberFacts,
+    MembersChanged,
+    RouteSeen,
+    Tick,
+)
+from steelyard.balance.lines import Lines
+from steelyard.balance.member_options import MemberOptions
+from steelyard.balance.views import Views
+from steelyard.model import Queue, Subscription
+
+__all__ = ["run"]
+
+_BROKERS = 10
+_GROUP, _TOPIC = "bench", "orders"
+_GOAL_S = 0.1
+_LINEAR = 3.0
+"""What twice the size may cost: a little more than twice the time, as more memory is slower memory."""
+
+
+def run() -> list[Row]:
+    """Measure everything; takes a few seconds."""
+    rows: list[Row] = []
+    half_s = 0.0
+    for grown in (1, 2, 4):
+        crowd = _Crowd(10_000 * grown, 1_000 * grown)
+        ours_s = crowd.round_s()
+        what = f"member round of {len(crowd.queues):,} queues x {len(crowd.members):,} members"
+        rows.append(_row(what, ours_s, "sharing out alone", crowd.sharing_s(), goal_s=_GOAL_S * grown))
+        if half_s:
+            rows.append(_row("… and twice the size", ours_s, "half the size", half_s, goal_s=_LINEAR * half_s))
+        half_s = ours_s
+    return rows
+
+
+class _Crowd:
+    """A group of many members: one of them as it is, and what brokers say of the others."""
+
+    def __init__(self, queues: int, members: int) -> None:
+        self.members = [f"10.0.{n // 256}.{n % 256}@{n}@sy1" for n in range(members)]
+        self.brokers = [f"broker-{number}" for number in range(_BROKERS)]
+        self.queues = [Queue(_TOPIC, name, number) for name in self.brokers for number in range(queues // _BROKERS)]
+        self._shared = self._share(self.members, {})
+        options = MemberOptions(_GROUP, self.members[-1], {_TOPIC: Subscription(_TOPIC)})
+        self._lines = Lines(options)
+        self._views = Views(options, self._lines)
+        self._now_ms = 0
+        self._hear(Tick())
+        self._hear(RouteSeen(options.retry_topic, ()))
+        self._hear(RouteSeen(_TOPIC, tuple(self.queues)))
+        for name in self.brokers:
+            self._hear(LineOpened(name))
+            asked = self._hear(BeatAnswered(name, ours=True, heartbeat_ms=3_000))
+        self._answer(asked, self._lists(self.members))
+
+    def round_s(self) -> float:
+        """Time rounds from the notice to the plan, and return the shortest."""
+        times_s = []
+        for number in range(6):
+            self._now_ms += 1_000
+            lists, rounds = self._lists(self.members[1 - number % 2 :]), self._views.rounds
+            times_s.append(_cpu_s(partial(self._look, lists)))
+            assert self._views.rounds == rounds + 1
+            assert len(self._views.members()) == len(self.members) - 1 + number % 2
+        return min(times_s)
+
+    def _look(self, lists: dict[str, GroupSeen]) -> None:
+        self._answer(self._hear(MembersChanged("broker-0")), lists)
+
+    def sharing_s(self) -> float:
+        """Time the part of it that decides who gets what after a member left."""
+        return min(_cpu_s(lambda: self._share(self.members[1:], self._shared)) for _ in range(3))
+
+    def _share(self, members: list[str], before: Plan) -> Plan:
+        return plan(Sticky(), _GROUP, self.queues, members, previous=before)
+
+    def _lists(self, members: list[str]) -> dict[str, GroupSeen]:
+        owners = {queue: member for member in members for queue in self._shared[member]}
+        facts = tuple(MemberFacts(name, ours=True, strategy="STICKY", topics=(_TOPIC,)) for name in members)
+        return {
+            name: GroupSeen(
+                name,
+                tuple(members),
+                settled=True,
+                members=facts,
+                owners={queue: member for queue, member in owners.items() if queue.broker == name},
+                queues={_TOPIC: len(self.queues) // _BROKERS},
+            )
+            for name in self.brokers
+        }
+
+    def _hear(self, event: Event) -> list[Action]:
+        return self._lines.step(event, self._now_ms) + self._views.step(event, self._now_ms)
+
+    def _answer(self, asked: list[Action], lists: dict[str, GroupSeen]) -> None:
+        for action in asked:
+            if isinstance(action, AskGroup):
+                self._hear(replace(lists[action.broker], ticket=action.ticket))
+
+
+def _cpu_s(work: Callable[[], object]) -> float:
+    start = process_time()
+    work()
+    return process_time() - start
+
+
+def _row(what: str, ours_s: float, other: str, beside_s: float, *, goal_s: float) -> Row:
+    return Row(
+        what,
+        _ms(ours_s),
+        f"{other}: {_ms(beside_s)}",
+        f"{beside_s / ours_s:.2f}x",
+        f"≤ {_ms(goal_s)}",
+        ours_s <= goal_s,
+    )
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1000:,.1f} ms"

@@ -1,0 +1,179 @@
+"""What looks wrong in a group, in plain words: for members, the command line and the page.
+
+Nothing here refuses or mends anything. A group with one of these works, but not as its owner thinks. ``kind`` stays the
+same while the same thing lasts, so that it is told once; ``sentence`` names at most a few of those concerned.
+
+Left out: what only a broker sees, such as one id on two lines (broker/hazards.py); it tells members in its answers.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
+
+from steelyard.model import Queue, in_order, names_in_order
+
+__all__ = [
+    "Hazard",
+    "Progress",
+    "duplicate_ids",
+    "idle_members",
+    "not_progressing",
+    "unequal_strategies",
+    "unequal_subscriptions",
+    "unowned_queues",
+]
+
+_NAMED = 5
+T = TypeVar("T")
+
+
+class Hazard(NamedTuple):
+    """One thing that looks wrong."""
+
+    kind: str
+    sentence: str
+
+
+def duplicate_ids(group: str, listed: Iterable[str]) -> list[Hazard]:
+    """Find ids that a broker lists more than once: two members take the same queues, and others stay unread.
+
+    >>> print(duplicate_ids("billing", ["c1", "c2", "c1"])[0].sentence)
+    group billing lists c1 more than once: whoever shares an id takes the same queues; give each member an id of its own
+    """
+    twice = [name for name, times in Counter(listed).items() if times > 1]
+    return [
+        Hazard(
+            f"duplicate {name}",
+            f"group {group} lists {name} more than once: whoever shares an id takes the same queues; "
+            "give each member an id of its own",
+        )
+        for name in names_in_order(twice)
+    ]
+
+
+def unequal_subscriptions(group: str, topics: Mapping[str, Collection[str]]) -> list[Hazard]:
+    """Find members that want other topics than most; ``topics`` are those of each member."""
+    odd, usual = _odd_ones({member: frozenset(wanted) for member, wanted in topics.items()}, frozenset())
+    if not odd:
+        return []
+    unlike = {topic for member in odd for topic in usual.symmetric_difference(topics[member])}
+    return [
+        Hazard(
+            "unequal subscriptions",
+            f"members of group {group} want other topics than most: {_some(odd)}, in {_some(names_in_order(unlike))}; "
+            "queues are shared among all members, so what a member does not want stays unread",
+        )
+    ]
+
+
+def unequal_strategies(group: str, strategies: Mapping[str, str]) -> list[Hazard]:
+    """Find members that plan by another strategy than most; their plans do not fit together.
+
+    >>> unequal_strategies("billing", {"c1": "AVG", "c2": "AVG", "c3": "CONFIG"})[0].kind
+    'unequal strategies'
+    """
+    odd, usual = _odd_ones(strategies, "")
+    if not odd:
+        return []
+    theirs = names_in_order({strategies[member] for member in odd})
+    return [
+        Hazard(
+            "unequal strategies",
+            f"members of group {group} share queues by different strategies: {_some(odd)} by {_some(theirs)}, most by "
+            f"{usual}; give all the same one, or queues have two owners or none",
+        )
+    ]
+
+
+def idle_members(group: str, plan: Mapping[str, Collection[Queue]]) -> list[Hazard]:
+    """Find members that a plan leaves without a queue: there are more members than queues."""
+    idle = names_in_order(member for member, mine in plan.items() if not mine)
+    if not idle:
+        return []
+    queues = len({queue for mine in plan.values() for queue in mine})
+    return [
+        Hazard(
+            "idle members",
+            f"group {group} has {len(plan)} members and {queues} queues, so {_some(idle)} "
+            f"{'has' if len(idle) == 1 else 'have'} nothing to do; add queues, or stop some members",
+        )
+    ]
+
+
+def unowned_queues(group: str, queues: Iterable[Queue], owned: Collection[Queue]) -> list[Hazard]:
+    """Find queues that nobody owns; worth telling only once a hand-over has had its time."""
+    nobodys = in_order(set(queues).difference(owned))
+    if not nobodys:
+        return []
+    return [
+        Hazard(
+            "unowned queues",
+            f"nobody in group {group} reads {_some(nobodys)}; see whether all members have the same subscriptions, "
+            "strategy and view of the group",
+        )
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a queue was at a time: what the group committed, and where the queue ended."""
+
+    at_ms: int
+    committed: int
+    end: int
+
+
+def not_progressing(
+    group: str, samples: Mapping[Queue, Sequence[Progress]], owners: Mapping[Queue, str], *, after_ms: int = 60_000
+) -> list[Hazard]:
+    """Find queues that have an owner and messages, and whose commits have not moved for a while.
+
+    >>> queue = Queue("orders", "broker-a", 0)
+    >>> samples = {queue: [Progress(0, 10, 40), Progress(60_000, 10, 55)]}
+    >>> print(not_progressing("billing", samples, {queue: "c1"})[0].sentence)
+    c1 owns orders@broker-a:0 in group billing and has been at offset 10 for 60 s, with 45 messages behind it; \
+see what its handler waits for
+    """
+    found = []
+    for queue in in_order(samples):
+        stuck = _stuck(samples[queue], after_ms)
+        if stuck is None or queue not in owners:
+            continue
+        still_ms, last = stuck
+        found.append(
+            Hazard(
+                f"not progressing {queue}",
+                f"{owners[queue]} owns {queue} in group {group} and has been at offset {last.committed} for "
+                f"{still_ms // 1000} s, with {last.end - last.committed} messages behind it; "
+                "see what its handler waits for",
+            )
+        )
+    return found
+
+
+def _stuck(samples: Sequence[Progress], after_ms: int) -> tuple[int, Progress] | None:
+    """Return for how long the last offset has stood still with something to do, if that is long."""
+    if not samples:
+        return None
+    last = since = samples[-1]
+    for sample in reversed(samples):
+        if sample.committed != last.committed or sample.end <= sample.committed:
+            break
+        since = sample
+    still_ms = last.at_ms - since.at_ms
+    return (still_ms, last) if last.end > last.committed and still_ms >= after_ms else None
+
+
+def _odd_ones(by_member: Mapping[str, T], nothing: T) -> tuple[list[str], T]:
+    """Return who differs from most, in order, and what most have; of two equally usual, the one seen first."""
+    members = names_in_order(by_member)
+    if not members:
+        return [], nothing
+    usual = Counter(by_member[member] for member in members).most_common(1)[0][0]
+    return [member for member in members if by_member[member] != usual], usual
+
+
+def _some(things: Sequence[object]) -> str:
+    more = len(things) - _NAMED
+    return ", ".join(map(str, things[:_NAMED])) + (f" and {more} more" if more > 0 else "")

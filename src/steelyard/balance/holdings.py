@@ -1,0 +1,22 @@
+"""What a member holds, gives up and waits for at one moment: its answer to whoever asks (307)."""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from steelyard.model import Queue
+
+__all__ = ["Holdings"]
+
+
+class Holdings(Struct, frozen=True):
+    """One member's queues, each list in order."""
+
+    held: tuple[Queue, ...] = ()
+    """From STARTING to COMMITTING: nobody else may start with them."""
+    draining: tuple[Queue, ...] = ()
+    """Those of them that are being given up."""
+    wanted: tuple[Queue, ...] = ()
+    """Planned, and not held yet."""
+    departed: Mapping[str, int] = {}
+    """Ids that are missed, with the milliseconds since they were seen last."""

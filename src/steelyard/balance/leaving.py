@@ -1,0 +1,70 @@
+"""Leaving the group: say so, give everything up, and say goodbye only when nothing is left and nothing unanswered.
+
+Whoever leaves first tells our brokers, so that the others plan without it while it drains. An unregister frees whatever
+is still held, so it comes last: a commit or an unlock that is still under way would otherwise come after it. If a
+broker does not come back, or handlers do not end, there is an end to patience: then what is left is dropped.
+"""
+
+from steelyard.balance.actions import Left, Unregister
+from steelyard.balance.board import Board
+from steelyard.balance.events import LeaveAsked
+from steelyard.balance.life import Seen
+from steelyard.balance.lives import Lives
+
+__all__ = ["Leaving"]
+
+
+class Leaving:
+    """How one member leaves."""
+
+    def __init__(self, board: Board, lives: Lives) -> None:
+        self._board = board
+        self._lives = lives
+        self._is_over = False
+        self.is_done = False
+
+    def begin(self, event: LeaveAsked) -> None:
+        """Begin to leave; to be asked again can only make it sooner."""
+        board = self._board
+        if board.is_leaving:
+            board.leave_drain_ms = _sooner(board.leave_drain_ms, event.drain_ms)
+        else:
+            board.is_leaving = board.lines.leaving = True
+            board.leave_drain_ms = event.drain_ms
+            for broker in board.lines.brokers():
+                if board.lines.is_ours(broker):
+                    board.actions += board.lines.beat(broker, board.now_ms)
+        for record in list(board.records.values()):
+            board.see(record, Seen.PLANNED_OUT)
+        if event.drain_ms is not None:
+            board.timers.at(board.now_ms + event.drain_ms + board.times.leave_grace_ms, self._drop_all)
+
+    def _drop_all(self) -> None:
+        self._is_over = True
+        for record in list(self._board.records.values()):
+            self._board.see(record, Seen.GIVEN_UP, "left as they are, since there is no more time")
+
+    def finish_if_done(self) -> None:
+        """Say goodbye if nothing is left and nothing unanswered, or if there is no more time."""
+        board = self._board
+        if not board.is_leaving or self.is_done or board.records:
+            return
+        if self._is_over or self._is_idle():
+            for broker in board.lines.brokers():
+                board.say(Unregister(broker))
+            board.flush_reports()
+            board.say(Left())
+            self.is_done = True
+
+    def _is_idle(self) -> bool:
+        lives = self._lives
+        if not (lives.starting.is_idle and lives.committing.is_idle and lives.asking.is_idle):
+            return False
+        # What cannot be asked, because there is no line, is not waited for.
+        return all(
+            desk.is_idle or not self._board.lines.is_registered(desk.broker) for desk in lives.taking.desks.values()
+        )
+
+
+def _sooner(one_ms: int | None, other_ms: int | None) -> int | None:
+    return min((each for each in (one_ms, other_ms) if each is not None), default=None)

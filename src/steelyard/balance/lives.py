@@ -1,0 +1,545 @@
+"""What the table of a queue's life does: one small method for each thing that can happen (life.py names them).
+
+Each method gets the record of the queue and what the event brought, changes the record, and tells the parts what to
+ask for. The state it leaves behind must be one that its row allows.
+"""
+
+from steelyard.balance.asking import Asking
+from steelyard.balance.board import Board
+from steelyard.balance.committing import Committing, has_moved
+from steelyard.balance.events import OffsetReset, OffsetSeen, Pulled, PullFailed, PullOutcome
+from steelyard.balance.handling import Handling
+from steelyard.balance.life import WORKED_ON, Seen, State
+from steelyard.balance.pulling import Pulling
+from steelyard.balance.record import Manner, Record, Step
+from steelyard.balance.rounds import BackOff
+from steelyard.balance.starting import Starting
+from steelyard.balance.taking import Denial, Grant, Taking
+from steelyard.model import Queue
+
+__all__ = ["Lives", "window_survives"]
+
+_KEEPS_LOCK = frozenset({Manner.LEASED, Manner.KEPT})
+
+
+def window_survives(record: Record, seen: OffsetSeen) -> bool:
+    """Say whether nobody worked on a queue while we were unsure: what is stored lies within what we did.
+
+    A broker that has nothing stored, or lost it, says nothing about others: our own window is all that is known.
+    """
+    if record.reset_to is not None:
+        return False
+    known = record.window.start if record.acked is None else record.acked
+    return not seen.stored or known <= seen.offset <= record.window.low
+
+
+class Lives:
+    """The lives of all queues of one member."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+        self._times = board.times
+        self.taking = Taking(board)
+        self.asking = Asking(board, self.taking)
+        self.starting = Starting(board)
+        self.pulling = Pulling(board)
+        self.handling = Handling(board, self.taking)
+        self.committing = Committing(board)
+        self.owned = 0
+        self.has_changed = False
+        """What is owned changed since somebody looked."""
+        self._owned_of: dict[str, int] = {}
+        board.lives = self
+
+    # -- coming and going ------------------------------------------------------------------------------------------
+
+    def plan_in(self, queue: Queue) -> None:
+        """Want a queue, if it is not wanted already."""
+        board = self._board
+        record = board.records.get(queue)
+        if record is None:
+            record = Record(queue, board.number(), board.now_ms)
+        elif record.wanted:
+            return
+        board.see(record, Seen.PLANNED_IN)
+
+    def moved(self, record: Record, before: State) -> None:
+        """Take note of a new state."""
+        board, after, queue = self._board, record.state, record.queue
+        record.since_ms = board.now_ms
+        if before is State.ABSENT:
+            board.records[queue] = record
+            board.at_broker.setdefault(record.broker, {})[queue] = record
+        if after is State.ABSENT:
+            del board.records[queue]
+            del board.at_broker[record.broker][queue]
+            self.handling.estrange(record)
+            if record.wanted and not board.is_leaving:
+                self.plan_in(queue)
+        if after in WORKED_ON:
+            self.taking.watch(record)
+        if State.OWNED in (before, after):
+            step = 1 if after is State.OWNED else -1
+            self.owned += step
+            self.has_changed = True
+            topic = queue.topic
+            self._owned_of[topic] = self._owned_of.get(topic, 0) + step
+            self.pulling.pace.note_owned(topic, self._owned_of[topic])
+
+    def stay(self, _record: Record, _about: object) -> None:
+        """Do nothing: what happened does not matter here."""
+
+    def forget(self, record: Record, _about: object) -> None:
+        """Have nothing to do with it any more."""
+        self.taking.stop_asking(record)
+        record.wanted = False
+        record.state = State.ABSENT
+
+    def note_planned_in(self, record: Record, _about: object) -> None:
+        """Want it again, or still."""
+        record.wanted = True
+
+    def note_planned_out(self, record: Record, _about: object) -> None:
+        """Want it no more; what is happening to it goes on first."""
+        record.wanted = False
+        if record.state is State.DRAINING and self._board.is_leaving:
+            self._bound(record)
+
+    # -- wanting ------------------------------------------------------------------------------------------------------
+
+    def want(self, record: Record, _about: object) -> None:
+        """Begin to want a queue."""
+        record.state, record.wanted = State.WANTED, True
+        self.taking.want_lock(record)
+
+    def ask_for_lock(self, record: Record, _about: object) -> None:
+        """Ask for the lock, unless an answer is to come."""
+        if record.asking is None:
+            self.taking.want_lock(record)
+
+    def stop_wanting(self, record: Record, _about: object) -> None:
+        """Give up a queue that is not held; a lock that is being asked for decides by its answer."""
+        record.wanted = False
+        if record.asking is None:
+            self.taking.stop_asking(record)
+            self._give_back(record)
+
+    def hold_or_ask(self, record: Record, about: Grant) -> None:
+        """Take a granted lock: the queue is ours, or on Apache's broker the others are asked first."""
+        self.note_proof(record, about)
+        record.manner, record.maybe_held = about.manner, about.is_real
+        record.attempts, record.denied_ms, record.poked_ms, record.holders = 0, None, None, None
+        if not record.wanted:
+            self._give_back(record)
+        elif about.manner is Manner.ASKED:
+            record.state = State.ASKING
+            self.asking.sweep(record, None)
+        else:
+            self._start(record)
+
+    def want_later(self, record: Record, about: Denial) -> None:
+        """Try again later for a lock that somebody has, or stop if it is not wanted any more."""
+        record.maybe_held = False
+        if not record.wanted:
+            record.state = State.ABSENT
+            return
+        self.taking.try_later(record)
+        self.asking.poke(record, about.holder)
+
+    def doubt_lock(self, record: Record, may_be_held: bool) -> None:
+        """Note that a lock may be held, though nobody said so."""
+        record.maybe_held = record.maybe_held or may_be_held
+        if record.wanted:
+            self.taking.try_later(record)
+        else:
+            self._give_back(record)
+
+    def fall_back(self, record: Record, _about: object) -> None:
+        """Begin again after a cut: no window survives, a lock may be held."""
+        record.holders, record.attempts, record.denied_ms = None, 0, None
+        if record.wanted:
+            record.state = State.WANTED
+            self.taking.want_lock(record)
+        else:
+            self._give_back(record)
+
+    def unlock_all_the_same(self, record: Record, _about: object) -> None:
+        """Unlock what we do not know to have: a late lock of a dead line may have been granted."""
+        if self._board.lines.is_registered(record.broker) and self.taking.manner(record.broker) is not Manner.FREE:
+            self.taking.want_unlock(record.queue, None)
+
+    # -- asking the others --------------------------------------------------------------------------------------------
+
+    def ask_again_later(self, record: Record, holders: frozenset[str] | None) -> None:
+        """Wait for who holds the queue, and ask those again."""
+        record.holders = holders
+        self.taking.try_later(record)
+
+    def ask_holders(self, record: Record, _about: object) -> None:
+        """Ask those again who held the queue; and keep the lock from running out while we wait."""
+        if record.maybe_held and self._board.now_ms - record.proven_ms >= self._times.renew_ms:
+            self.ask_for_lock(record, None)
+        self.asking.sweep(record, record.holders)
+
+    def take_from_nobody(self, record: Record, _about: object) -> None:
+        """Take a queue that nobody holds, and let the lock go; one that may have run out proves nothing."""
+        if record.maybe_held and self._board.now_ms - record.proven_ms >= self._times.fence_order_ms:
+            self.fall_back(record, None)
+            return
+        if record.maybe_held:
+            self.taking.want_unlock(record.queue, None)
+        self._start(record)
+
+    def lose_short_lock(self, record: Record, about: Denial) -> None:
+        """Begin again: the lock ran out while we asked, and somebody else has it."""
+        record.state = State.WANTED
+        record.denied_ms, record.attempts = None, 0
+        self.want_later(record, about)
+
+    def note_proof(self, record: Record, about: Grant) -> None:
+        """Note when a lock was asked for that we have."""
+        record.proven_ms = about.sent_ms
+        if about.epoch is not None:
+            record.epoch = about.epoch
+
+    # -- starting -----------------------------------------------------------------------------------------------------
+
+    def _start(self, record: Record) -> None:
+        record.state = State.STARTING
+        record.generation = self._board.number()
+        record.attempts = 0
+        record.reset_to = None
+        self.starting.ask(record)
+
+    def ask_offset(self, record: Record, _about: object) -> None:
+        """Ask where to start, again."""
+        self.starting.ask(record)
+
+    def stop_starting(self, record: Record, _about: object) -> None:
+        """Give up a queue before anything was pulled, once its offset is answered."""
+        record.wanted = False
+        if not self.starting.is_asked(record):
+            self._give_back(record)
+
+    def start_later(self, record: Record, _about: object) -> None:
+        """Ask again where to start, after a pause; unless nobody wants it any more."""
+        if not record.wanted:
+            self._give_back(record)
+            return
+        pause = BackOff(self._times.own_id_ms, self._times.ask_again_most_ms, record.attempts)
+        record.attempts += 1
+        self.taking.try_at(record, pause.after(self._board.now_ms))
+
+    def note_reset(self, record: Record, about: OffsetReset) -> None:
+        """Remember where an administrator wants it to go on."""
+        record.reset_to = about.offset
+
+    def own(self, record: Record, about: OffsetSeen) -> None:
+        """Begin to work on a queue: clear window, first pull."""
+        if not record.wanted:
+            self._give_back(record)
+            return
+        self._begin(record, about, record.generation)
+        self._board.report("taken", "taken", record.queue)
+
+    def _begin(self, record: Record, about: OffsetSeen, generation: int) -> None:
+        """Start the window at an offset; one that is not stored is committed at once, so that a crash skips nothing."""
+        offset, stored = about.offset, about.stored
+        if record.reset_to is not None:
+            offset, stored = record.reset_to, False
+        record.begin(generation, offset)
+        record.acked = offset if stored else None
+        record.state = State.OWNED
+        record.is_commit_due = False
+        if not stored and not self.committing.is_unanswered(record.queue):
+            self.committing.commit(record)
+        self.committing.repeat(record)
+        self.pulling.watch(record)
+        self.pulling.pull(record)
+
+    # -- owning -------------------------------------------------------------------------------------------------------
+
+    def take_messages(self, record: Record, event: Pulled) -> None:
+        """Take pulled messages in, pull the next ones, and let handlers have these."""
+        window = record.window
+        if event.outcome is PullOutcome.MOVED and event.next_offset < window.next:
+            # The broker has less than we read: what is left is read again from there.
+            self._jump_to(record, event.next_offset)
+            return
+        offsets, messages = event.offsets, event.messages
+        known = window.unseen(offsets)
+        if known:
+            offsets, messages = offsets[known:], messages[known:]
+        window.add(offsets, event.next_offset, event.body_bytes)
+        if offsets:
+            record.batches.append((offsets, messages))
+        if record.state is State.OWNED:
+            self.pulling.pull(record)
+            self.handling.stand_in_line(record)
+            if not offsets:
+                self.committing.note_progress(record)
+
+    def pull_later(self, record: Record, about: PullFailed) -> None:
+        """Pull again after a pause."""
+        self.pulling.pull_later(record, about.busy)
+
+    def start_anew(self, record: Record, _about: object) -> None:
+        """Start anew, since a pull was never answered."""
+        self.handling.estrange(record)
+        record.forget_unstarted()
+        record.pulling_ms = None
+        self._start(record)
+
+    def note_progress(self, record: Record, _about: object) -> None:
+        """Go on after something was finished."""
+        if record.state is State.OWNED:
+            if record.is_held_back:
+                self.pulling.pull(record)
+            self.committing.note_progress(record)
+            self.handling.stand_in_line(record)
+        elif record.state is State.DRAINING:
+            self._check_drained(record)
+
+    def note_commit(self, record: Record, acked: int | None) -> None:
+        """Go on after a commit was answered, or failed."""
+        if acked is not None:
+            record.acked = acked
+        if record.state is State.OWNED:
+            self.committing.note_progress(record)
+        elif record.state is State.DRAINING:
+            self._check_drained(record)
+
+    def jump(self, record: Record, about: OffsetReset) -> None:
+        """Go on where an administrator says: also what is being given up is given up there."""
+        self._jump_to(record, about.offset)
+
+    def _jump_to(self, record: Record, offset: int) -> None:
+        state = record.state
+        self.handling.estrange(record)
+        record.begin(self._board.number(), offset)
+        record.is_commit_due = False
+        if state is State.DRAINING:
+            self._check_drained(record)
+        elif state is State.OWNED:
+            self.committing.note_progress(record)
+            self.committing.repeat(record)
+            self.pulling.watch(record)
+            self.pulling.pull(record)
+
+    # -- doubt --------------------------------------------------------------------------------------------------------
+
+    def doubt(self, record: Record, is_cut: bool | None) -> None:
+        """Stop starting handlers until the queue is proven again."""
+        record.was_draining = record.state is not State.OWNED
+        record.state = State.UNSURE
+        record.attempts, record.denied_ms = 0, None
+        self.doubt_again(record, is_cut)
+        if not is_cut:
+            self._board.see(record, Seen.RETRY_DUE)
+
+    def doubt_again(self, record: Record, is_cut: bool | None) -> None:
+        """Begin to prove a queue from the beginning."""
+        record.step = Step.NOT_BEGUN
+        if is_cut:
+            record.pulling_ms = None
+            self.handling.cut(record)
+
+    def prove(self, record: Record, _about: object) -> None:
+        """Prove a queue: by its lock first. It waits for an answered heartbeat, which says so by itself."""
+        if record.step is not Step.NOT_BEGUN or not self._board.lines.is_registered(record.broker):
+            return
+        manner = self.taking.manner(record.broker) or record.manner
+        if manner is not Manner.KEPT and not self.taking.is_proof_fresh(record.broker):
+            return
+        record.manner = manner
+        if manner is Manner.FREE:
+            self._return(record)
+            return
+        record.step = Step.LOCK
+        if manner is Manner.KEPT or (manner is Manner.LEASED and record.epoch is not None):
+            self.taking.want_renewal(record)
+        else:
+            self.taking.want_lock(record)
+
+    def prove_later(self, record: Record, _about: object) -> None:
+        """Prove a queue again after a pause, since something went wrong."""
+        record.step = Step.NOT_BEGUN
+        self.taking.try_later(record)
+
+    def prove_on(self, record: Record, about: Grant) -> None:
+        """Go on with the lock: ask the others where that is needed, else the offset."""
+        self.note_proof(record, about)
+        record.manner, record.maybe_held = about.manner, about.is_real
+        if about.manner is Manner.ASKED:
+            record.step = Step.HOLDERS
+            self.asking.sweep(record, None)
+        else:
+            self.prove_by_offset(record, None)
+
+    def prove_by_offset(self, record: Record, _about: object) -> None:
+        """Ask what is stored; on Apache's broker the lock has done its work."""
+        record.step = Step.OFFSET
+        if record.manner is Manner.ASKED and record.maybe_held:
+            self.taking.want_unlock(record.queue, None)
+        self.starting.ask(record)
+
+    def settle_doubt(self, record: Record, about: OffsetSeen) -> None:
+        """Go on with the window if nobody was here; else start again from what is stored."""
+        record.step = Step.NOT_BEGUN
+        if window_survives(record, about):
+            record.acked = about.offset if about.stored else None
+            self._return(record)
+        elif record.was_draining:
+            self.lose(record, "lost, since somebody else worked on it")
+        else:
+            self.handling.estrange(record)
+            self._begin(record, about, self._board.number())
+            self._leave_if_unwanted(record)
+
+    def _return(self, record: Record) -> None:
+        record.step = Step.NOT_BEGUN
+        record.state = State.DRAINING if record.was_draining else State.OWNED
+        self.handling.pay_debts(record)
+        if record.was_draining:
+            self._watch_bound(record)
+            self._check_drained(record)
+            return
+        self.committing.note_progress(record)
+        self.pulling.pull(record)
+        self.handling.stand_in_line(record)
+        self._leave_if_unwanted(record)
+
+    def _leave_if_unwanted(self, record: Record) -> None:
+        if not record.wanted:
+            self._board.see(record, Seen.PLANNED_OUT)
+
+    def lose(self, record: Record, why: object) -> None:
+        """Forget a queue that somebody else has or may have: no commit, nothing sent back. Look at the group now."""
+        board = self._board
+        if isinstance(why, Denial):
+            why = "lost, since the lock is denied"
+        elif not isinstance(why, str):
+            why = "lost to a member that holds it or asks for it"
+        self.taking.stop_asking(record)
+        if record.manner is Manner.ASKED and record.maybe_held:
+            self.taking.want_unlock(record.queue, None)
+        record.state = State.ABSENT
+        if record.wanted:
+            record.wanted = False
+            board.timers.at(board.now_ms + self._times.round_gap_ms, self._want_lost, record.queue)
+        board.report("lost", why, record.queue)
+        board.views.ask_now(board.now_ms)
+
+    def _want_lost(self, queue: Queue) -> None:
+        plan = self._board.views.plan()
+        if not self._board.is_leaving and plan is not None and queue in plan:
+            self.plan_in(queue)
+
+    # -- giving up ----------------------------------------------------------------------------------------------------
+
+    def drain(self, record: Record, _about: object) -> None:
+        """Stop pulling and starting; let handlers finish."""
+        record.wanted = False
+        record.state = State.DRAINING
+        record.was_draining = True
+        record.forget_unstarted()
+        record.pulling_ms = None
+        record.is_held_back = False
+        self._bound(record)
+        self._check_drained(record)
+
+    def _bound(self, record: Record) -> None:
+        """Set until when handlers may go on."""
+        board = self._board
+        limit_ms = board.leave_drain_ms if board.is_leaving else self._times.drain_ms
+        if board.views.has_foreign():
+            limit_ms = self._times.foreign_drain_ms if limit_ms is None else min(limit_ms, self._times.foreign_drain_ms)
+        by_ms = None if limit_ms is None else board.now_ms + limit_ms
+        if by_ms is not None and (record.drain_by_ms is None or by_ms < record.drain_by_ms):
+            record.drain_by_ms = by_ms
+        self._watch_bound(record)
+
+    def _watch_bound(self, record: Record) -> None:
+        if record.drain_by_ms is not None and record.running:
+            self._board.timers.at(record.drain_by_ms, self._look_at_bound, record)
+
+    def _look_at_bound(self, record: Record) -> None:
+        by_ms = record.drain_by_ms
+        if not self._board.is_current(record) or record.state is not State.DRAINING or by_ms is None:
+            return
+        if by_ms <= self._board.now_ms:
+            self._board.see(record, Seen.DRAIN_BOUND)
+
+    def _check_drained(self, record: Record) -> None:
+        if not (record.running or record.backs or self.committing.is_unanswered(record.queue)):
+            self._board.see(record, Seen.DRAINED)
+
+    def estrange(self, record: Record, _about: object) -> None:
+        """Wait for handlers no longer: what they still do does not count."""
+        if self.handling.estrange(record):
+            self._board.report("drain-bound", "given up while handlers still run", record.queue)
+        record.generation = self._board.number()
+        self._check_drained(record)
+
+    def finish(self, record: Record, _about: object) -> None:
+        """Say the last word: always on Apache's broker, on ours if it does not know it yet."""
+        if record.manner in (Manner.ASKED, Manner.KEPT) or has_moved(record):
+            record.state = State.COMMITTING
+            self.commit_last(record, None)
+        else:
+            self._release_or_go(record)
+
+    def commit_last(self, record: Record, _about: object) -> None:
+        """Commit the low end, the last thing that is done with it."""
+        if not self.committing.is_unanswered(record.queue):
+            self.committing.commit(record)
+
+    def commit_last_later(self, record: Record, _about: object) -> None:
+        """Commit again after a pause: nobody knows whether the last one counts."""
+        self.taking.try_at(record, self._board.now_ms + self._times.commit_ms)
+
+    def let_go(self, record: Record, acked: int | None) -> None:
+        """Let a queue go once its last offset is stored."""
+        if acked is None or acked != record.window.low:
+            self.commit_last(record, None)
+            return
+        record.acked = acked
+        self._release_or_go(record)
+
+    def _release_or_go(self, record: Record) -> None:
+        if record.manner in _KEEPS_LOCK:
+            self.release(record, None)
+        else:
+            self._go(record)
+
+    def release(self, record: Record, _about: object) -> None:
+        """Give the lock back, once nothing else is unanswered."""
+        record.state = State.RELEASING
+        self.unlock(record, None)
+
+    def _give_back(self, record: Record) -> None:
+        """Give up a queue that was never worked on."""
+        if record.state is State.STARTING and record.manner is Manner.ASKED:
+            # Its lock is on its way back already.
+            record.state = State.ABSENT
+        elif record.maybe_held:
+            self.release(record, None)
+        else:
+            record.state = State.ABSENT
+
+    def unlock(self, record: Record, _about: object) -> None:
+        """Unlock it."""
+        self.taking.want_unlock(record.queue, record.epoch)
+
+    def unlock_later(self, record: Record, _about: object) -> None:
+        """Unlock it again after a pause."""
+        self.taking.try_later(record)
+
+    def be_released(self, record: Record, _about: object) -> None:
+        """Have nothing to do with it any more, or want it again."""
+        self._go(record)
+
+    def _go(self, record: Record) -> None:
+        record.state = State.ABSENT
+        if record.generation:
+            self._board.report("released", "released", record.queue)

@@ -1,0 +1,50 @@
+"""May this queue pull now: not while too many of its messages wait, too many bytes, or over too wide a span.
+
+A limit for a whole topic is shared out over the queues of it that are owned, at least one message and one byte each.
+The span is not looked at where messages are handled in order: there it cannot grow by itself.
+
+Left out: when to look again. Whoever finishes messages of a queue that was held back asks anew.
+"""
+
+from steelyard.balance.member_options import MemberOptions, Mode
+from steelyard.balance.window import Window
+
+__all__ = ["Pace"]
+
+
+class Pace:
+    """The limits of one member.
+
+    >>> from steelyard.model import Subscription
+    >>> pace = Pace(MemberOptions("g", "m@sy1", {"t": Subscription("t")}, queue_messages=2, topic_messages=2))
+    >>> pace.note_owned("t", 2)
+    >>> window = Window(0)
+    >>> window.add([0], 1, 10)
+    >>> pace.may_pull("t", window)
+    True
+    >>> window.add([1], 2, 10)
+    >>> pace.may_pull("t", window)
+    False
+    """
+
+    def __init__(self, options: MemberOptions) -> None:
+        self._options = options
+        self._usual = options.queue_messages, options.queue_bytes
+        self._span = options.queue_span if options.mode is not Mode.ORDERLY else None
+        self._shared: dict[str, tuple[int, int]] = {}
+
+    def note_owned(self, topic: str, queues: int) -> None:
+        """Share the topic's limits over so many queues."""
+        messages, size = self._usual
+        if self._options.topic_messages is not None:
+            messages = min(messages, max(1, self._options.topic_messages // max(1, queues)))
+        if self._options.topic_bytes is not None:
+            size = min(size, max(1, self._options.topic_bytes // max(1, queues)))
+        self._shared[topic] = messages, size
+
+    def may_pull(self, topic: str, window: Window) -> bool:
+        """Say whether a queue of a topic may pull, having this window."""
+        messages, size = self._shared.get(topic, self._usual)
+        if window.count > messages or window.body_bytes > size:
+            return False
+        return self._span is None or window.span <= self._span

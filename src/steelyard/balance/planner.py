@@ -1,0 +1,104 @@
+"""The plan of one member as it stands, and how it is replaced at the end of a look around.
+
+The rules: a queue that its holder alone can give up stays in the plan; what is wrong in the group is told once while it
+lasts, and so is a change of strategy.
+
+Left out: how a plan is made (planning.py), and when (views.py).
+"""
+
+from collections.abc import Callable, Collection, Iterable
+from typing import TypeAlias
+
+from steelyard.balance.actions import Action, Report
+from steelyard.balance.allocate.strategy import Owned
+from steelyard.balance.lines import Lines
+from steelyard.balance.lists import Sight
+from steelyard.balance.member_options import MemberOptions
+from steelyard.balance.planning import Group, plan_for
+from steelyard.balance.rounds import NEVER_MS
+from steelyard.balance.routes import Routes
+from steelyard.model import Queue, in_order
+
+__all__ = ["Held", "Planner"]
+
+Held: TypeAlias = Callable[[], Collection[Queue]]
+"""What the member holds at this moment."""
+
+
+class Planner:
+    """Keeps the plan."""
+
+    def __init__(self, options: MemberOptions, lines: Lines, routes: Routes) -> None:
+        self.held_by_me: Held = tuple
+        self.plan: tuple[Queue, ...] | None = None
+        """The queues of this member, in order; None: none was made yet."""
+        self.members: tuple[str, ...] = ()
+        """Whom it was made for, in order."""
+        self.strategy_name = options.strategy.name
+        self.changed_ms = 0
+        """When the plan, its members or its routes last changed."""
+        self.again_ms = NEVER_MS
+        """When time alone changes it."""
+        self._options = options
+        self._lines = lines
+        self._routes = routes
+        self._said: frozenset[str] = frozenset()
+
+    def share(self, sight: Sight, owned: Owned | None, hazards: Iterable[str], now_ms: int) -> list[Action]:
+        """Plan anew from a sight of the group, and tell what is worth telling."""
+        group = Group(sight.members, self._routes.by_topic(), owned, sight.topics, has_foreign=sight.has_foreign)
+        outcome = plan_for(self._options, group, self.plan or ())
+        if sight.members != self.members:
+            self.members = sight.members
+            self.changed_ms = now_ms
+        self._replace(outcome.queues, now_ms)
+        failures = (
+            f"the strategy {outcome.strategy_name} failed for {topic}, where nothing changes hands now: {why}"
+            for topic, why in outcome.skipped.items()
+        )
+        return self._tell_of_strategy(outcome.strategy_name, sight) + self._tell_once(frozenset([*hazards, *failures]))
+
+    def read_all(self, now_ms: int) -> None:
+        """Plan as a broadcasting member does: every queue there is."""
+        self.members = (self._options.id,)
+        self._replace(tuple(in_order(self._routes.readable)), now_ms)
+
+    def _replace(self, queues: tuple[Queue, ...], now_ms: int) -> None:
+        stranded = self._stranded(now_ms)
+        if stranded:
+            queues = tuple(in_order({*queues, *stranded}))
+        if queues != self.plan:
+            self.plan = queues
+            self.changed_ms = now_ms
+
+    def _stranded(self, now_ms: int) -> list[Queue]:
+        """Return what we hold at brokers that can neither be reached nor found in a route, for a while."""
+        self.again_ms = NEVER_MS
+        stranded = []
+        for queue in self.held_by_me():
+            gone_ms = self._routes.gone_ms(queue)
+            if gone_ms is None or self._lines.is_open(queue.broker):
+                continue
+            lost_ms = gone_ms + self._options.times.broker_gone_ms
+            if now_ms < lost_ms:
+                stranded.append(queue)
+                self.again_ms = min(self.again_ms, lost_ms)
+        return stranded
+
+    def _tell_of_strategy(self, name: str, sight: Sight) -> list[Action]:
+        if name == self.strategy_name:
+            return []
+        before, self.strategy_name = self.strategy_name, name
+        wanted = self._options.strategy.name
+        if name == wanted:
+            kind, why = "restored", "every member can be asked again"
+        elif sight.has_foreign:
+            kind, why = "degraded", "some members are not ours, and all must share alike"
+        else:
+            kind, why = "degraded", f"{wanted} needs to know who owns what, and nobody can tell"
+        return [Report(kind, f"group {self._options.group} shares queues by {name} now, not by {before}: {why}")]
+
+    def _tell_once(self, hazards: frozenset[str]) -> list[Action]:
+        new = sorted(hazards - self._said)
+        self._said = hazards
+        return [Report("hazard", sentence) for sentence in new]

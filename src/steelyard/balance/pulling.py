@@ -1,0 +1,76 @@
+"""Pulling messages of owned queues: one pull of a queue at a time, the next one before the messages are handled.
+
+A queue that holds too much pulls again when something of it was finished, not by the clock. A pull that failed is
+repeated after a pause. One whose answer never comes, though whoever runs us promised it, makes the queue start anew.
+"""
+
+from collections.abc import Iterable
+
+from steelyard.balance.actions import Pull
+from steelyard.balance.board import Board
+from steelyard.balance.events import Pulled, PullFailed
+from steelyard.balance.life import Seen, State
+from steelyard.balance.pace import Pace
+from steelyard.balance.record import Record
+
+__all__ = ["Pulling"]
+
+
+class Pulling:
+    """The pulls of one member."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+        self._times = board.times
+        self._most = board.options.pull_most
+        self.pace = Pace(board.options)
+
+    def pull(self, record: Record) -> None:
+        """Pull from a queue if it is owned, has no pull under way, and does not hold too much."""
+        if record.state is not State.OWNED or record.pulling_ms is not None:
+            return
+        record.is_held_back = not self.pace.may_pull(record.queue.topic, record.window)
+        if not record.is_held_back:
+            record.pulling_ms = self._board.now_ms
+            self._board.say(Pull(record.queue, record.generation, record.window.next, self._most))
+
+    def pull_held_back(self, records: Iterable[Record]) -> None:
+        """Look again at queues that were held back: their limits changed."""
+        for record in records:
+            if record.is_held_back:
+                self.pull(record)
+
+    def answered(self, event: Pulled | PullFailed) -> None:
+        """Take an answer to its queue; that to an abandoned pull, or of an earlier generation, is dropped."""
+        record = self._board.records.get(event.queue)
+        if record is None or record.generation != event.generation or record.pulling_ms is None:
+            return
+        record.pulling_ms = None
+        if isinstance(event, Pulled):
+            self._board.see(record, Seen.PULLED, event)
+        else:
+            self._board.see(record, Seen.PULL_FAILED, event)
+
+    def pull_later(self, record: Record, busy: bool) -> None:
+        """Pull again after a pause."""
+        wait_ms = self._times.pull_busy_ms if busy else self._times.pull_again_ms
+        self._board.timers.at(self._board.now_ms + wait_ms, self._pull_again, record, record.generation)
+
+    def _pull_again(self, record: Record, generation: int) -> None:
+        if self._board.is_current(record, generation):
+            self.pull(record)
+
+    def watch(self, record: Record) -> None:
+        """See to it that somebody notices a pull that is never answered."""
+        due_ms = self._board.now_ms + self._times.stuck_ms
+        self._board.timers.at(due_ms, self._look, record, record.generation)
+
+    def _look(self, record: Record, generation: int) -> None:
+        if not self._board.is_current(record, generation):
+            return
+        since_ms = self._board.now_ms if record.pulling_ms is None else record.pulling_ms
+        if record.state is State.OWNED and self._board.now_ms - since_ms >= self._times.stuck_ms:
+            self._board.see(record, Seen.PULL_STUCK)
+        else:
+            due_ms = max(since_ms + self._times.stuck_ms, self._board.now_ms + self._times.pull_again_ms)
+            self._board.timers.at(due_ms, self._look, record, generation)

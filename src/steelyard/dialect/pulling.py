@@ -1,0 +1,64 @@
+"""The answer to a pull as an event: every message of a consumer passes here.
+
+Rules. Batches that were stored as one record are unwrapped. A broker compares hashes of tags only, so the tag itself is
+compared here; what is not wanted is left out, and the pull goes on behind it. Offsets only go up: a batch may begin
+before the offset that was asked for, and a broken broker may say anything. Messages before a damaged record are good,
+and the next pull begins with the damaged one, so that it is met again and not skipped.
+"""
+
+from collections.abc import Mapping
+
+from steelyard.balance.actions import Pull
+from steelyard.balance.events import Pulled, PullFailed, PullOutcome
+from steelyard.errors import SteelyardError
+from steelyard.model import StoredMessage, Subscription
+from steelyard.wire.codes import ResponseCode as Answer
+from steelyard.wire.command import Command
+from steelyard.wire.headers.pull import PullAnswer
+from steelyard.wire.stored import messages
+
+__all__ = ["pulled", "takes"]
+
+_BUSY = frozenset({Answer.SYSTEM_BUSY, Answer.FLOW_CONTROL})
+
+
+def pulled(action: Pull, answer: Command, wanted: Mapping[str, Subscription]) -> Pulled | PullFailed:
+    """Return what a pull brought; only errors of the house's tree are raised, by an answer that cannot be read."""
+    queue, generation, code = action.queue, action.generation, answer.code
+    if code == Answer.SUCCESS:
+        return _found(action, answer, wanted.get(queue.topic))
+    if code in (Answer.PULL_NOT_FOUND, Answer.PULL_RETRY_IMMEDIATELY):
+        following = answer.header(PullAnswer).next_begin_offset
+        return Pulled(queue, generation, PullOutcome.NOTHING, max(following, action.offset))
+    if code == Answer.PULL_OFFSET_MOVED:
+        following = answer.header(PullAnswer).next_begin_offset
+        return Pulled(queue, generation, PullOutcome.MOVED, max(following, 0))
+    return PullFailed(queue, generation, code in _BUSY)
+
+
+def _found(action: Pull, answer: Command, subscription: Subscription | None) -> Pulled | PullFailed:
+    following = answer.header(PullAnswer).next_begin_offset
+    filtered = subscription if subscription is not None and subscription.tags else None
+    offsets: list[int] = []
+    kept: list[StoredMessage] = []
+    at, body_bytes = action.offset, 0
+    try:
+        for message in messages(answer.body, action.queue.broker):
+            offset = message.offset
+            if offset < at:
+                continue
+            at = offset + 1
+            if filtered is None or takes(filtered, message):
+                offsets.append(offset)
+                kept.append(message)
+                body_bytes += len(message.body)
+    except SteelyardError:
+        if at == action.offset:
+            return PullFailed(action.queue, action.generation)
+        following = at
+    return Pulled(action.queue, action.generation, PullOutcome.FOUND, max(following, at), offsets, kept, body_bytes)
+
+
+def takes(subscription: Subscription, message: StoredMessage) -> bool:
+    """Say whether a message is wanted, by the tag itself."""
+    return subscription.takes(message.tags)

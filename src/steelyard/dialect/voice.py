@@ -1,0 +1,208 @@
+"""A member's voice: actions in, commands out; commands in, events out. It knows what is unanswered, and of no line.
+
+Whoever runs a member (a client on sockets, the simulator) hands each action to `say` and sends what comes back; hands
+each command that a server sent to `hear`; calls `cut` when a line is gone and `tick` when `due_ms` says so. Every
+question then has exactly one outcome: an event of its answer, of its time-out, or of its line's end. An answer that
+comes after that finds nothing, and is dropped; so is one that comes on another line than the question left on, as long
+as `cut` was called between the two.
+
+Time is the caller's and never runs backwards. Nothing that a server sends raises an error.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from steelyard.balance.actions import Action, AskOffset, AskRoute, Pull, Unregister
+from steelyard.balance.events import Event, LineCut, RouteFailed, RouteSeen
+from steelyard.balance.holdings import Holdings
+from steelyard.balance.member_options import MemberOptions, Mode
+from steelyard.dialect.asking import Asking, Question, all_subscriptions
+from steelyard.dialect.hearing import failure, outcome, read_route
+from steelyard.dialect.pulling import pulled
+from steelyard.dialect.requests import serve
+from steelyard.dialect.starting import FindStart, find_start
+from steelyard.errors import SteelyardError
+from steelyard.model import Route
+from steelyard.wire.command import RESPONSE, Command
+
+__all__ = ["NEVER_MS", "Heard", "Overdue", "Said", "Voice"]
+
+NEVER_MS = 1 << 62
+"""When nothing is due."""
+
+_SILENT_MS = 3_000
+"""A broker that let a question run out of time, and another this much later, and said nothing at all between, is as
+good as cut off. One is not enough: it may be slow, and a cut costs more than waiting. A name server has no grace."""
+
+_LAST_OPAQUE = (1 << 31) - 1
+
+
+class Said(Struct, frozen=True, gc=False):
+    """A command to send. ``to`` is a broker's name, None for a name server."""
+
+    to: str | None
+    command: Command
+
+
+class Heard(Struct, frozen=True):
+    """What a command means: events for the member, commands to send, and routes, whose brokers it is good to know."""
+
+    events: Sequence[Event] = ()
+    says: Sequence[Said] = ()
+    """Questions that follow from an answer."""
+    replies: Sequence[Command] = ()
+    """Answers to the server, on the line it asked on."""
+    routes: Sequence[Route] = ()
+
+
+class Overdue(NamedTuple):
+    """What ran out of time, and the servers whose lines seem to be dead: close those, and `cut` them."""
+
+    events: list[Event]
+    silent: list[str | None]
+
+
+class _Open(NamedTuple):
+    to: str | None
+    question: Question
+    said_ms: int
+    due_ms: int
+
+
+_NOTHING = Heard()
+
+
+class Voice:
+    """Speaks for one member with every broker and one name server."""
+
+    def __init__(self, options: MemberOptions, instance: str) -> None:
+        self._options = options
+        self._asking = Asking(options, instance)
+        self._wanted = all_subscriptions(options)
+        self._opaque = 0
+        # By how long an answer may take, so that the first of each is the one due next.
+        self._open: dict[int, dict[int, _Open]] = {}
+        # By server: when the first question ran out of time since it was heard last.
+        self._late_ms: dict[str | None, int] = {}
+
+    # -- speaking -----------------------------------------------------------------------------------------------------
+
+    def say(self, action: Action, now_ms: int) -> Said | None:
+        """Return the command of an action; None for what is not for a server to hear.
+
+        A broadcasting member's offsets are in no broker: whoever runs it answers `AskOffset` and `Commit` where it can,
+        and says an `AskOffset` only when it has none: then the start is looked for at once.
+        """
+        if type(action) is AskOffset and self._options.mode is Mode.BROADCAST:
+            return self._ask(find_start(action), now_ms)
+        return self._ask(action, now_ms)
+
+    def _ask(self, question: Question, now_ms: int) -> Said | None:
+        request = self._asking.request(question)
+        if request is None:
+            return None
+        to, code, fields, body, answer_ms = request
+        self._opaque = opaque = self._opaque + 1 if self._opaque < _LAST_OPAQUE else 1
+        if type(question) is not Unregister:
+            waiting = self._open.get(answer_ms)
+            if waiting is None:
+                waiting = self._open[answer_ms] = {}
+            waiting[opaque] = _Open(to, question, now_ms, now_ms + answer_ms)
+        return Said(to, Command(code, fields, body, opaque))
+
+    def unsaid(self, said: Said) -> list[Event]:
+        """Take back a command that could not leave: there is no line. Its question has failed."""
+        found = self._taken(said.to, said.command.opaque)
+        return [] if found is None else _failures([found])
+
+    # -- hearing ------------------------------------------------------------------------------------------------------
+
+    def hear(self, broker: str | None, command: Command, now_ms: int, holdings: Callable[[], Holdings]) -> Heard:
+        """Return what a command of a server means; ``holdings`` is asked if the server wants to know them."""
+        if self._late_ms:
+            self._late_ms.pop(broker, None)
+        if not command.flag & RESPONSE:
+            if broker is None:
+                return _NOTHING
+            heard, reply = serve(self._options, self._wanted.values(), broker, command, holdings)
+            return Heard(heard, replies=() if reply is None else (reply,))
+        found = self._taken(broker, command.opaque)
+        if found is None:
+            return _NOTHING
+        question = found.question
+        try:
+            if type(question) is Pull:
+                return Heard((pulled(question, command, self._wanted),))
+            if type(question) is AskRoute:
+                return _routed(question, command)
+            meant = outcome(question, command)
+        except SteelyardError:
+            meant = failure(question)
+        if isinstance(meant, FindStart):
+            said = self._ask(meant, now_ms)
+            return _NOTHING if said is None else Heard(says=(said,))
+        return _NOTHING if meant is None else Heard((meant,))
+
+    def _taken(self, to: str | None, opaque: int) -> _Open | None:
+        """Take a question off the list, if it was asked there."""
+        for waiting in self._open.values():
+            found = waiting.get(opaque)
+            if found is not None:
+                if found.to != to:
+                    return None
+                del waiting[opaque]
+                return found
+        return None
+
+    # -- losing -------------------------------------------------------------------------------------------------------
+
+    def cut(self, broker: str | None) -> list[Event]:
+        """Forget what is unanswered on a line that is gone; return what that means for the member.
+
+        A broker's `LineCut` is the outcome of everything that was asked there. The member knows of no line to a name
+        server: each of its questions has failed.
+        """
+        lost: list[_Open] = []
+        for waiting in self._open.values():
+            there = [opaque for opaque, each in waiting.items() if each.to == broker]
+            lost += [waiting.pop(opaque) for opaque in there]
+        self._late_ms.pop(broker, None)
+        return [LineCut(broker)] if broker is not None else _failures(lost)
+
+    def tick(self, now_ms: int) -> Overdue:
+        """Give up what was not answered in time."""
+        late: list[_Open] = []
+        for waiting in self._open.values():
+            while waiting:
+                opaque = next(iter(waiting))
+                if waiting[opaque].due_ms > now_ms:
+                    break
+                late.append(waiting.pop(opaque))
+        silent = [to for to in dict.fromkeys(each.to for each in late) if self._is_silent(to, now_ms)]
+        return Overdue(_failures(late), silent)
+
+    def _is_silent(self, to: str | None, now_ms: int) -> bool:
+        first_ms = self._late_ms.setdefault(to, now_ms)
+        return to is None or now_ms - first_ms >= _SILENT_MS
+
+    def due_ms(self) -> int:
+        """Return when `tick` is due."""
+        due_ms = NEVER_MS
+        for waiting in self._open.values():
+            for first in waiting.values():
+                due_ms = min(due_ms, first.due_ms)
+                break
+        return due_ms
+
+
+def _routed(question: AskRoute, answer: Command) -> Heard:
+    route = read_route(question, answer)
+    if route is None:
+        return Heard((RouteFailed(question.topic),))
+    return Heard((RouteSeen(question.topic, route.readable()),), routes=(route,))
+
+
+def _failures(lost: list[_Open]) -> list[Event]:
+    return [event for each in lost if (event := failure(each.question)) is not None]

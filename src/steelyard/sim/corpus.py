@@ -1,0 +1,10 @@
+"""Histories that once failed, each with a word why: they run with every test, so that no bug comes back unseen.
+
+A row is the kind, the seed, and what was wrong. The parts that shrinking took away are not kept: the whole history
+holds the bug too, and more that could go wrong.
+"""
+
+__all__ = ["CORPUS"]
+
+CORPUS: tuple[tuple[str, int, str], ...] = ()
+"""Kind, seed, and what it found."""

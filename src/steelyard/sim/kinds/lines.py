@@ -1,0 +1,49 @@
+"""Histories in which lines and clocks fail."""
+
+from steelyard.sim.kinds.draft import Draft
+from steelyard.sim.plan import FaultKind
+
+__all__ = ["clock", "network"]
+
+_LINE_FAULTS = (
+    FaultKind.CUT,
+    FaultKind.CUT,
+    FaultKind.ONE_WAY,
+    FaultKind.HALF_OPEN,
+    FaultKind.JAM,
+    FaultKind.SLOW,
+)
+
+
+def network(draft: Draft) -> None:
+    """Draw lines that are cut, jammed, slow or dead one way."""
+    draft.brokers()
+    topic = draft.topic()
+    group = draft.group(topic)
+    members = draft.members(group, 2, 4)
+    draft.traffic(topic)
+    for _ in range(draft.between(1, 5)):
+        kind = draft.one_of(_LINE_FAULTS)
+        one, other = draft.one_of((*members, *members, "p1")), draft.one_of(draft.broker_names)
+        if kind is FaultKind.ONE_WAY and draft.chance(50):
+            one, other = other, one
+        for_ms = draft.one_of((0, 50, 250, 1_000, 4_000)) if kind is FaultKind.CUT else draft.between(50, 4_000)
+        amount = draft.between(20, 800) if kind is FaultKind.SLOW else 0
+        draft.fault(kind, one, other=other, at_ms=draft.between(1_500, 9_000), for_ms=for_ms, amount=amount)
+
+
+def clock(draft: Draft) -> None:
+    """Draw clocks that jump, and clocks that run fast or slow."""
+    draft.brokers()
+    topic = draft.topic()
+    group = draft.group(topic)
+    members = draft.members(group, 2, 4)
+    draft.traffic(topic)
+    for name in (*members, *draft.broker_names):
+        if draft.chance(50):
+            # Quartz is good to 100 parts in a million; a thousand is a broken clock.
+            draft.fault(FaultKind.CLOCK_SKEW, name, at_ms=100, amount=draft.between(-1_000, 1_000))
+    for _ in range(draft.between(1, 3)):
+        amount = draft.one_of((-3_600_000, -30_000, -2_000, 2_000, 30_000, 3_600_000))
+        target = draft.one_of((*members, *draft.broker_names))
+        draft.fault(FaultKind.CLOCK_JUMP, target, at_ms=draft.between(1_500, 9_000), amount=amount)

@@ -1,0 +1,1 @@
+"""Bugs put back on purpose, to see that the simulator finds them."""

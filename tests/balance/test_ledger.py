@@ -1,0 +1,191 @@
+"""The ledger: what an attempt leads to, when it is over, who is taken when all are bad, and how it is shown."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.balance.senders import brokers_of, picker
+
+from steelyard.balance.latency_table import CLASSIC, MODERN, LatencyTable, latency_table
+from steelyard.balance.ledger import Ledger
+from steelyard.errors import ConfigurationError
+
+_TABLES = st.sampled_from([CLASSIC, MODERN])
+_NOTES = st.lists(
+    st.tuples(st.sampled_from("abc"), st.integers(0, 40_000), st.booleans(), st.integers(0, 20_000)), max_size=30
+)
+
+
+@pytest.mark.parametrize(
+    ("table", "latency_ms", "avoid_ms"),
+    [
+        *((CLASSIC, took, wanted) for took, wanted in [(0, 0), (49, 0), (99, 0), (549, 0), (550, 30_000)]),
+        *((CLASSIC, took, wanted) for took, wanted in [(1_000, 60_000), (2_000, 120_000), (2_999, 120_000)]),
+        *((CLASSIC, took, wanted) for took, wanted in [(3_000, 180_000), (14_999, 180_000), (15_000, 600_000)]),
+        *((MODERN, took, wanted) for took, wanted in [(0, 0), (549, 0), (550, 2_000), (1_799, 2_000), (1_800, 5_000)]),
+        *((MODERN, took, wanted) for took, wanted in [(3_000, 6_000), (5_000, 10_000), (14_999, 10_000)]),
+        *((MODERN, took, wanted) for took, wanted in [(15_000, 30_000), (10**9, 30_000)]),
+    ],
+)
+def test_the_largest_step_that_is_reached_counts(table: LatencyTable, latency_ms: int, avoid_ms: int) -> None:
+    ledger = Ledger(table)
+    ledger.note("a", took_ms=latency_ms, failed=False, now_ms=1_000)
+    assert ledger.avoids("a", 1_000) is (avoid_ms > 0)
+    assert not ledger.avoids("a", 1_000 + avoid_ms)
+    assert avoid_ms == 0 or ledger.avoids("a", 1_000 + avoid_ms - 1)
+
+
+def test_a_failure_counts_as_a_fixed_long_latency_however_quick_it_was() -> None:
+    for table, avoid_ms in ((CLASSIC, 600_000), (MODERN, 10_000)):
+        ledger = Ledger(table)
+        ledger.note("a", took_ms=1, failed=True, now_ms=0)
+        assert ledger.avoids("a", avoid_ms - 1)
+        assert not ledger.avoids("a", avoid_ms)
+
+
+def test_a_broker_that_nothing_is_known_of_is_available() -> None:
+    assert not Ledger().avoids("a", 0)
+    assert Ledger().admits("a", 0)
+
+
+@given(_TABLES, _NOTES)
+def test_every_exclusion_ends_by_time(table: LatencyTable, notes: list[tuple[str, int, bool, int]]) -> None:
+    ledger, now_ms = Ledger(table), 0
+    for broker, took_ms, failed, later_ms in notes:
+        now_ms += later_ms
+        ledger.note(broker, took_ms, failed, now_ms)
+    end_ms = now_ms + max(table.avoid_for_ms)
+    assert not any(ledger.avoids(broker, end_ms) for broker in "abc")
+    assert ledger.is_calm(end_ms + ledger.ramp_ms)
+    assert all(ledger.share(broker, end_ms + ledger.ramp_ms) == 1 for broker in "abc")
+
+
+@given(_TABLES, _NOTES)
+def test_a_clock_that_was_set_back_ends_exclusions_too(
+    table: LatencyTable, notes: list[tuple[str, int, bool, int]]
+) -> None:
+    ledger = Ledger(table)
+    for broker, took_ms, failed, later_ms in notes:
+        ledger.note(broker, took_ms, failed, 10**9 + later_ms)
+    assert not any(ledger.avoids(broker, 0) for broker in "abc")
+    ledger.note("a", took_ms=0, failed=True, now_ms=0)
+    assert not ledger.avoids("a", max(table.avoid_for_ms))
+
+
+def test_a_quick_answer_ends_an_exclusion_by_the_classic_table_and_not_by_the_modern_one() -> None:
+    for table, is_still_avoided in ((CLASSIC, False), (MODERN, True)):
+        ledger = Ledger(table)
+        ledger.note("a", took_ms=0, failed=True, now_ms=0)
+        ledger.note("a", took_ms=3, failed=False, now_ms=100)
+        assert ledger.avoids("a", 100) is is_still_avoided
+
+
+def test_a_returning_broker_gets_a_growing_part_of_its_turns() -> None:
+    ledger = Ledger(ramp_ms=5_000)
+    turns = picker(ledger=ledger, a=4, b=4)
+    ledger.note("a", took_ms=600, failed=False, now_ms=0)
+
+    def part_of_a(now_ms: int) -> float:
+        return Counter(brokers_of([turns.pick(now_ms) for _ in range(1_000)]))["a"] / 1_000
+
+    assert part_of_a(1_999) == 0
+    parts = [part_of_a(2_000 + part * 1_000) for part in range(6)]
+    assert parts == sorted(parts)
+    assert 0.05 < parts[0] < 0.16, "an eighth of its turns"
+    assert parts[-1] == 0.5, "and in the end all of them"
+
+
+def test_a_broker_that_fails_while_it_comes_back_is_avoided_again() -> None:
+    ledger = Ledger()
+    ledger.note("a", took_ms=600, failed=False, now_ms=0)
+    ledger.note("a", took_ms=600, failed=False, now_ms=3_000)
+    assert ledger.avoids("a", 4_999)
+    assert ledger.share("a", 5_000) == 0.125
+
+
+def test_without_a_ramp_a_broker_is_back_at_once() -> None:
+    ledger = Ledger(ramp_ms=0)
+    ledger.note("a", took_ms=600, failed=False, now_ms=0)
+    assert ledger.share("a", 2_000) == 1
+    assert ledger.is_calm(2_000)
+
+
+def test_a_cluster_that_is_slow_as_a_whole_goes_on_and_by_choice_nobody_is_avoided() -> None:
+    for against_median in (False, True):
+        ledger = Ledger(against_median=against_median)
+        turns = picker(ledger=ledger, a=2, b=2, c=2, d=2)
+        used: Counter[str] = Counter()
+        for now_ms in range(0, 80 * 700, 700):
+            chosen = turns.pick(now_ms)
+            used[chosen.broker] += 1
+            ledger.note(chosen.broker, took_ms=700, failed=False, now_ms=now_ms + 700)
+        assert sum(used.values()) == 80
+        assert len(used) == 4
+    assert used == dict.fromkeys("abcd", 20), "judged against the others, they take turns"
+
+
+def test_against_the_median_only_the_one_that_is_slower_than_the_others_is_avoided() -> None:
+    ledger = Ledger(against_median=True)
+    for now_ms in range(5):
+        for broker in "abc":
+            ledger.note(broker, took_ms=700, failed=False, now_ms=now_ms)
+    ledger.note("d", took_ms=1_100, failed=False, now_ms=10)
+    assert not ledger.avoids("d", 10), "400 ms more than the others"
+    ledger.note("d", took_ms=1_300, failed=False, now_ms=20)
+    assert [broker for broker in "abcd" if ledger.avoids(broker, 20)] == ["d"]
+    ledger.note("a", took_ms=1, failed=True, now_ms=30)
+    assert ledger.avoids("a", 30), "a failure counts whatever the others do"
+
+
+@given(_TABLES, _NOTES, st.integers(0, 100))
+def test_the_least_bad_is_available_if_any_is_else_of_the_better_half(
+    table: LatencyTable, notes: list[tuple[str, int, bool, int]], turn: int
+) -> None:
+    ledger, now_ms = Ledger(table), 0
+    for broker, took_ms, failed, later_ms in notes:
+        now_ms += later_ms // 10
+        ledger.note(broker, took_ms, failed, now_ms)
+    chosen = ledger.least_bad("abc", turn, now_ms)
+    available = [broker for broker in "abc" if not ledger.avoids(broker, now_ms)]
+    if available:
+        assert chosen in available
+    else:
+        standing = {each.broker: each for each in ledger.look(now_ms)}
+        assert standing[chosen].latency_ms == min(each.latency_ms for each in standing.values())
+
+
+def test_the_ledger_can_be_looked_at() -> None:
+    ledger = Ledger()
+    ledger.note("b", took_ms=20, failed=False, now_ms=100)
+    ledger.note("a", took_ms=40, failed=False, now_ms=100)
+    ledger.note("a", took_ms=5, failed=True, now_ms=200)
+    ledger.note("a", took_ms=5, failed=True, now_ms=300)
+    first, second = ledger.look(400)
+    assert (first.broker, first.latency_ms, first.usual_ms, first.share) == ("a", 10_000, 40, 0)
+    assert (first.avoided_since_ms, first.avoided_until_ms, first.why) == (200, 10_300, "it failed")
+    assert (second.broker, second.avoided_until_ms, second.share, second.why) == ("b", None, 1, "")
+    assert ledger.look(20_000)[0].why == ""
+
+
+def test_a_broker_that_is_in_no_route_any_more_is_forgotten() -> None:
+    ledger = Ledger()
+    ledger.note("a", took_ms=0, failed=True, now_ms=0)
+    ledger.note("b", took_ms=0, failed=True, now_ms=0)
+    ledger.keep_only({"b"})
+    assert [each.broker for each in ledger.look(0)] == ["b"]
+    assert not ledger.avoids("a", 0)
+
+
+def test_tables_have_names_and_can_be_made() -> None:
+    assert latency_table(" Classic ") is CLASSIC
+    assert latency_table("modern") is MODERN
+    with pytest.raises(ConfigurationError, match="classic, modern"):
+        latency_table("ancient")
+    own = LatencyTable("mine", (10,), (77,), failure_ms=10)
+    assert (own.avoid_ms(9), own.avoid_ms(10)) == (0, 77)
+    for steps, times in (((10, 10), (1, 2)), ((10,), (1, 2)), ((10,), (-1,))):
+        with pytest.raises(ConfigurationError, match="rising steps"):
+            LatencyTable("mine", steps, times, failure_ms=1)
+    with pytest.raises(ConfigurationError, match="ramp_ms"):
+        Ledger(ramp_ms=-1)

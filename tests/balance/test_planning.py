@@ -1,0 +1,110 @@
+"""From what is known of a group to the queues of one member: plans that fit together."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from steelyard.balance.allocate import Average, ByConfig, Circle, Custom, Ring, Sticky, Strategy
+from steelyard.balance.member_options import MemberOptions
+from steelyard.balance.planning import Group, choose_strategy, owned_by, plan_for
+from steelyard.model import Queue, Subscription, names_in_order
+
+_RETRY = "%RETRY%billing"
+
+
+def _options(name: str, *topics: str, strategy: Strategy | None = None) -> MemberOptions:
+    wanted = {topic: Subscription(topic) for topic in topics or ("t",)}
+    return MemberOptions("billing", name, wanted, strategy=strategy or Sticky(), java_strategy=Average())
+
+
+def _queues(**sizes: int) -> dict[str, Sequence[Queue]]:
+    return {topic: [Queue(topic, "a", number) for number in range(size)] for topic, size in sizes.items()}
+
+
+def test_owners_that_cannot_be_known_leave_the_java_strategy() -> None:
+    options = _options("c1@sy1")
+    assert choose_strategy(options, Group(["c1@sy1"], {}, owners={})).name == "STICKY"
+    assert choose_strategy(options, Group(["c1@sy1"], {}, owners=None)).name == "AVG"
+    assert choose_strategy(options, Group(["c1@sy1", "java"], {}, owners={}, has_foreign=True)).name == "AVG"
+    circle = _options("c1@sy1", strategy=Circle())
+    assert choose_strategy(circle, Group(["c1@sy1"], {}, owners=None)).name == "AVG_BY_CIRCLE"
+    assert choose_strategy(circle, Group(["c1@sy1"], {}, owners=None, has_foreign=True)).name == "AVG"
+
+
+def test_a_strategy_that_raises_skips_its_topic_and_drops_nothing() -> None:
+    def moody(_group: str, _member: str, queues: Sequence[Queue], _members: Sequence[str]) -> list[Queue]:
+        if queues[0].topic == "bad":
+            raise ValueError("not today")
+        return list(queues[:1])
+
+    queues = _queues(bad=4, good=4)
+    before = [Queue("bad", "a", 2), Queue("good", "a", 3), Queue("bad", "a", 9)]
+    outcome = plan_for(_options("c1@sy1", strategy=Custom("MOODY", moody)), Group(["c1@sy1"], queues), before)
+    assert outcome.queues == (Queue("bad", "a", 2), Queue("good", "a", 0)), "what is not readable any more is dropped"
+    assert outcome.skipped.keys() == {"bad"}
+    assert "not today" in outcome.skipped["bad"]
+
+
+def test_a_fixed_list_gives_each_queue_once_however_many_topics_there_are() -> None:
+    mine = (Queue("t", "a", 1), Queue("u", "a", 0))
+    strategy = ByConfig(queues=[*mine, Queue("gone", "a", 0)])
+    outcome = plan_for(_options("c1@sy1", strategy=strategy), Group(["c1@sy1"], _queues(t=2, u=2)), ())
+    assert outcome.queues == mine
+
+
+def test_no_topics_no_queues() -> None:
+    assert plan_for(_options("c1@sy1"), Group(["c1@sy1"], {}, owners={}), ()).queues == ()
+    assert plan_for(_options("c1@sy1"), Group(["c2@sy1"], _queues(t=2), owners={}), ()).queues == ()
+
+
+_NAMES = [f"c{n}@sy1" for n in range(6)]
+
+
+@st.composite
+def unequal(draw: st.DrawFn) -> tuple[dict[str, frozenset[str]], dict[str, Sequence[Queue]], dict[Queue, str]]:
+    """Draw members with topics of their own, sizes of topics, and owners."""
+    topics = draw(st.lists(st.sampled_from("tuvw"), min_size=1, unique=True))
+    some = st.frozensets(st.sampled_from(topics), min_size=1)
+    wants = draw(st.dictionaries(st.sampled_from(_NAMES), some, min_size=1))
+    queues = _queues(**{topic: draw(st.integers(1, 8)) for topic in topics}) | _queues(**{_RETRY: 1})
+    owners = {}
+    for each in queues.values():
+        for queue in each:
+            owner = draw(st.sampled_from([None, "gone@sy1", *wants]))
+            if owner is not None:
+                owners[queue] = owner
+    return wants, queues, owners
+
+
+@pytest.mark.parametrize("strategy", [Sticky(), Average(), Circle(), Ring()], ids=lambda each: each.name)
+@given(group=unequal())
+def test_unequal_subscriptions_leave_no_queue_unread(
+    strategy: Strategy, group: tuple[dict[str, frozenset[str]], dict[str, Sequence[Queue]], dict[Queue, str]]
+) -> None:
+    wants, queues, owners = group
+    members = names_in_order(wants)
+    owned, planned = owned_by(owners), Counter[Queue]()
+    for name, topics in wants.items():
+        # A member knows the routes of what it subscribes to, and of nothing else.
+        known = {topic: listed for topic, listed in queues.items() if topic in topics or topic == _RETRY}
+        seen = Group(members, known, owned, wants)
+        planned.update(plan_for(_options(name, *topics, strategy=strategy), seen, ()).queues)
+    wanted = {_RETRY}.union(*wants.values())
+    assert planned == Counter(queue for topic in wanted for queue in queues[topic])
+
+
+@given(group=unequal())
+def test_topics_with_the_same_subscribers_are_shared_evenly_together(
+    group: tuple[dict[str, frozenset[str]], dict[str, Sequence[Queue]], dict[Queue, str]],
+) -> None:
+    wants, queues, owners = group
+    everybody = frozenset().union(*wants.values())
+    members = names_in_order(wants)
+    known = {topic: listed for topic, listed in queues.items() if topic in everybody or topic == _RETRY}
+    seen = Group(members, known, owned_by(owners), dict.fromkeys(members, everybody))
+    loads = [len(plan_for(_options(name, *everybody), seen, ()).queues) for name in members]
+    assert max(loads) - min(loads) <= 1
+    assert sum(loads) == sum(map(len, known.values()))

@@ -1,0 +1,92 @@
+import json
+import subprocess
+import sys
+
+import pytest
+
+from steelyard.cli.main import main
+from steelyard.sim import history
+from steelyard.sim.checkers.checker import Finding
+from steelyard.sim.outcome import Outcome
+
+SEED = 4242
+
+
+def test_a_run_tells_of_situations_and_ends_well(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sim", "--histories", "3", "--seed", "0", "--jobs", "1"]) == 0
+    said = capsys.readouterr()
+    assert "3 histories" in said.out
+    assert "no history failed" in said.out
+    assert said.err == ""
+
+
+def test_worker_processes_find_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    def told(jobs: str) -> dict[str, object]:
+        assert main(["sim", "--histories", "4", "--jobs", jobs, "--output", "json"]) == 0
+        answer = json.loads(capsys.readouterr().out)
+        assert isinstance(answer, dict)
+        return {name: value for name, value in answer.items() if name != "seconds"}
+
+    one = told("1")
+    assert one["histories"] == 4
+    assert one["failed"] == []
+    assert told("2") == one
+
+
+def test_a_replay_tells_the_plan_and_what_happens(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sim", "--replay", "0", "--only", "churn", "--drop", "m1,n2", "--trace"]) == 0
+    said = capsys.readouterr().out
+    assert "history 0, churn" in said
+    assert "m1: member" not in said
+    assert "HEART_BEAT" in said
+    assert "digest" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--only", "weather"], "weather"),
+        (["--replay", "1", "--only", "weather"], "weather"),
+        (["--replay", "1", "--drop", "f99"], "f99"),
+        (["--drop", "f1"], "--replay"),
+        (["--trace"], "--replay"),
+        (["--output", "xml"], "xml"),
+        (["--histories", "0"], "histories"),
+        (["--jobs", "many"], "jobs"),
+    ],
+)
+def test_a_wrong_wish_is_refused_in_one_line(
+    arguments: list[str], why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["sim", *arguments]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.count("\n") == 1
+    assert why in said.err
+
+
+@pytest.mark.parametrize(("kind", "code"), [("safety", 1), ("liveness", 3), ("error", 4)])
+def test_a_failure_is_made_smaller_and_can_be_replayed(
+    kind: str, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(seed: int, only: str | None = None, *, dropped: tuple[str, ...] = (), **_: object) -> Outcome:
+        finding = Finding(checker="lost", kind=kind, half="delivery", sentence="it is gone", at_ms=7, facts=())
+        if seed != SEED:
+            return Outcome(seed, only or "churn")
+        if kind == "error":
+            return Outcome(seed, "churn", dropped=dropped, error="Traceback\nValueError: no")
+        return Outcome(seed, "churn", findings=(finding,), dropped=dropped)
+
+    monkeypatch.setattr(history, "run_history", run)
+    assert main(["sim", "--seed", f"{SEED - 1}", "--histories", "2", "--only", "churn", "--jobs", "1"]) == code
+    said = capsys.readouterr().out
+    assert "1 of 2 histories failed" in said
+    assert f"replay: steelyard sim --replay {SEED} --only churn --drop" in said
+    assert "n0 --trace" in said
+    if kind != "error":
+        assert f"{kind}, the delivery half: lost at 0.007 s: it is gone" in said
+
+
+def test_asking_for_help_does_not_load_the_simulator() -> None:
+    code = "import sys, steelyard.cli.main; sys.exit(any(name.startswith('steelyard.sim') for name in sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,452 @@
+"""The model of Apache's broker does what the balancing protocol has to live with."""
+
+import pytest
+from tests.sim.apache_guest import GROUP, LEASE, TOPIC, Guest, facts_of, place
+
+from steelyard.model import Queue
+from steelyard.sim.apache.broker import ApacheBrokerProcess
+from steelyard.sim.apache.pools import ADMIN_THREADS
+from steelyard.sim.facts import Committed, Freed, Gone, Granted, Joined, Registered, Unregistered
+from steelyard.sim.nameserver_process import NameServerProcess
+from steelyard.sim.world import World
+from steelyard.wire.bodies import decode_body
+from steelyard.wire.bodies.routes import RouteBody
+from steelyard.wire.bodies.shared import TextTable
+from steelyard.wire.codes import RequestCode
+from steelyard.wire.command import Command
+from steelyard.wire.headers.common import Empty, OffsetAnswer, QueueRequest
+from steelyard.wire.headers.group import AskRunningState, CommitOffset
+from steelyard.wire.headers.nameserver import GetRoute
+from steelyard.wire.headers.pull import PullAnswer
+from steelyard.wire.headers.send import CheckTransaction, EndTransaction, SendAnswer, SendBack
+from steelyard.wire.stored import messages
+
+_BOTH = pytest.mark.parametrize("version", ["4.9", "5.x"])
+_QUEUE = Queue(TOPIC, "b1", 0)
+
+
+def guest_of(world: World, broker: ApacheBrokerProcess, name: str = "c1") -> Guest:
+    return Guest(world, name, broker)
+
+
+# -- pools ------------------------------------------------------------------------------------------------------------
+
+
+def test_two_requests_of_one_line_may_be_executed_in_the_other_order() -> None:
+    orders: set[tuple[int, ...]] = set()
+    for seed in range(40):
+        world, _, broker = place(seed)
+        guest = guest_of(world, broker)
+        guest.beat()
+        for offset in (1, 2):
+            guest.say(RequestCode.UPDATE_CONSUMER_OFFSET, CommitOffset(GROUP, TOPIC, 0, offset), oneway=True)
+        guest.pass_time(200)
+        orders.add(tuple(fact.offset for fact in facts_of(world, Committed) if isinstance(fact, Committed)))
+    assert orders == {(1, 2), (2, 1)}
+
+
+def test_a_request_of_a_closed_line_may_still_be_executed() -> None:
+    late = 0
+    for seed in range(60):
+        world, _, broker = place(seed)
+        guest = guest_of(world, broker)
+        guest.beat()
+        guest.say(RequestCode.LOCK_BATCH_MQ, Empty(), guest.lock_body(0))
+        guest.line.close()
+        guest.pass_time(300)
+        ends = facts_of(world, Granted, Unregistered)
+        late += isinstance(ends[-1], Granted)
+        assert [type(fact) for fact in facts_of(world, Granted)] == [Granted]
+    assert 0 < late < 60
+
+
+def test_a_late_heartbeat_of_a_closed_line_is_believed() -> None:
+    world, _, broker = place()
+    guest, other = guest_of(world, broker), guest_of(world, broker, "c2")
+    near_end = next(line for line in broker.lines.values() if line.remote == guest.line.local)
+    guest.hang_up()
+    broker.execute(near_end, Command(RequestCode.HEART_BEAT, Empty(), guest.beat_body()))
+    assert other.ids() == ["c1"]
+    answer = other.ask(RequestCode.GET_CONSUMER_RUNNING_INFO, AskRunningState(GROUP, "c1"))
+    assert answer.code == 1
+    assert "Exception" in (answer.remark or "")
+
+
+# -- members ----------------------------------------------------------------------------------------------------------
+
+
+@_BOTH
+def test_an_unknown_group_is_an_error_and_a_known_one_a_plain_list(version: str) -> None:
+    world, _, broker = place(version=version)
+    guest = guest_of(world, broker)
+    assert guest.ids() is None
+    beat = guest.beat()
+    assert "steelyard" not in beat.texts()
+    assert bool(beat.texts()) == (version == "5.x")
+    assert guest.ids() == ["c1"]
+    guest.leave()
+    assert guest.ids() is None
+
+
+def test_one_id_on_two_lines_counts_twice() -> None:
+    world, _, broker = place()
+    one, two = guest_of(world, broker, "p1"), guest_of(world, broker, "p2")
+    one.beat("c1")
+    two.beat("c1")
+    assert one.ids() == ["c1", "c1"]
+    one.hang_up()
+    assert two.ids() == ["c1"]
+    assert len(facts_of(world, Registered)) == 1
+    assert not facts_of(world, Unregistered)
+
+
+def test_notices_go_to_every_line_when_somebody_joins_leaves_or_closes() -> None:
+    world, _, broker = place()
+    one, two, three = (guest_of(world, broker, name) for name in ("c1", "c2", "c3"))
+    one.beat()
+    two.beat()
+    three.beat()
+    assert [len(each.requests) for each in (one, two, three)] == [3, 2, 1]
+    three.leave()
+    assert [len(each.requests) for each in (one, two, three)] == [4, 3, 1]
+    two.hang_up()
+    assert len(one.requests) == 5
+    one.beat()
+    assert len(one.requests) == 5
+    one.beat(topics=(TOPIC, "refunds"))
+    assert len(one.requests) == 6
+    assert {request.code for request in one.requests} == {RequestCode.NOTIFY_CONSUMER_IDS_CHANGED}
+
+
+def test_a_closed_line_leaves_the_list_at_once_but_keeps_its_locks() -> None:
+    world, _, broker = place()
+    one, two = guest_of(world, broker, "c1"), guest_of(world, broker, "c2")
+    one.beat()
+    two.beat()
+    assert one.lock(0) == [0]
+    one.hang_up()
+    assert two.ids() == ["c2"]
+    assert two.lock(0) == []
+    assert not facts_of(world, Freed)
+    two.pass_time(60_500)
+    assert two.lock(0) == [0]
+    (freed,) = facts_of(world, Freed)
+    assert isinstance(freed, Freed)
+    assert freed.how == "expired"
+
+
+def test_a_silent_member_is_taken_out_after_two_minutes_and_nobody_is_told() -> None:
+    world, _, broker = place()
+    one, two = guest_of(world, broker, "c1"), guest_of(world, broker, "c2")
+    one.beat()
+    for _ in range(3):
+        two.beat()
+        two.pass_time(35_000)
+    told = len(two.requests)
+    two.beat()
+    two.pass_time(35_000)
+    assert two.ids() == ["c2"]
+    assert len(two.requests) == told
+    (gone,) = facts_of(world, Unregistered)
+    assert isinstance(gone, Unregistered)
+    assert (gone.member, gone.how) == ("c1", "silent")
+    assert one.line.is_over
+
+
+# -- locks ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_lock_takes_any_group_and_any_client_and_believes_the_body() -> None:
+    world, _, broker = place()
+    guest = guest_of(world, broker)
+    assert guest.lock(0, 1, client="somebody", group="no such group") == [0, 1]
+    assert guest.lock(0, group="no such group") == []
+    assert guest.lock(0) == [0]
+    guest.unlock(0, group="no such group")
+    assert guest.lock(0, group="no such group") == []
+    guest.unlock(0, client="somebody", group="no such group")
+    assert guest.lock(0, group="no such group") == [0]
+
+
+def test_a_lock_lives_from_the_last_time_it_was_asked_for() -> None:
+    world, _, broker = place()
+    one, two = guest_of(world, broker, "c1"), guest_of(world, broker, "c2")
+    assert one.lock(0) == [0]
+    one.pass_time(40_000)
+    assert one.lock(0) == [0]
+    one.pass_time(40_000)
+    assert two.lock(0) == []
+    assert broker.locks() == [("b1", LEASE, _QUEUE, "c1")]
+    assert [fact.again for fact in facts_of(world, Granted) if isinstance(fact, Granted)] == [False, True]
+
+
+def test_a_restarted_broker_knows_no_members_and_no_locks_but_its_log() -> None:
+    world, _, broker = place()
+    one = guest_of(world, broker)
+    one.beat()
+    one.lock(0)
+    one.send("p1-1")
+    before = broker.logged()
+    broker.crash()
+    assert [fact.how for fact in facts_of(world, Freed) if isinstance(fact, Freed)] == ["restart"]
+    assert [fact.how for fact in facts_of(world, Unregistered) if isinstance(fact, Unregistered)] == ["restart"]
+    broker.restart()
+    two = guest_of(world, broker, "c2")
+    assert two.ids() is None
+    assert two.lock(0) == [0]
+    assert [logged.uid for logged in before] == [logged.uid for logged in broker.logged()] == ["p1-1"]
+    assert [fact.kind for fact in facts_of(world, Joined) if isinstance(fact, Joined)][-1] == "broker"
+    assert [fact.how for fact in facts_of(world, Gone) if isinstance(fact, Gone)] == ["crashed"]
+    uptime = decode_body(TextTable, two.ask(RequestCode.GET_BROKER_RUNTIME_INFO, Empty()).body).table
+    assert broker.clock.wall_ms() - int(uptime["bootTimestamp"]) < 1_000
+    assert uptime["runtime"] == "[ 0 days, 0 hours, 0 minutes, 0 seconds ]"
+
+
+# -- offsets ----------------------------------------------------------------------------------------------------------
+
+
+def test_commits_may_go_back_and_come_from_anybody() -> None:
+    world, _, broker = place()
+    one, two = guest_of(world, broker, "c1"), guest_of(world, broker, "c2")
+    one.beat()
+    one.commit(9)
+    two.commit(4)
+    assert one.committed().header(OffsetAnswer).offset == 4
+    told = [fact for fact in facts_of(world, Committed) if isinstance(fact, Committed)]
+    assert [(fact.offset, fact.before, fact.member) for fact in told] == [(9, None, "c1"), (4, 9, None)]
+
+
+def test_up_to_five_seconds_of_commits_are_lost_when_it_is_killed() -> None:
+    world, _, broker = place()
+    guest = guest_of(world, broker)
+    guest.beat()
+    guest.commit(3)
+    guest.pass_time(10_000)
+    guest.commit(7)
+    assert broker.committed() == {(GROUP, _QUEUE): 7}
+    broker.crash()
+    assert broker.committed() == {(GROUP, _QUEUE): 3}
+    broker.restart()
+    again = guest_of(world, broker, "c2")
+    assert again.committed().header(OffsetAnswer).offset == 3
+    again.commit(8)
+    broker.stop()
+    broker.restart()
+    assert broker.committed() == {(GROUP, _QUEUE): 8}
+
+
+def test_a_group_that_stored_nothing_is_told_so_by_release_5_alone() -> None:
+    for version, code in (("4.9", 0), ("5.x", 22)):
+        world, _, broker = place(version=version)
+        guest = guest_of(world, broker)
+        guest.beat()
+        guest.send("p1-1")
+        assert guest.committed().code == code
+
+
+def test_release_5_takes_no_commit_of_a_group_that_it_does_not_know() -> None:
+    for version, code in (("4.9", 0), ("5.x", 26)):
+        world, _, broker = place(version=version)
+        assert guest_of(world, broker).commit(1).code == code
+
+
+# -- pulls ------------------------------------------------------------------------------------------------------------
+
+
+@_BOTH
+def test_a_pull_waits_for_a_message_and_gets_it(version: str) -> None:
+    world, _, broker = place(version=version)
+    guest = guest_of(world, broker)
+    guest.beat()
+    waiting = guest.pull(0)
+    guest.pass_time(5_000)
+    assert waiting not in guest.answers
+    guest.send("p1-1")
+    (message,) = messages(guest.answers[waiting].body, "b1")
+    assert (message.body, message.queue, message.offset) == (b"p1-1", _QUEUE, 0)
+
+
+def test_a_pull_that_finds_nothing_ends_after_its_time_or_five_seconds_later() -> None:
+    world, _, broker = place()
+    guest = guest_of(world, broker)
+    guest.beat()
+    waiting = guest.pull(0)
+    guest.pass_time(14_000)
+    assert waiting not in guest.answers
+    guest.pass_time(7_000)
+    assert guest.answers[waiting].code == 19
+
+
+def test_a_pull_of_somebody_who_is_not_registered_is_refused() -> None:
+    world, _, broker = place()
+    guest = guest_of(world, broker)
+    waiting = guest.pull(0)
+    guest.pass_time(100)
+    assert guest.answers[waiting].code == 24
+
+
+def test_a_pull_may_commit_on_its_way_and_is_corrected_where_it_is_out_of_range() -> None:
+    world, _, broker = place()
+    guest = guest_of(world, broker)
+    guest.beat()
+    guest.send("p1-1")
+    moved = guest.pull(7, sys_flag=3, commit=5)
+    guest.pass_time(100)
+    assert guest.answers[moved].code == 21
+    assert guest.answers[moved].header(PullAnswer).next_begin_offset == 1
+    assert broker.committed() == {(GROUP, _QUEUE): 5}
+
+
+# -- sending ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_first_send_makes_a_topic_that_the_name_server_learns_of() -> None:
+    world, names, broker = place()
+    guest = guest_of(world, broker)
+    answer = guest.send("p1-1", 3, topic="new")
+    assert answer.header(SendAnswer).queue_offset == 0
+    assert len(broker.queues("new")) == 4
+    guest.line = world.network.connect(guest, names.address)
+    route = decode_body(RouteBody, guest.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRoute("new")).body)
+    assert len(route.route("new").readable()) == 4
+
+
+def test_a_message_sent_back_comes_again_after_its_delay_and_is_given_up_at_last() -> None:
+    world, _, broker = place()
+    guest = guest_of(world, broker)
+    guest.beat(topics=(TOPIC, f"%RETRY%{GROUP}"))
+    guest.send("p1-1")
+    assert guest.ask(RequestCode.CONSUMER_SEND_MSG_BACK, SendBack(0, GROUP, 0)).code == 0
+    waiting = guest.pull(0, topic=f"%RETRY%{GROUP}")
+    guest.pass_time(9_500)
+    assert waiting not in guest.answers
+    guest.pass_time(1_000)
+    (message,) = messages(guest.answers[waiting].body, "b1")
+    assert (message.body, message.reconsume_times) == (b"p1-1", 1)
+    last = SendBack(message.position, GROUP, 0, max_reconsume_times=1)
+    assert guest.ask(RequestCode.CONSUMER_SEND_MSG_BACK, last).code == 0
+    assert [logged.uid for logged in broker.logged() if logged.queue.topic == f"%DLQ%{GROUP}"] == ["p1-1"]
+
+
+def test_a_delayed_message_waits_over_a_restart() -> None:
+    world, _, broker = place()
+    guest = guest_of(world, broker)
+    guest.send("p1-1", properties="DELAY\x012\x02")
+    broker.crash()
+    broker.restart()
+    guest.pass_time(4_500)
+    assert broker.state.log.end(TOPIC, 0) == 0
+    guest.pass_time(700)
+    assert broker.state.log.end(TOPIC, 0) == 1
+
+
+def test_release_5_sends_a_retry_to_the_dead_letters_if_the_group_has_any_lock() -> None:
+    for version, lock_group, topic in (
+        ("5.x", GROUP, f"%DLQ%{GROUP}"),
+        ("5.x", LEASE, f"%RETRY%{GROUP}"),
+        ("4.9", GROUP, f"%RETRY%{GROUP}"),
+    ):
+        world, _, broker = place(version=version)
+        guest = guest_of(world, broker)
+        guest.beat()
+        guest.lock(0, group=lock_group)
+        guest.send("p1-1", topic=f"%RETRY%{GROUP}", tries=1)
+        assert [logged.queue.topic for logged in broker.logged()] == [topic]
+
+
+def test_a_half_is_asked_about_and_a_second_commit_stores_a_second_copy() -> None:
+    world, _, broker = place()
+    producer = guest_of(world, broker, "p1")
+    producer.beat(producers="pg")
+    producer.send("p1-1", properties="TRAN_MSG\x01true\x02PGROUP\x01pg\x02UNIQ_KEY\x01A1\x02")
+    assert broker.state.log.end(TOPIC, 0) == 0
+    producer.pass_time(31_000)
+    (question,) = producer.requests
+    asked = question.header(CheckTransaction)
+    end = EndTransaction("pg", asked.tran_state_table_offset, asked.commit_log_offset, 8, "A1")
+    for copies in (1, 2):
+        assert producer.ask(RequestCode.END_TRANSACTION, end).code == 0
+        assert broker.state.log.end(TOPIC, 0) == copies
+    producer.pass_time(31_000)
+    assert len(producer.requests) == 1
+
+
+# -- questions --------------------------------------------------------------------------------------------------------
+
+
+def test_a_question_to_a_member_is_passed_on_untouched_and_so_is_the_answer() -> None:
+    world, _, broker = place()
+    one, two = guest_of(world, broker, "c1"), guest_of(world, broker, "c2")
+    two.beat()
+    two.requests.clear()
+    header = AskRunningState(GROUP, "c2", steelyard_wants='[["orders","b1",0]]')
+    answer = one.ask(RequestCode.GET_CONSUMER_RUNNING_INFO, header, b"a body")
+    (question,) = two.requests
+    assert question.header(AskRunningState) == header
+    assert question.body == b"a body"
+    assert (answer.code, answer.body, answer.remark) == (0, b"what I have", "a remark")
+    assert answer.texts() == {"mine": "c2"}
+
+
+def test_a_question_to_somebody_who_is_not_there_or_silent_is_answered_so() -> None:
+    world, _, broker = place()
+    one, two = guest_of(world, broker, "c1"), guest_of(world, broker, "c2")
+    nobody = one.ask(RequestCode.GET_CONSUMER_RUNNING_INFO, AskRunningState(GROUP, "c2"))
+    assert nobody.code == 1
+    assert "not online" in (nobody.remark or "")
+    two.beat()
+    two.is_answering = False
+    asked = one.say(RequestCode.GET_CONSUMER_RUNNING_INFO, AskRunningState(GROUP, "c2"))
+    one.pass_time(9_500)
+    assert asked not in one.answers
+    two.line.close()
+    one.pass_time(1_000)
+    assert one.answers[asked].code == 207
+
+
+def test_locks_wait_while_every_thread_of_administration_waits_for_silent_members() -> None:
+    world, _, broker = place()
+    one, two = guest_of(world, broker, "c1"), guest_of(world, broker, "c2")
+    two.beat()
+    two.is_answering = False
+    for _ in range(ADMIN_THREADS):
+        one.say(RequestCode.GET_CONSUMER_RUNNING_INFO, AskRunningState(GROUP, "c2"))
+    one.pass_time(500)
+    lock = one.say(RequestCode.LOCK_BATCH_MQ, Empty(), one.lock_body(0))
+    one.pass_time(5_000)
+    assert lock not in one.answers
+    one.pass_time(5_000)
+    assert one.answers[lock].code == 0
+
+
+def test_what_only_administrators_ask_is_not_known() -> None:
+    world, _, broker = place()
+    answer = guest_of(world, broker).ask(RequestCode.GET_EARLIEST_MSG_STORETIME, QueueRequest(TOPIC, 0))
+    assert answer.code == 3
+
+
+def test_a_name_server_that_comes_back_learns_of_the_broker_again() -> None:
+    world, names, broker = place()
+    assert isinstance(names, NameServerProcess)
+    names.crash()
+    world.run(world.now_ms() + 3_000)
+    names.restart()
+    world.run(world.now_ms() + 5_000)
+    guest = guest_of(world, broker)
+    guest.line = world.network.connect(guest, names.address)
+    assert guest.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRoute(TOPIC)).code == 0
+
+
+def test_the_same_seed_gives_the_same_history() -> None:
+    digests = set()
+    for _ in range(2):
+        world, _, broker = place(5)
+        guest = guest_of(world, broker)
+        guest.beat()
+        for number in range(20):
+            guest.send(f"p1-{number}", number % 4)
+        broker.crash()
+        broker.restart()
+        guest.pass_time(5_000)
+        digests.add(world.journal.digest())
+    assert len(digests) == 1
