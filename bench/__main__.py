@@ -11,13 +11,14 @@ from functools import partial
 from rich.console import Console
 from rich.table import Table
 
-from bench import allocators, broker, codec, rebalance, store
+from bench import allocators, broker, codec, rebalance, rules, store
 from bench.results import RESULTS, machine, page
 from bench.table import Row
 
 _BENCHMARKS: dict[str, Callable[[], Iterable[Row]]] = {
     "codec": codec.run,
     "allocators": allocators.run,
+    "rules": rules.run,
     "rebalance": rebalance.run,
     "store": store.run,
     "broker": broker.run,

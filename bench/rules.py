@@ -1,7 +1,7 @@
 """What the rules cost a message: choosing its queue, noting its broker, sending it, and counting it done.
 
-CPU time for each message, the best of a few runs. Beside each stands the plain way to do the same, or the same rule with
-less to look at: what costs no more with a thousand queues than with ten is flat.
+CPU time for each message, the best of a few runs. Beside each stands the plain way to do the same, or the same rule
+with less to look at: what costs no more with a thousand queues than with ten is flat.
 """
 
 from collections.abc import Callable, Iterator
@@ -9,6 +9,7 @@ from functools import partial
 from itertools import cycle
 from time import process_time
 
+from bench.instant_host import InstantHost
 from bench.table import Row
 from steelyard.balance.attempts import Sending
 from steelyard.balance.ledger import Ledger
@@ -20,8 +21,8 @@ from steelyard.model import Message, OffsetRange, PublishList, Queue
 
 __all__ = ["run"]
 
-_MESSAGES = 100_000
-_RUNS = 5
+_MESSAGES = 50_000
+_RUNS = 4
 _BATCH = 32
 _FLAT = 1.5
 """How much dearer something may be that should cost the same."""
@@ -31,12 +32,13 @@ _Rule = Callable[[int], object]
 
 
 def run() -> Iterator[Row]:
-    """Measure everything; takes some ten seconds."""
+    """Measure everything; takes some seconds."""
     yield from _picking()
     yield from _avoiding()
     yield from _sending()
     yield from _selecting()
     yield from _counting_done()
+    yield from _stepping()
     yield from _splitting()
 
 
@@ -77,7 +79,7 @@ def _selecting() -> Iterator[Row]:
 
 def _counting_done() -> Iterator[Row]:
     in_order, reverse = _us(partial(_window, Window, 1)), _us(partial(_window, Window, -1))
-    slow = _us(partial(_window, _LowestOfSet, 1))
+    slow = _us(partial(_window, _LowestOfSet, 1), 10_000)
     yield _row("count a message done, in order", in_order, "the lowest of a set", slow, goal_us=1)
     yield _row("the same, each batch backwards", reverse, "in order", in_order, goal_us=1.5)
 
@@ -85,12 +87,16 @@ def _counting_done() -> Iterator[Row]:
 def _splitting() -> Iterator[Row]:
     for count in (1_000, 10_000):
         ranges = [OffsetRange(Queue("t", f"b{n % 10}", n), 0, n * 7919 % 10_007) for n in range(count)]
-        cut = _us(lambda _, ranges=ranges: split(ranges, SplitOptions(least_tasks=64)), count)
-        cap = _us(lambda _, ranges=ranges: cap_fairly(ranges, 1_000_000), count)
+        cut = _us(partial(_cut, ranges), count)
+        cap = _us(partial(_cap, ranges), count)
         yield _row(f"split {count:,} ranges into 64 tasks, each range", cut, "cap them", cap, goal_us=10)
 
 
-# What a step of a member costs a message (pulled, handled, counted done) belongs here.
+def _stepping() -> Iterator[Row]:
+    few, many, chunks = (_us(InstantHost(*setting).run) for setting in ((4, 1), (1_000, 1), (4, _BATCH)))
+    yield _row("a member pulls, hands out and counts a message", few, "in chunks of 32", chunks, goal_us=10)
+    yield _row("the same, in chunks of 32", chunks, "one by one", few, goal_us=2)
+    yield _flat("the same one by one, of 1,000 queues", many, "of 4", few)
 
 
 def _picker(brokers: int, queues: int, ledger: Ledger | None = None) -> Picker:
@@ -134,6 +140,14 @@ def _by_key(name: str, count: int) -> None:
     queues, message, chooses = _picker(10, 100).queues, Message("orders", b"{}"), selector(name)
     for number in range(count):
         select(chooses, queues, message, f"order-{number}")
+
+
+def _cut(ranges: list[OffsetRange], _count: int) -> None:
+    split(ranges, SplitOptions(least_tasks=64))
+
+
+def _cap(ranges: list[OffsetRange], _count: int) -> None:
+    cap_fairly(ranges, 1_000_000)
 
 
 class _LowestOfSet:

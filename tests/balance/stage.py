@@ -1,322 +1,281 @@
-"""A stage for members that only look at their group: brokers that list, members that plan, and time that a test moves.
+"""A stage for one member: events go in by hand, what it wants done is kept, and time passes as the test says.
 
-Members hold queues by fiat: `carry_out` moves one queue at a time from who should not have it to who should. What goes
-between them takes as long as the test's own random numbers say, so that lists arrive in any order.
+The plan and the group are set by hand, so that what is seen is the life of queues and nothing else. Heartbeats are
+answered by themselves unless a test wants silence.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from heapq import heappop, heappush
+from collections.abc import Iterable
+from typing import TypeVar
+from unittest.mock import patch
 
-from steelyard.balance.actions import Action, AskGroup, AskHolders, AskRoute, AskUptime, Heartbeat, Report
-from steelyard.balance.allocate import Average, Sticky, Strategy
+from steelyard.balance.actions import Action, Commit, Handle, Heartbeat, Lock, Pull, Renew, Report, Start, Unlock
 from steelyard.balance.events import (
     BeatAnswered,
+    CommitConfirmed,
     Event,
-    GroupFailed,
     GroupSeen,
-    HoldersFailed,
+    Handled,
     HoldersSeen,
     LineCut,
     LineOpened,
-    MemberFacts,
-    MembersChanged,
-    RouteSeen,
+    LocksAnswered,
+    OffsetSeen,
+    Pulled,
+    PullOutcome,
     Tick,
+    Unlocked,
     UptimeSeen,
 )
+from steelyard.balance.life import State
 from steelyard.balance.lines import Lines
+from steelyard.balance.member import Member
 from steelyard.balance.member_options import MemberOptions, Mode, Times
+from steelyard.balance.rounds import NEVER_MS
 from steelyard.balance.views import Views
 from steelyard.model import Queue, Subscription
-from steelyard.sim.chance import Chance
 
-GROUP = "billing"
+__all__ = ["ME", "PEER", "Q1", "HandViews", "Q", "Stage", "kinds", "unlocks"]
 
+ME, PEER = "me@sy1", "peer@sy1"
+Q, Q1 = Queue("t", "b", 0), Queue("t", "b", 1)
+START_MS = 1_000_000
 
-class Broker:
-    """One broker: its queues, its members, and whether it tells who owns what."""
-
-    def __init__(self, name: str, queues: Mapping[str, int], *, ours: bool) -> None:
-        self.name = name
-        self.queues = dict(queues)
-        self.ours = ours
-        self.listed: dict[str, Watcher | None] = {}
-        self.is_up = True
-        self.is_silent = False
-        self.is_settled = True
-        self.beats: list[tuple[str, Heartbeat]] = []
-        self.asked = 0
+A = TypeVar("A", bound=Action)
 
 
-class Watcher:
-    """One member: its lines, its views, and what it holds."""
+class HandViews(Views):
+    """Views whose plan and group are set by hand."""
 
-    def __init__(self, options: MemberOptions) -> None:
-        self.id = options.id
-        self.options = options
-        self.lines = Lines(options)
-        self.views = Views(options, self.lines)
-        self.views.held_by_me = lambda: self.held
-        self.held: set[Queue] = set()
-        self.told: list[Report] = []
-        self.is_mute = False
-        """It does not answer what it holds."""
-        self.holders_asked = 0
+    def __init__(self, options: MemberOptions, lines: Lines) -> None:
+        super().__init__(options, lines)
+        self.hand_plan: tuple[Queue, ...] | None = None
+        self.hand_listed: tuple[str, ...] = (ME,)
+        self.hand_departed: frozenset[str] = frozenset()
+        self.hand_queues: frozenset[Queue] | None = None
+        self.new: frozenset[Queue] = frozenset()
+        self.foreign = False
+        self.asked_now = 0
 
-    @property
-    def plan(self) -> tuple[Queue, ...]:
-        """Return its plan, nothing if it has none."""
-        return self.views.plan() or ()
+    def step(self, event: Event, now_ms: int) -> list[Action]:
+        """Learn nothing."""
+        return []
+
+    def due_ms(self) -> int:
+        """Never look."""
+        return NEVER_MS
+
+    def plan(self) -> tuple[Queue, ...] | None:
+        """Return what the test set."""
+        return self.hand_plan
+
+    def members(self) -> tuple[str, ...]:
+        """Return what the test set."""
+        return self.hand_listed
+
+    def listed(self, broker: str, now_ms: int) -> tuple[str, ...]:
+        """Return what the test set."""
+        return self.hand_listed
+
+    def has_departed(self, member: str, now_ms: int) -> bool:
+        """Return what the test set."""
+        return member in self.hand_departed
+
+    def has_foreign(self) -> bool:
+        """Return what the test set."""
+        return self.foreign
+
+    def queues(self) -> frozenset[Queue]:
+        """Return what the test set, or the plan."""
+        return frozenset(self.hand_plan or ()) if self.hand_queues is None else self.hand_queues
+
+    def is_new(self, queue: Queue) -> bool:
+        """Return what the test set."""
+        return queue in self.new
+
+    def ask_now(self, now_ms: int) -> None:
+        """Count."""
+        self.asked_now += 1
 
 
 class Stage:
-    """Brokers and members, and what is under way between them."""
+    """One member and its hands."""
 
     def __init__(
         self,
-        brokers: Mapping[str, Mapping[str, int]],
         *,
         ours: bool = True,
-        strategy: Strategy | None = None,
-        java_strategy: Strategy | None = None,
+        mode: Mode = Mode.CONCURRENT,
+        handlers: int = 20,
+        chunk: int = 1,
         times: Times | None = None,
-        seed: int = 0,
-        slowest_ms: int = 20,
+        most_tries: int = 16,
+        topic_messages: int | None = None,
+        queue_messages: int = 1_000,
+        start: Start | None = None,
     ) -> None:
-        self.now_ms = 10_000
-        self.brokers = {name: Broker(name, queues, ours=ours) for name, queues in brokers.items()}
-        self.members: dict[str, Watcher] = {}
-        self.routed: dict[str, Mapping[str, int]] = {name: dict(queues) for name, queues in brokers.items()}
-        self.is_nameserver_blank = False
-        self._times = times or Times()
-        self._strategy = strategy or Sticky()
-        self._java_strategy = java_strategy or Average()
-        self._random = Chance(seed)
-        self._slowest_ms = slowest_ms
-        self._coming: list[tuple[int, int, Callable[[], None]]] = []
-        self._number = 0
-
-    # -- what a test does ----------------------------------------------------------------------------------------------
-
-    def join(
-        self, name: str, *topics: str, mode: Mode = Mode.CONCURRENT, strategy: Strategy | None = None
-    ) -> "Watcher":
-        """Start a member that reads these topics, or all."""
-        wanted = topics or tuple(sorted({topic for broker in self.brokers.values() for topic in broker.queues}))
-        options = MemberOptions(
-            GROUP,
-            name,
-            {topic: Subscription(topic) for topic in wanted},
+        self.ours = ours
+        self.now_ms = START_MS
+        self.answers_beats = True
+        self.actions: list[Action] = []
+        """Whatever was wanted since the test last looked."""
+        self.options = MemberOptions(
+            "g",
+            ME,
+            {"t": Subscription("t")},
             mode=mode,
-            strategy=strategy or self._strategy,
-            java_strategy=self._java_strategy,
-            times=self._times,
+            handlers=handlers,
+            chunk=chunk,
+            times=times or Times(),
+            most_tries=most_tries,
+            topic_messages=topic_messages,
+            queue_messages=queue_messages,
+            start=start or Start(),
         )
-        member = self.members[name] = Watcher(options)
-        self._hear(member, Tick())
-        for broker in self.brokers.values():
-            if broker.is_up:
-                self.open(member, broker)
-        return member
+        with patch("steelyard.balance.member.Views", HandViews):
+            self.member = Member(self.options, self.now_ms)
+        views = self.member.views
+        assert isinstance(views, HandViews)
+        self.views = views
 
-    def crash(self, name: str) -> None:
-        """End a member without a word: its lines close, what it held is nobody's."""
-        del self.members[name]
-        for broker in self.brokers.values():
-            self.unlist(broker, name)
+    # -- telling ------------------------------------------------------------------------------------------------------
 
-    def unlist(self, broker: Broker, name: str, *, notice: bool = True) -> None:
-        """Take a member off one broker's list."""
-        if broker.listed.pop(name, None) is not None and notice:
-            self.notify(broker)
+    def step(self, event: Event) -> list[Action]:
+        """Tell an event; return what it made the member want, heartbeats answered."""
+        wanted: list[Action] = []
+        events = [event]
+        while events:
+            new = self.member.step(events.pop(0), self.now_ms)
+            wanted += new
+            if self.answers_beats:
+                events += [BeatAnswered(a.broker, self.ours, 3_000) for a in new if isinstance(a, Heartbeat)]
+        self.actions += wanted
+        return wanted
 
-    def list_stranger(self, name: str) -> None:
-        """Put a member on every list that nobody here runs."""
-        for broker in self.brokers.values():
-            broker.listed[name] = None
-            self.notify(broker)
-
-    def open(self, member: Watcher, broker: Broker) -> None:
-        """Give a member a line to a broker."""
-        self._later(lambda: self._hear(member, LineOpened(broker.name)))
-
-    def cut(self, member: Watcher, broker: Broker) -> None:
-        """Take the line of a member to a broker away; the list is not touched."""
-        self._hear(member, LineCut(broker.name))
-
-    def notify(self, broker: Broker) -> None:
-        """Tell the members that a broker lists of a change."""
-        for member in broker.listed.values():
-            if member is not None:
-                self._answer(member, MembersChanged(broker.name))
-
-    def hear(self, member: Watcher, event: Event) -> None:
-        """Tell a member something now."""
-        self._hear(member, event)
-
-    def run(self, for_ms: int) -> None:
-        """Let time pass."""
-        end_ms = self.now_ms + for_ms
-        while True:
-            due = min(
-                ((max(member.views.due_ms(), self.now_ms), name) for name, member in self.members.items()),
-                default=(end_ms, ""),
-            )
-            beat = min(
-                ((max(member.lines.due_ms(), self.now_ms), name) for name, member in self.members.items()),
-                default=(end_ms, ""),
-            )
-            at_ms, name = min(due, beat)
-            if self._coming and self._coming[0][0] <= min(at_ms, end_ms):
-                self.now_ms, _, act = heappop(self._coming)
-                act()
-            elif at_ms <= end_ms:
-                self.now_ms = at_ms
-                self._hear(self.members[name], Tick())
-                assert min(self.members[name].views.due_ms(), self.members[name].lines.due_ms()) > at_ms
-            else:
-                self.now_ms = end_ms
-                return
-
-    def carry_out(self, steps: int = 1_000_000) -> int:
-        """Move queues one at a time towards the plans, at most so many; return how many moved."""
-        done = 0
-        for member in self.members.values():
-            for queue in sorted(member.held - set(member.plan)):
-                if done < steps:
-                    member.held.discard(queue)
-                    done += 1
-        for member in self.members.values():
-            for queue in member.plan:
-                if done < steps and self.owner(queue) is None:
-                    member.held.add(queue)
-                    done += 1
-        return done
-
-    def settle(self, rounds: int = 30) -> None:
-        """Let members look and carry out until nothing moves any more."""
-        for _ in range(rounds):
-            for member in self.members.values():
-                member.views.ask_now(self.now_ms)
-            self.run(1_000)
-            if not self.carry_out():
-                return
-        raise AssertionError("members do not come to rest")
-
-    # -- what a test looks at ------------------------------------------------------------------------------------------
-
-    def owner(self, queue: Queue) -> str | None:
-        """Return who holds a queue."""
-        return next((member.id for member in self.members.values() if queue in member.held), None)
-
-    def readable(self, *topics: str) -> set[Queue]:
-        """Return the queues of some topics, or of all."""
-        return {
-            Queue(topic, broker.name, number)
-            for broker in self.brokers.values()
-            for topic, count in broker.queues.items()
-            if not topics or topic in topics
-            for number in range(count)
-        }
-
-    def planned(self, *, by: Iterable[str] | None = None) -> list[Queue]:
-        """Return all plans together, sorted: what two members plan is in it twice."""
-        names = self.members if by is None else by
-        return sorted(queue for name in names for queue in self.members[name].plan)
-
-    # -- hands ---------------------------------------------------------------------------------------------------------
-
-    def _later(self, act: Callable[[], None], least_ms: int = 0) -> None:
-        self._number += 1
-        at_ms = self.now_ms + least_ms + self._random.randint(0, self._slowest_ms)
-        heappush(self._coming, (at_ms, self._number, act))
-
-    def _hear(self, member: Watcher, event: Event) -> None:
-        if self.members.get(member.id) is not member:
-            return
-        actions = member.lines.step(event, self.now_ms)
-        actions += member.views.step(event, self.now_ms)
-        for action in actions:
-            self._do(member, action)
-
-    def _answer(self, member: Watcher, event: Event) -> None:
-        self._later(lambda: self._hear(member, event))
-
-    def _do(self, member: Watcher, action: Action) -> None:
-        match action:
-            case AskRoute():
-                self._answer(member, RouteSeen(action.topic, self._route(action.topic)))
-            case Heartbeat():
-                self._beat(member, self.brokers[action.broker], action)
-            case AskUptime():
-                self._answer(member, UptimeSeen(action.broker, 1_000_000))
-            case AskGroup():
-                self._ask_group(member, self.brokers[action.broker], action)
-            case AskHolders():
-                self._ask_holders(member, action)
-            case Report():
-                member.told.append(action)
-            case _:
-                raise AssertionError(f"a view does not ask for {action}")
-
-    def _route(self, topic: str) -> tuple[Queue, ...]:
-        if self.is_nameserver_blank:
-            return ()
-        found = [Queue(topic, name, n) for name, queues in self.routed.items() for n in range(queues.get(topic, 0))]
-        self._random.shuffle(found)
-        return tuple(found)
-
-    def _beat(self, member: Watcher, broker: Broker, beat: Heartbeat) -> None:
-        broker.beats.append((member.id, beat))
-        if not broker.is_up:
-            return
-        if member.id not in broker.listed:
-            broker.listed[member.id] = member
-            self.notify(broker)
-        self._answer(member, BeatAnswered(broker.name, broker.ours, 3_000 if broker.ours else None))
-
-    def _ask_group(self, member: Watcher, broker: Broker, ask: AskGroup) -> None:
-        assert member.lines.is_registered(broker.name), "a broker is asked after it heard of us"
-        broker.asked += 1
-        if broker.is_silent or not broker.is_up:
-            self._later(lambda: self._hear(member, GroupFailed(broker.name, ask.ticket)), 3_000)
-            return
-        # What the broker says is what it knows when the question arrives.
-        self._later(lambda: self._answer(member, self._seen(broker, ask.ticket)))
-
-    def _seen(self, broker: Broker, ticket: int) -> GroupSeen:
-        ids = list(broker.listed)
-        self._random.shuffle(ids)
-        if not broker.ours:
-            return GroupSeen(broker.name, tuple(ids), ticket=ticket)
-        facts = []
-        for name in ids:
-            member = broker.listed[name]
-            topics = tuple(sorted(member.options.all_topics)) if member else None
-            leaving = member is not None and member.lines.leaving
-            facts.append(MemberFacts(name, ours=name.endswith("@sy1"), leaving=leaving, topics=topics))
-        owners = {
-            queue: owner for queue in self.readable() if queue.broker == broker.name and (owner := self.owner(queue))
-        }
-        return GroupSeen(
-            broker.name,
-            tuple(ids),
-            epoch=1,
-            settled=broker.is_settled,
-            members=tuple(facts),
-            owners=owners,
-            queues=dict(broker.queues),
-            ticket=ticket,
-        )
-
-    def _ask_holders(self, member: Watcher, ask: AskHolders) -> None:
-        member.holders_asked += 1
-        peer = self.members.get(ask.member)
-        if peer is None:
-            self._answer(member, HoldersFailed(ask.broker, ask.member, gone=True, ticket=ask.ticket))
-        elif peer.is_mute:
-            self._later(lambda: self._hear(member, HoldersFailed(ask.broker, ask.member, ticket=ask.ticket)), 3_000)
+    def wait(self, wait_ms: int) -> list[Action]:
+        """Let time pass, with a tick whenever one is due."""
+        end_ms = self.now_ms + wait_ms
+        wanted: list[Action] = []
+        for _ in range(100_000):
+            due_ms = self.member.due_ms()
+            if due_ms > end_ms:
+                break
+            self.now_ms = max(self.now_ms, due_ms)
+            wanted += self.step(Tick())
         else:
-            self._later(
-                lambda: self._hear(member, HoldersSeen(ask.broker, ask.member, frozenset(peer.held), ticket=ask.ticket))
-            )
+            raise AssertionError("ticks without end")
+        self.now_ms = end_ms
+        wanted += self.step(Tick())
+        return wanted
+
+    def connect(self, broker: str = "b", uptime_ms: int | None = 10**9) -> list[Action]:
+        """Open a line to a broker that has been running for long."""
+        return self.step(LineOpened(broker)) + self.step(UptimeSeen(broker, uptime_ms))
+
+    def cut(self, broker: str = "b") -> list[Action]:
+        """Cut the line to a broker."""
+        return self.step(LineCut(broker))
+
+    def plan(self, *queues: Queue) -> list[Action]:
+        """Set the plan."""
+        self.views.hand_plan = queues
+        return self.step(Tick())
+
+    def grant(self, *queues: Queue, epoch: int = 1) -> list[Action]:
+        """Grant the lock or renewal of these queues; those of the same request that are not named are denied."""
+        asked = [a for a in self.actions if isinstance(a, Lock | Renew)][-1]
+        epochs = dict.fromkeys(queues, epoch if self.ours else None)
+        denied: dict[Queue, str | None] = {q: PEER if self.ours else None for q in asked.queues if q not in epochs}
+        return self.step(LocksAnswered(asked.broker, epochs, denied))
+
+    def deny(self, *queues: Queue, holder: str | None = PEER) -> list[Action]:
+        """Deny locks."""
+        return self.step(LocksAnswered(queues[0].broker, {}, dict.fromkeys(queues, holder if self.ours else None)))
+
+    def unlocked(self, *queues: Queue) -> list[Action]:
+        """Answer an unlock."""
+        return self.step(Unlocked(queues[0].broker, queues))
+
+    def offset(self, queue: Queue, offset: int = 0, *, stored: bool = True) -> list[Action]:
+        """Tell where to start."""
+        return self.step(OffsetSeen(queue, offset, stored))
+
+    def list_group(self, *ids: str, broker: str = "b") -> list[Action]:
+        """Answer the sweep's question for the list of members."""
+        self.views.hand_listed = ids
+        ticket = self.last_ticket()
+        return self.step(GroupSeen(broker, ids, ticket=ticket))
+
+    def holds(self, member: str, *queues: Queue, wanted: Iterable[Queue] = (), broker: str = "b") -> list[Action]:
+        """Let a member answer what it holds."""
+        return self.step(
+            HoldersSeen(broker, member, frozenset(queues), frozenset(wanted), ticket=self.last_ticket(member))
+        )
+
+    def last_ticket(self, member: str | None = None) -> int:
+        """Return the ticket of the last question, to the broker or to a member."""
+        for action in reversed(self.actions):
+            ticket = getattr(action, "ticket", None)
+            if ticket is not None and getattr(action, "member", None) == member:
+                return int(ticket)
+        raise AssertionError("nothing was asked")
+
+    def pulled(self, queue: Queue, *offsets: int, next_offset: int | None = None) -> list[Action]:
+        """Answer the last pull of a queue."""
+        pull = [a for a in self.actions if isinstance(a, Pull) and a.queue == queue][-1]
+        after = next_offset if next_offset is not None else (offsets[-1] + 1 if offsets else pull.offset)
+        outcome = PullOutcome.FOUND if offsets else PullOutcome.NOTHING
+        messages = [f"m{offset}" for offset in offsets]
+        return self.step(Pulled(queue, pull.generation, outcome, after, list(offsets), messages, 10 * len(offsets)))
+
+    def handled(self, queue: Queue, *offsets: int, failed: tuple[int, ...] = (), level: int = 0) -> list[Action]:
+        """Let handlers end."""
+        return self.step(Handled(queue, self.generation(queue), offsets, failed, level))
+
+    def confirmed(self, queue: Queue) -> list[Action]:
+        """Confirm the last commit of a queue."""
+        commit = [a for a in self.actions if isinstance(a, Commit) and a.queue == queue][-1]
+        return self.step(CommitConfirmed(queue, commit.offset))
+
+    # -- looking ------------------------------------------------------------------------------------------------------
+
+    def state(self, queue: Queue = Q) -> State:
+        """Return where a queue is in its life."""
+        return self.member.states().get(queue, State.ABSENT)
+
+    def generation(self, queue: Queue) -> int:
+        """Return the generation of the last message handed out of a queue."""
+        return [a for a in self.actions if isinstance(a, Handle) and a.queue == queue][-1].generation
+
+    def said(self, kind: type[A]) -> list[A]:
+        """Return what of a kind was wanted so far."""
+        return [action for action in self.actions if isinstance(action, kind)]
+
+    def reports(self) -> list[str]:
+        """Return the kinds of reports so far."""
+        return [action.kind for action in self.said(Report)]
+
+    # -- scenes -------------------------------------------------------------------------------------------------------
+
+    def own(self, *queues: Queue, offset: int = 0) -> "Stage":
+        """Connect, plan queues, and get them owned; nobody else holds them."""
+        self.connect()
+        self.plan(*queues)
+        if self.options.mode is not Mode.BROADCAST:
+            self.grant(*queues)
+            if not self.ours and self.options.mode is Mode.CONCURRENT:
+                self.list_group(ME)
+                self.unlocked(*queues)
+        for queue in queues:
+            self.offset(queue, offset)
+        assert [self.state(queue) for queue in queues] == [State.OWNED] * len(queues)
+        return self
+
+
+def kinds(actions: Iterable[Action]) -> list[str]:
+    """Name the kinds of actions, heartbeats and reports left out."""
+    return [type(a).__name__ for a in actions if not isinstance(a, Heartbeat | Report)]
+
+
+def unlocks(actions: Iterable[Action]) -> list[tuple[Queue, ...]]:
+    """Return the queues of each unlock."""
+    return [a.queues for a in actions if isinstance(a, Unlock)]

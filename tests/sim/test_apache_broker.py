@@ -1,6 +1,7 @@
 """The model of Apache's broker does what the balancing protocol has to live with."""
 
 import pytest
+from tests.golden_frames import golden_frames
 from tests.sim.apache_guest import GROUP, LEASE, TOPIC, Guest, facts_of, place
 
 from steelyard.model import Queue
@@ -14,7 +15,8 @@ from steelyard.wire.bodies.routes import RouteBody
 from steelyard.wire.bodies.shared import TextTable
 from steelyard.wire.codes import RequestCode
 from steelyard.wire.command import Command
-from steelyard.wire.headers.common import Empty, OffsetAnswer, QueueRequest
+from steelyard.wire.frames import Splitter
+from steelyard.wire.headers.common import Empty, Group, OffsetAnswer, QueueRequest
 from steelyard.wire.headers.group import AskRunningState, CommitOffset
 from steelyard.wire.headers.nameserver import GetRoute
 from steelyard.wire.headers.pull import PullAnswer
@@ -435,6 +437,45 @@ def test_a_name_server_that_comes_back_learns_of_the_broker_again() -> None:
     guest = guest_of(world, broker)
     guest.line = world.network.connect(guest, names.address)
     assert guest.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRoute(TOPIC)).code == 0
+
+
+@_BOTH
+def test_answers_have_the_fields_that_real_ones_have(version: str) -> None:
+    real = _real_answers("4.9.7" if version == "4.9" else "5.5.0")
+    world, _, broker = place(version=version)
+    guest = guest_of(world, broker)
+    asked = {
+        RequestCode.GET_CONSUMER_LIST_BY_GROUP: guest.ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, Group(GROUP)),
+        RequestCode.HEART_BEAT: guest.beat(),
+        RequestCode.SEND_MESSAGE_V2: guest.send("p1-1", properties="UNIQ_KEY\x01A1\x02"),
+        RequestCode.GET_MAX_OFFSET: guest.ask(RequestCode.GET_MAX_OFFSET, QueueRequest(TOPIC, 0)),
+        RequestCode.GET_MIN_OFFSET: guest.ask(RequestCode.GET_MIN_OFFSET, QueueRequest(TOPIC, 0)),
+        RequestCode.QUERY_CONSUMER_OFFSET: guest.committed(),
+        RequestCode.LOCK_BATCH_MQ: guest.ask(RequestCode.LOCK_BATCH_MQ, Empty(), guest.lock_body(0)),
+        RequestCode.UNLOCK_BATCH_MQ: guest.unlock(0),
+        RequestCode.CONSUMER_SEND_MSG_BACK: guest.ask(
+            RequestCode.CONSUMER_SEND_MSG_BACK, SendBack(0, GROUP, 0, "", TOPIC)
+        ),
+        RequestCode.UNREGISTER_CLIENT: guest.leave(),
+    }
+    guest.beat()
+    for offset in (0, 7):
+        found = guest.pull(offset)
+        guest.pass_time(200)
+        assert frozenset(guest.answers[found].texts()) in real[RequestCode.PULL_MESSAGE, guest.answers[found].code]
+    for code, answer in asked.items():
+        assert frozenset(answer.texts()) in real[code, answer.code], code
+        assert answer.version == {"4.9": 407, "5.x": 513}[version]
+
+
+def _real_answers(release: str) -> dict[tuple[int, int], set[frozenset[str]]]:
+    """Return the names of the fields of recorded answers, by request and answer."""
+    found: dict[tuple[int, int], set[frozenset[str]]] = {}
+    for golden in golden_frames():
+        if golden.is_answer and golden.release == release:
+            (answer,) = Splitter().feed(golden.frame)
+            found.setdefault((golden.request_code, golden.code), set()).add(frozenset(answer.texts()))
+    return found
 
 
 def test_the_same_seed_gives_the_same_history() -> None:

@@ -29,7 +29,17 @@ from steelyard.balance.pick import Picker
 from steelyard.errors import ConfigurationError, Fault, Retry, SendFailed, SteelyardError
 from steelyard.model import Queue
 
-__all__ = ["Attempt", "GaveUp", "Limit", "SendOptions", "Sending", "Step", "Stored", "Tried"]
+__all__ = [
+    "Attempt",
+    "GaveUp",
+    "Limit",
+    "SendOptions",
+    "Sending",
+    "Step",
+    "Stored",
+    "Tried",
+    "counts_against_broker",
+]
 
 _KEPT = 3
 """The part of the time left, one in so many, that an attempt leaves for brokers not tried yet. Half would cut off more

@@ -10,10 +10,12 @@ The rules:
   nobody says otherwise: owners are a hint to keep queues where they are, and not a reason to do anything;
 - a client id tells whether the member behind it is ours.
 
+Whoever takes a queue reads these lists too (`listed`), so a list is taken from any broker that tells one.
+
 Left out: when to ask (rounds.py, views.py), and what to do with the answer (planning.py).
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from steelyard.balance.events import GroupSeen, MemberFacts
@@ -103,10 +105,11 @@ class Lists:
         if listed is not None and listed.silent_ms is None:
             listed.silent_ms = now_ms
 
-    def keep_only(self, brokers: Iterable[str]) -> None:
-        """Forget brokers that have no queues of the group any more."""
-        wanted = frozenset(brokers)
-        self._lists = {broker: listed for broker, listed in self._lists.items() if broker in wanted}
+    def keep_only(self, brokers: Collection[str]) -> None:
+        """Forget brokers that have no queues of the group any more, if there is no line to them either."""
+        self._lists = {
+            broker: listed for broker, listed in self._lists.items() if broker in brokers or self._lines.is_open(broker)
+        }
 
     # -- looking -------------------------------------------------------------------------------------------------------
 
@@ -131,22 +134,14 @@ class Lists:
         """Say whether a member is on the last list of a broker that answers."""
         return self.answers(broker) and member in self._lists[broker].ids
 
-    def has_departed(self, member: str, now_ms: int) -> bool:
-        """Say whether a member is surely gone: on no list that counts, and not just since a moment."""
-        counting = [broker for broker in self._lists if self._counts(broker, now_ms)]
+    def has_departed(self, member: str, brokers: Iterable[str], now_ms: int) -> bool:
+        """Say whether a member is surely gone: on no list of these brokers that counts, and not just since a moment."""
+        counting = [broker for broker in brokers if self._counts(broker, now_ms)]
         return bool(counting) and not any(member in self._present(broker, now_ms) for broker in counting)
 
-    def missed(self, now_ms: int) -> dict[str, int]:
-        """Return the ids that are missing from some list and still count, and for how long they have been missing."""
-        since: dict[str, int] = {}
-        for _, listed in sorted(self._lists.items()):
-            for member, at_ms in listed.missing.items():
-                since[member] = max(since.get(member, at_ms), at_ms)
-        return {member: now_ms - at_ms for member, at_ms in since.items()}
-
-    def hazards(self) -> set[str]:
-        """Return what is wrong in the group by what brokers say, in sentences."""
-        return {sentence for listed in self._lists.values() for sentence in listed.hazards}
+    def hazards(self, brokers: Iterable[str]) -> set[str]:
+        """Return what is wrong in the group by what these brokers say, in sentences."""
+        return {sentence for broker in brokers if self.answers(broker) for sentence in self._lists[broker].hazards}
 
     def sight(self, brokers: Sequence[str], now_ms: int) -> Sight:
         """Put the lists of these brokers together."""

@@ -76,16 +76,18 @@ class Member:
 
     def __init__(self, options: MemberOptions, now_ms: int) -> None:
         self.options = options
-        self._lines = Lines(options)
-        self._views = Views(options, self._lines)
-        self._board = Board(options, self._lines, self._views, now_ms)
+        self.lines = Lines(options)
+        """What is known of each broker."""
+        self.views = Views(options, self.lines)
+        """Whom it believes to be in the group, and what is to be shared."""
+        self._board = Board(options, self.lines, self.views, now_ms)
         self._lives = Lives(self._board)
         self._leaving = Leaving(self._board, self._lives)
         self._plan: tuple[Queue, ...] | None = None
         self._told_ms: int | None = None
         self._is_telling = False
-        self._lines.claims = self._claims
-        self._views.held_by_me = self._held
+        self.lines.claims = self._claims
+        self.views.held_by_me = self._held
         lives = self._lives
         self._take = {
             LineCut: self._line_cut,
@@ -122,8 +124,8 @@ class Member:
         board, lives = self._board, self._lives
         board.now_ms = now_ms
         if not isinstance(event, _OF_ONE_QUEUE):
-            board.actions += self._lines.step(event, now_ms)
-            board.actions += self._views.step(event, now_ms)
+            board.actions += self.lines.step(event, now_ms)
+            board.actions += self.views.step(event, now_ms)
             self._follow_plan()
         if board.timers.due_ms() <= now_ms:
             board.timers.run(now_ms)
@@ -134,7 +136,7 @@ class Member:
         if lives.has_changed:
             self._tell_change()
         self._leaving.finish_if_done()
-        self._views.restless = lives.owned < len(board.records) or board.is_leaving
+        self.views.restless = lives.owned < len(board.records) or board.is_leaving
         return board.close()
 
     def _ask_and_start(self) -> None:
@@ -148,7 +150,7 @@ class Member:
         """Return when a `Tick` is due; far in the future if nothing is."""
         if self.is_done:
             return NEVER_MS
-        return min(self._board.timers.due_ms(), self._lines.due_ms(), self._views.due_ms())
+        return min(self._board.timers.due_ms(), self.lines.due_ms(), self.views.due_ms())
 
     # -- looking ------------------------------------------------------------------------------------------------------
 
@@ -160,22 +162,22 @@ class Member:
     @property
     def members(self) -> tuple[str, ...]:
         """Whom it believes to be in the group."""
-        return self._views.members()
+        return self.views.members()
 
     @property
     def plan(self) -> tuple[Queue, ...] | None:
         """Which queues are its own by its last plan; None: it has none yet."""
-        return self._views.plan()
+        return self.views.plan()
 
     @property
     def rounds(self) -> int:
         """How often it looked at the group."""
-        return self._views.rounds
+        return self.views.rounds
 
     @property
     def strategy_name(self) -> str:
         """How it planned last."""
-        return self._views.strategy_name
+        return self.views.strategy_name
 
     def states(self) -> dict[Queue, State]:
         """Return where each queue is in its life; those that are absent are not in it."""
@@ -221,7 +223,7 @@ class Member:
     # -- what is not of one queue -------------------------------------------------------------------------------------
 
     def _follow_plan(self) -> None:
-        plan = self._views.plan()
+        plan = self.views.plan()
         if plan is None or plan is self._plan or self._board.is_leaving:
             return
         if plan == self._plan:
@@ -252,11 +254,11 @@ class Member:
     def _look_for_broker(self, broker: str, cut_ms: int) -> None:
         """Give up what a broker has that is neither reachable nor in any route for long."""
         records = self._board.at_broker.get(broker)
-        if not records or self._lines.is_open(broker):
+        if not records or self.lines.is_open(broker):
             return
         if self._board.now_ms - cut_ms < self.options.times.broker_gone_ms:
             return
-        readable = self._views.queues()
+        readable = self.views.queues()
         for record in list(records.values()):
             if record.queue not in readable:
                 record.wanted = False
@@ -298,4 +300,4 @@ class Member:
     def _tell(self) -> None:
         self._is_telling = False
         self._told_ms = self._board.now_ms
-        self._board.actions += self._lines.beat(None, self._board.now_ms)
+        self._board.actions += self.lines.beat(None, self._board.now_ms)

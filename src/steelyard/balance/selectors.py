@@ -28,12 +28,14 @@ Selector: TypeAlias = Callable[[Sequence[Queue], Message, object], Queue | None]
 
 
 def select(chooses: Selector, queues: Sequence[Queue], message: Message, argument: object = None) -> Queue:
-    """Ask a selector, and look at its answer before anything is done with it.
+    """Ask a selector, and look at the answer of a foreign one before anything is done with it.
 
     >>> queues = [Queue("orders", "broker-a", number) for number in range(4)]
     >>> str(select(ByKey("hash", java_hash), queues, Message("orders", b"{}"), "order-1"))
     'orders@broker-a:2'
     """
+    if isinstance(chooses, ByKey | ByRandom | ByTurn | ByRoom):
+        return chooses(queues, message, argument)
     try:
         chosen = chooses(tuple(queues), message, argument)
         is_listed = chosen in queues

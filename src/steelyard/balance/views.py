@@ -42,7 +42,7 @@ from steelyard.balance.planner import Held, Planner
 from steelyard.balance.planning import owned_by
 from steelyard.balance.rounds import NEVER_MS, BackOff, Rounds, SecondLook, next_look_ms
 from steelyard.balance.routes import Routes
-from steelyard.model import Queue
+from steelyard.model import Queue, in_order
 
 __all__ = ["Views"]
 
@@ -128,11 +128,7 @@ class Views:
 
     def has_departed(self, member: str, now_ms: int) -> bool:
         """Say whether a member is surely gone."""
-        return self._lists.has_departed(member, now_ms)
-
-    def missed(self, now_ms: int) -> dict[str, int]:
-        """Return the ids that are missing from some list and still count, with the milliseconds since."""
-        return self._lists.missed(now_ms)
+        return self._lists.has_departed(member, self._routes.brokers_asked(), now_ms)
 
     def has_foreign(self) -> bool:
         """Say whether a member of the group is not ours."""
@@ -267,19 +263,17 @@ class Views:
         return actions or self._judge_if_all_answered(now_ms)
 
     def _group_seen(self, event: GroupSeen, now_ms: int) -> list[Action]:
-        if event.broker not in self._routes.brokers():
-            return []
         actions: list[Action] = []
         has_changed = self._lists.note(event, now_ms)
         if self._unheard:
             self._unheard = self._still_unheard()
-        if event.queues is not None:
+        if event.queues is not None and event.broker in self._routes.brokers():
             actions += self._routes.doubt(event.broker, event.queues, now_ms)
         if event.ticket == self._ticket and event.broker in self._unanswered:
             self._unanswered.remove(event.broker)
             self._has_answer = True
             actions += self._judge_if_all_answered(now_ms)
-        elif has_changed:
+        elif has_changed and event.broker in self._routes.brokers_asked():
             self._rounds.want(now_ms)
         return actions
 
@@ -366,7 +360,8 @@ class Views:
         if self._sight is None or not self._owners.is_done:
             return []
         sight, self._sight = self._sight, None
-        actions = self._planner.share(sight, self._owned(sight), self._lists.hazards(), now_ms)
+        hazards = self._lists.hazards(self._routes.brokers_asked())
+        actions = self._planner.share(sight, self._owned(sight), hazards, now_ms)
         self._rounds.want(self._planner.again_ms)
         self._rounds.end()
         return actions
@@ -382,6 +377,6 @@ class Views:
         # Of two that say they hold a queue the first counts, at every member.
         for member in reversed(sight.members):
             mine = self.held_by_me() if member == self._options.id else held.get(member, ())
-            owner.update(dict.fromkeys(mine, member))
+            owner.update(dict.fromkeys(in_order(mine), member))
         owner.update(sight.owners)
         return owned_by(owner)

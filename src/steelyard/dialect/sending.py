@@ -62,8 +62,8 @@ def send_request(
     """Write a message for a queue.
 
     >>> command = send_request("shop", Message("orders", b"{}"), Queue("orders", "a", 3), unique_key="U1", now_ms=7)
-    >>> command.code, command.header(SendShort).queue_id, command.header(SendShort).born_timestamp
-    (310, 3, 7)
+    >>> command.header(SendShort).queue_id, command.header(SendShort).born_timestamp
+    (3, 7)
     """
     properties = properties_of(message, unique_key=unique_key)
     if is_half:

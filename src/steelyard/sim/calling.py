@@ -31,11 +31,16 @@ class Caller:
         """The one that is open or being opened; what comes from another is not heard."""
         self._process = process
         self._turn = 0
+        self._was_open = False
 
     @property
     def is_open(self) -> bool:
         """Whether it can be spoken to."""
         return self.line is not None and self.line.is_open
+
+    def opened(self) -> None:
+        """Take note that the line is open."""
+        self._was_open = True
 
     def call(self) -> None:
         """Ask for a line."""
@@ -54,12 +59,14 @@ class Caller:
         """Take note that the server is there."""
         self.failures = 0
 
-    def lost(self) -> None:
-        """Take note that the line is gone, and call again."""
+    def lost(self) -> bool:
+        """Take note that the line is gone, and call again; say whether it was ever open."""
         self.line = None
+        was_open, self._was_open = self._was_open, False
         pause_ms = _PAUSES_MS[min(self.failures, len(_PAUSES_MS) - 1)]
         self.failures += 1
         self._process.after(pause_ms, self.call)
+        return was_open
 
     def hang_up(self) -> None:
         """Close the line for good."""

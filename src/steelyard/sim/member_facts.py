@@ -5,6 +5,7 @@ Only what changed is told, by comparing with what was told last.
 
 from collections.abc import Callable
 
+from steelyard.balance.life import State
 from steelyard.balance.member import Member
 from steelyard.balance.member_options import MemberOptions
 from steelyard.model import Queue
@@ -26,7 +27,7 @@ class MemberWatch:
         self._id, self._group = options.id, options.group
         self._rounds = 0
         self._plan: tuple[Queue, ...] | None = None
-        self._states: dict[Queue, str] = {}
+        self._states: dict[Queue, State] = {}
 
     def look(self) -> None:
         """Tell what is different from the last time."""
@@ -54,14 +55,27 @@ class MemberWatch:
         )
 
     def _tell_moves(self) -> None:
-        before = self._states
-        after = {queue: state.name for queue, state in self._member.states().items()}
+        before, after = self._states, self._member.states()
         if after == before:
             return
         self._states = after
         for queue in sorted(before.keys() | after.keys()):
-            old, new = before.get(queue, ABSENT), after.get(queue, ABSENT)
-            if old != new:
-                self._tell(
-                    Moved(at_ms=self._now_ms(), member=self._id, group=self._group, queue=queue, before=old, after=new)
-                )
+            old, new = before.get(queue, State.ABSENT), after.get(queue, State.ABSENT)
+            if old is not new:
+                self._tell_move(queue, old, new)
+
+    def _tell_move(self, queue: Queue, before: State, after: State) -> None:
+        self._tell(
+            Moved(
+                at_ms=self._now_ms(),
+                member=self._id,
+                group=self._group,
+                queue=queue,
+                before=_name(before),
+                after=_name(after),
+            )
+        )
+
+
+def _name(state: State) -> str:
+    return ABSENT if state is State.ABSENT else state.name

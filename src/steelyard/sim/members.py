@@ -111,7 +111,9 @@ class MemberProcess(Process):
         caller = self._caller_of(line)
         if caller is None:
             line.close()
-        elif caller.server is not None:
+            return
+        caller.opened()
+        if caller.server is not None:
             self._feed([LineOpened(caller.server)])
         else:
             again, self._unrouted = self._unrouted, []
@@ -145,11 +147,12 @@ class MemberProcess(Process):
         return next((caller for caller in self._callers.values() if caller.line is line), None)
 
     def _lost(self, caller: Caller) -> None:
-        caller.lost()
+        was_open = caller.lost()
         lost = self.voice.cut(caller.server)
         if caller.server is None:
-            lost = self._ask_the_next(lost)
-        self._feed(lost)
+            self._feed(self._ask_the_next(lost))
+        elif was_open:
+            self._feed(lost)
 
     def _ask_the_next(self, lost: Sequence[Event]) -> list[Event]:
         """Keep what a name server did not answer for the next one; give up once each was tried."""

@@ -205,8 +205,8 @@ class ProducerProcess(Process):
         send.opaque = self._opaque
         self._unanswered[send.opaque] = send
         send.timer = self.after(attempt.timeout_ms, partial(self._timed_out, send))
-        caller = self._callers[attempt.queue.broker]
-        if caller.is_open:
+        caller = self._callers.get(attempt.queue.broker)
+        if caller is not None and caller.is_open:
             self._say(send, caller)
         else:
             self._waiting.setdefault(attempt.queue.broker, []).append(send)

@@ -15,7 +15,7 @@ __all__ = ["LOOK_MS", "Held", "HeldPull"]
 LOOK_MS = 5_000
 
 
-class HeldPull(Struct, frozen=True):
+class HeldPull(Struct, frozen=True, eq=False):
     """A pull that waits."""
 
     line: Line

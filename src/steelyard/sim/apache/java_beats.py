@@ -33,7 +33,8 @@ def subscriptions(state: JavaState) -> tuple[SubscriptionBody, ...]:
     """Return what the member wants, with the version that it has now."""
     wanted = (state.options.topics.get(topic) or Subscription(topic) for topic in state.options.all_topics)
     return tuple(
-        SubscriptionBody.of(Subscription(each.topic, each.expression, each.kind, state.version)) for each in wanted
+        SubscriptionBody.of(Subscription(each.topic, each.expression, each.kind, state.versions[each.topic]))
+        for each in wanted
     )
 
 

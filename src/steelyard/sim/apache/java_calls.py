@@ -1,9 +1,10 @@
 """How Java's client speaks to servers: lines when they are needed, answers or the lack of them, threads that wait.
 
-A line is opened by the first request for it, and again by the next one after it was lost; what was unanswered on a lost
-line fails at once. A thread of Java is a generator here: it gives an `Ask` and goes on with the answer, None if there
-was none in time, or gives a `Sleep` and goes on later. A thread that waits for an answer for too long closes the line,
-as Java's client does: the broker may take it for a new member then.
+A line is opened by the first request for it, and again by the next one after it was lost. What was unanswered on a line
+that the other end closed fails at once with release 5, and with 4.9 only when its time is over. A thread of Java is a
+generator here: it gives an `Ask` and goes on with the answer, None if there was none in time, or gives a `Sleep` and
+goes on later. A thread that waits for an answer for too long closes the line, as Java's client does: the broker may
+take it for a new member then.
 """
 
 from collections.abc import Callable, Generator
@@ -47,9 +48,11 @@ _Then = Callable[[Command | None], None]
 class Calls:
     """All lines of one client, and all that is unanswered on them."""
 
-    def __init__(self, process: Process, when_opened: Callable[[str], None]) -> None:
-        self._process, self._when_opened = process, when_opened
+    def __init__(self, process: Process, when_opened: Callable[[str], None], *, fails_fast: bool) -> None:
+        self._process, self._when_opened, self._fails_fast = process, when_opened, fails_fast
         self._lines: dict[str, Line] = {}
+        self._up: set[int] = set()
+        """The numbers of lines that were open."""
         self._open: dict[int, tuple[Line, _Then, Timer]] = {}
         self._opaque = 0
 
@@ -89,6 +92,7 @@ class Calls:
 
     def opened(self, line: Line) -> None:
         """Take note that a line is open."""
+        self._up.add(line.number)
         self._when_opened(line.remote)
 
     def answered(self, line: Line, answer: Command) -> None:
@@ -100,9 +104,16 @@ class Calls:
             found[1](answer)
 
     def lost(self, line: Line) -> None:
-        """Let everything fail that is unanswered on a line which is gone."""
+        """Take note that a line is gone, or could not be opened."""
+        was_up = line.number in self._up
+        self._up.discard(line.number)
         if self._lines.get(line.remote) is line:
             del self._lines[line.remote]
+        if self._fails_fast or not was_up:
+            self._fail(line)
+
+    def _fail(self, line: Line) -> None:
+        """Let everything fail that is unanswered on a line."""
         for opaque in [opaque for opaque, found in self._open.items() if found[0] is line]:
             found = self._open.pop(opaque, None)
             if found is not None:
@@ -117,6 +128,7 @@ class Calls:
         if closes:
             line.close()
             self.lost(line)
+            self._fail(line)
         then(None)
 
     def _line(self, address: str) -> Line:

@@ -15,6 +15,7 @@ from steelyard.sim.apache.java_calls import Ask, Script
 from steelyard.sim.apache.java_locks import lock_one
 from steelyard.sim.apache.java_queue import ProcessQueue
 from steelyard.sim.apache.java_state import JavaState, UserCode
+from steelyard.sim.apache.release import Release
 from steelyard.sim.facts import Ended, Started
 from steelyard.wire.codes import STORED, RequestCode, ResponseCode
 from steelyard.wire.headers.send import SendBack, SendShort
@@ -105,7 +106,10 @@ class Handling(ABC):
             self.ended(known, message, ok=ok)
 
     def send_anew(self, message: StoredMessage, times: int, most: int) -> Script[bool]:
-        """Send a failed message to the topic of retries as if it were a new one; say whether it is stored."""
+        """Send a failed message to the topic of retries as if it were a new one; say whether it is stored.
+
+        ``times`` is how often it will have been tried: what the broker compares with ``most``.
+        """
         state, topic = self.state, self.state.options.retry_topic
         route = state.routes.get(topic)
         queues = [] if route is None else route.publish_list().queues
@@ -113,7 +117,7 @@ class Handling(ABC):
             return False
         queue = state.process.world.random.choice(queues)
         properties = {RETRY_TOPIC: message.topic} | dict(message.properties)
-        properties[DELAY_LEVEL] = str(_FIRST_LEVEL + times)
+        properties[DELAY_LEVEL] = str(_FIRST_LEVEL + message.reconsume_times)
         header = SendShort(
             "CLIENT_INNER_PRODUCER",
             topic,
@@ -124,7 +128,7 @@ class Handling(ABC):
             message.born_ms,
             message.flag,
             encode_properties(properties).decode(),
-            times + 1,
+            times,
             False,
             most,
         )
@@ -175,7 +179,7 @@ class Concurrent(Handling):
             answer = yield Ask(address, command, _SEND_BACK_MS)
             if answer is not None and answer.code == ResponseCode.SUCCESS:
                 return True
-        return (yield from self.send_anew(message, message.reconsume_times, _MOST_RETRIES))
+        return (yield from self.send_anew(message, message.reconsume_times + 1, _MOST_RETRIES))
 
     def _sent_back(self, known: ProcessQueue, message: StoredMessage, is_taken: bool) -> None:
         if is_taken:
@@ -239,7 +243,9 @@ class Orderly(Handling):
             return
         most, tries = self.state.options.most_tries, known.tries[message.offset]
         if most >= 0 and tries > most:
-            self.state.calls.run(self.send_anew(message, tries, most), partial(self._given_up, known))
+            # 4.9 does not count the last one, and 4.9's broker gives up one earlier.
+            times = tries - 1 if self.state.release is Release.V4 else tries
+            self.state.calls.run(self.send_anew(message, times, most), partial(self._given_up, known))
         else:
             self._again(known)
 

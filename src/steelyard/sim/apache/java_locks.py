@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from steelyard.model import Queue
 from steelyard.sim.apache.java_calls import Ask, Script
 from steelyard.sim.apache.java_state import JavaState
+from steelyard.sim.apache.release import Release
 from steelyard.wire.bodies import decode_body, encode_body
 from steelyard.wire.bodies.locks import LockAnswer, LockRequest
 from steelyard.wire.codes import RequestCode, ResponseCode
@@ -28,8 +29,7 @@ def lock_one(state: JavaState, queue: Queue) -> Script[bool]:
 
 def lock_all(state: JavaState) -> Script[None]:
     """Lock everything again; what is not granted is not locked any more, what is not answered stays as it was."""
-    for broker in sorted({queue.broker for queue in state.queues}):
-        mine = [queue for queue in state.queues if queue.broker == broker]
+    for broker, mine in _by_broker(state):
         granted = yield from _lock(state, broker, mine)
         if granted is not None:
             for queue in mine:
@@ -62,11 +62,19 @@ def unlock(state: JavaState, queue: Queue) -> None:
 
 def unlock_all(state: JavaState) -> Script[None]:
     """Let everything go."""
-    for broker in sorted({queue.broker for queue in state.queues}):
+    for broker, mine in _by_broker(state):
         address = state.addresses.get(broker)
         if address is not None:
-            mine = [queue for queue in state.queues if queue.broker == broker]
             yield Ask(address, _request(state, RequestCode.UNLOCK_BATCH_MQ, mine), _LOCK_MS)
+
+
+def _by_broker(state: JavaState) -> list[tuple[str, list[Queue]]]:
+    """List the queues of each broker; release 5 passes over dropped ones, 4.9 locks those again as well."""
+    mine: dict[str, list[Queue]] = {}
+    for queue, known in sorted(state.queues.items()):
+        if state.release is Release.V4 or not known.is_dropped:
+            mine.setdefault(queue.broker, []).append(queue)
+    return list(mine.items())
 
 
 def _request(state: JavaState, code: RequestCode, queues: Sequence[Queue]) -> Command:

@@ -63,7 +63,7 @@ class JavaMemberProcess(Process):
     ) -> None:
         super().__init__(world, options.id, host)
         self.options, self.group = options, options.group
-        self._calls = Calls(self, self._line_opened)
+        self._calls = Calls(self, self._line_opened, fails_fast=Release(options.version) is Release.V5)
         file = {} if offsets is None else offsets
         self._state = JavaState(self, self._calls, options, name_servers, file, self._wake)
         self._handling: Handling = (Orderly if options.mode is Mode.ORDERLY else Concurrent)(self._state, work)
@@ -237,7 +237,7 @@ class JavaMemberProcess(Process):
             self._calls.ask(address, beat_command(self._state), 3_000, self._beaten)
 
     def _beaten(self, answer: Command | None) -> None:
-        if answer is not None and answer.code == ResponseCode.SUCCESS and self._plan is not None:
+        if answer is not None and answer.code == ResponseCode.SUCCESS:
             self._wake()
 
     def _answer(self, request: Command, code: int, body: bytes = b"") -> Command:

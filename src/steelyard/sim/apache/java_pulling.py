@@ -74,7 +74,7 @@ class Puller:
             _MAY_WAIT | (_COMMITS if commit > 0 else 0),
             max(commit, 0),
             _SUSPEND_MS,
-            state.version,
+            state.versions[queue.topic],
         )
         command = state.request(RequestCode.PULL_MESSAGE, header)
         state.calls.ask(address, command, _TIMEOUT_MS, partial(self._answered, known))

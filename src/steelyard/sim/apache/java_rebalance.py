@@ -30,7 +30,7 @@ _LISTENER_MS = {Release.V4: 1_000, Release.V5: 500}
 """How long a thread waits for the user's code to be out of a queue."""
 
 _LATE_UNLOCK_MS = 20_000
-"""When 4.9 unlocks a queue that has messages left."""
+"""When 4.9 unlocks a queue that has messages left, and how old a lock is that release 5 gives up by force."""
 
 
 class Round:
@@ -71,7 +71,7 @@ class Round:
                 return
         self.planned[topic] = tuple(mine)
         if (yield from self._drop(topic, mine)) | (yield from self._take(mine)):
-            state.version = max(state.version + 1, state.now_ms())
+            state.versions[topic] = state.now_ms()
             yield from beat_all(state)
         if {queue for queue in state.queues if queue.topic == topic} != set(mine):
             self.is_balanced = False
@@ -102,20 +102,23 @@ class Round:
     def _give_up(self, known: ProcessQueue) -> Script[bool]:
         """Commit and forget a queue; say whether that could be done now."""
         state, queue = self._state, known.queue
+        is_old = state.release is Release.V4
         state.persist(queue)
-        if not state.is_orderly:
+        if is_old or not state.is_orderly:
             state.offsets.pop(queue, None)
+        if not state.is_orderly:
             return True
-        if not (yield from self._wait_for_listener(known)):
+        is_forced = not is_old and state.now_ms() > known.locked_ms + _LATE_UNLOCK_MS
+        if not is_forced and not (yield from self._wait_for_listener(known)):
             known.unlock_tries += 1
             return False
-        if state.release is Release.V5:
-            state.persist(queue)
-        state.offsets.pop(queue, None)
-        if state.release is Release.V4 and known.messages:
+        if is_old and known.messages:
             state.process.after(_LATE_UNLOCK_MS, lambda: unlock(state, queue))
-        else:
-            unlock(state, queue)
+            return True
+        state.persist(queue)
+        state.offsets.pop(queue, None)
+        known.is_locked = is_old and known.is_locked
+        unlock(state, queue)
         return True
 
     def _wait_for_listener(self, known: ProcessQueue) -> Script[bool]:

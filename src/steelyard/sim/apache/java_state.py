@@ -84,8 +84,8 @@ class JavaState:
         """What is to be committed."""
         self.file = file
         """The offsets of a broadcasting member, which outlive it."""
-        self.version = process.clock.wall_ms()
-        """Of the subscriptions: the time of the last change of what it has."""
+        self.versions = dict.fromkeys(options.all_topics, process.clock.wall_ms())
+        """Of the subscriptions: for each topic the time of the last change of what it has."""
         self.is_beating = False
         self.is_stopped = False
         self._client_version = self.release.client_version

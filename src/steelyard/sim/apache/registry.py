@@ -7,6 +7,7 @@ nobody is told of it. One time is kept for a line, so that a heartbeat of one gr
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from zlib import crc32
 
 from steelyard.wire.bodies.heartbeat import ConsumerBeat, MessageModel, SubscriptionBody
 
@@ -27,8 +28,9 @@ class Group:
     model: MessageModel | None = None
 
     def line_of(self, client: str) -> int | None:
-        """Return a line of a client; of several, any: here the first."""
-        return next((number for number, each in self.lines.items() if each == client), None)
+        """Return a line of a client; of several, any: an old one that is dead as well as a new one."""
+        mine = [number for number, each in self.lines.items() if each == client]
+        return min(mine, key=lambda number: crc32(b"%d" % number), default=None)
 
     def subscribe(self, wanted: Sequence[SubscriptionBody]) -> bool:
         """Take the subscriptions of one member for those of all; say whether a topic came or went."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-__all__ = ["Bug", "Swap", "planted"]
+__all__ = ["Bug", "Swap", "planted", "swap"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +19,11 @@ class Swap:
     owner: object
     attribute: str
     wrong: Callable[[object], object]
+
+
+def swap(owner: object, attribute: str, wrong: object) -> Swap:
+    """Say that a wrong thing takes the place of whatever is there."""
+    return Swap(owner, attribute, lambda _: wrong)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +39,16 @@ class Bug:
     caught_by: str = ""
     """The checker that finds it first."""
     seed: int | None = None
-    """A seed whose history shows it."""
+    """A seed whose history shows it, of the kind that `kind_of` gives it."""
+
+    def kind_of(self, seed: int) -> str:
+        """Return of which kind the history of a seed is while this bug is hunted: its kinds take turns.
+
+        >>> bug = Bug("deaf", "Nobody is heard.", ("churn", "crash"), ())
+        >>> [bug.kind_of(seed) for seed in range(3)]
+        ['churn', 'crash', 'churn']
+        """
+        return self.kinds[seed % len(self.kinds)]
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Questions for a member that Apache passes on: 307, with fields and body untouched, and so the answer.
 
 Who is not in the group: 1, "not online". Whose line is closed when the question is to be written: 1, "Exception". Who
-does not answer in ten seconds, also because its line closed meanwhile: 207. Of two lines with one id the first counts.
+does not answer in ten seconds, also because its line closed meanwhile: 207. Of two lines with one id either counts.
 """
 
 from collections.abc import Mapping

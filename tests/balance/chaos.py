@@ -1,0 +1,405 @@
+"""Hands for one member that do anything which the promises of events.py allow, and watch what it wants.
+
+A list of numbers decides what happens next: which unanswered request is answered and how, whether a line is cut, what
+the plan is, how long nothing happens. The broker here is a table of stored offsets and a log that never ends; other
+members are made up. Whatever the member wants is checked when it says so.
+"""
+
+from collections.abc import Callable, Iterator
+
+from steelyard.balance.actions import (
+    Action,
+    AskGroup,
+    AskHolders,
+    AskOffset,
+    AskUptime,
+    Commit,
+    Handle,
+    Heartbeat,
+    Left,
+    Lock,
+    Pull,
+    Renew,
+    SendBack,
+    Unlock,
+    Unregister,
+)
+from steelyard.balance.events import (
+    BeatAnswered,
+    BeatFailed,
+    CommitConfirmed,
+    CommitFailed,
+    CommitRefused,
+    Event,
+    GroupFailed,
+    GroupSeen,
+    Handled,
+    HoldersFailed,
+    HoldersSeen,
+    LeaveAsked,
+    LineCut,
+    LineOpened,
+    LockFailed,
+    LocksAnswered,
+    OffsetFailed,
+    OffsetReset,
+    OffsetSeen,
+    Poked,
+    Pulled,
+    PullFailed,
+    PullOutcome,
+    SendBackFailed,
+    SentBack,
+    Tick,
+    Unlocked,
+    UnlockFailed,
+    UptimeSeen,
+)
+from steelyard.balance.life import State
+from steelyard.balance.member_options import Mode
+from steelyard.model import Queue
+from tests.balance.stage import ME, PEER, Stage
+
+__all__ = ["Chaos"]
+
+FOREIGN = "java#1"
+BROKERS = ("b", "c")
+QUEUES = tuple(Queue("t", broker, number) for broker in BROKERS for number in (0, 1))
+BASE = 5
+
+Answer = tuple[Event, ...]
+
+
+class Chaos:
+    """A member among unreliable brokers."""
+
+    def __init__(self, choices: Iterator[int], mode: Mode, *, ours: bool, chunk: int = 1) -> None:
+        self.stage = Stage(ours=ours, mode=mode, handlers=3, chunk=chunk, most_tries=3, queue_messages=6)
+        self.stage.answers_beats = False
+        self.member = self.stage.member
+        self.mode, self.ours = mode, ours
+        self.choices = choices
+        self.unanswered: list[Action] = []
+        self.open: set[str] = set()
+        self.beats: dict[str, list[int]] = {}
+        self.proven_ms: dict[str, int] = {}
+        self.handlers: list[tuple[Handle, list[int]]] = []
+        self.stored: dict[Queue, int] = {}
+        self.epoch = 1
+        self.finished: dict[Queue, set[int]] = {queue: set() for queue in QUEUES}
+        self.base = dict.fromkeys(QUEUES, BASE)
+        self.started: set[tuple[Queue, int, int, int]] = set()
+        self.failed: set[tuple[Queue, int, int]] = set()
+        self.is_left = False
+        self.is_leaving = False
+        self.is_kind = False
+        """Everything goes well from now on."""
+
+    def choose(self, most: int) -> int:
+        """Return a number below ``most``; 0 once nobody chooses any more."""
+        return next(self.choices, 0) % most
+
+    # -- what happens -------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Do what the choices say until there are none."""
+        steps: tuple[Callable[[], None], ...] = (
+            self.answer,
+            self.answer,
+            self.answer,
+            self.answer,
+            self.finish_handler,
+            self.finish_handler,
+            self.pass_time,
+            self.turn_line,
+            self.change_plan,
+            self.meddle,
+        )
+        for choice in self.choices:
+            steps[choice % len(steps)]()
+
+    def tell(self, event: Event) -> None:
+        """Tell an event and look at what follows."""
+        for action in self.member.step(event, self.stage.now_ms):
+            self.stage.actions.append(action)
+            self.check(action)
+
+    def pass_time(self) -> None:
+        """Let time pass, a little or much; ticks come when they are due, or once, late."""
+        wait_ms = (1, 60, 250, 1_100, 3_100, 10_000, 35_000)[self.choose(7)]
+        is_paused = self.choose(5) == 4
+        end_ms = self.stage.now_ms + wait_ms
+        for _ in range(5_000):
+            due_ms = self.member.due_ms()
+            if is_paused or due_ms > end_ms:
+                break
+            self.stage.now_ms = max(self.stage.now_ms, due_ms)
+            self.tell(Tick())
+        else:
+            raise AssertionError("ticks without end")
+        self.stage.now_ms = end_ms
+        self.tell(Tick())
+
+    def turn_line(self) -> None:
+        """Cut a line, or open one."""
+        broker = BROKERS[self.choose(2)]
+        if broker in self.open:
+            self.open.discard(broker)
+            self.beats[broker] = []
+            lost = [action for action in self.unanswered if _broker(action) == broker]
+            self.unanswered = [action for action in self.unanswered if _broker(action) != broker]
+            for action in lost:
+                # It may have been executed all the same.
+                if isinstance(action, Commit) and self.choose(2):
+                    self.store(action)
+            self.tell(LineCut(broker))
+        else:
+            self.open_line(broker)
+
+    def open_line(self, broker: str) -> None:
+        """Open a line."""
+        self.open.add(broker)
+        self.beats[broker] = []
+        self.tell(LineOpened(broker))
+
+    def change_plan(self) -> None:
+        """Plan other queues."""
+        mask = self.choose(1 << len(QUEUES))
+        self.stage.views.hand_plan = tuple(queue for at, queue in enumerate(QUEUES) if mask >> at & 1)
+        self.tell(Tick())
+
+    def meddle(self) -> None:
+        """Do something rare."""
+        queue = QUEUES[self.choose(len(QUEUES))]
+        match self.choose(8):
+            case 0 | 1:
+                self.tell(Poked(PEER, (queue,)))
+            case 2:
+                self.stage.views.foreign = not self.stage.views.foreign
+            case 3:
+                self.stage.views.hand_listed = ((ME,), (ME, PEER), (ME, PEER, FOREIGN))[self.choose(3)]
+            case 4 if self.mode is not Mode.BROADCAST:
+                # Somebody else was here, and did what there was to do.
+                self.stored[queue] = self.base[queue] = self.stored.get(queue, BASE) + 3
+            case 5 if self.mode is not Mode.BROADCAST:
+                offset = self.base[queue] = max(BASE, self.stored.get(queue, BASE) - 2)
+                self.finished[queue] = {each for each in self.finished[queue] if each < offset}
+                self.stored[queue] = offset
+                self.tell(OffsetReset(queue, offset))
+            case 6 if self.choose(3) == 2:
+                self.is_leaving = True
+                self.tell(LeaveAsked((None, 0, 2_000)[self.choose(3)]))
+            case _:
+                pass
+
+    def finish_handler(self) -> None:
+        """Let a handler end, wholly or in part."""
+        if not self.handlers:
+            return
+        at = self.choose(len(self.handlers))
+        handle, left = self.handlers[at]
+        count = 1 + self.choose(len(left))
+        part, rest = left[:count], left[count:]
+        how = self.choose(4)
+        done, failed, skipped = part, [], []
+        if how == 2 and not self.is_kind:
+            # In order, whoever is behind a failure is not begun.
+            part, rest = (left, []) if self.mode is Mode.ORDERLY else (part, rest)
+            done, failed = part[:-1], part[-1:]
+        elif how == 3 and self.chunk_rest(handle, part):
+            done, skipped = [], part
+            if self.mode is Mode.ORDERLY:
+                skipped, rest = left, []
+        if rest:
+            self.handlers[at] = handle, rest
+        else:
+            del self.handlers[at]
+        state = self.member.states().get(handle.queue)
+        if state is not State.COMMITTING:
+            self.finished[handle.queue].update(done)
+            if self.mode is Mode.BROADCAST:
+                self.finished[handle.queue].update(failed)
+        self.failed.update((handle.queue, handle.generation, offset) for offset in failed)
+        for offset in skipped:
+            self.started.discard((handle.queue, handle.generation, offset, handle.attempt))
+        self.tell(Handled(handle.queue, handle.generation, done, failed, skipped=skipped))
+
+    def chunk_rest(self, handle: Handle, part: list[int]) -> bool:
+        """Whether these were not begun: they are not the first of their chunk."""
+        return len(handle.offsets) > 1 and handle.offsets[0] not in part
+
+    # -- answers ------------------------------------------------------------------------------------------------------
+
+    def answer(self) -> None:
+        """Answer one of the unanswered requests."""
+        if self.unanswered:
+            action = self.unanswered.pop(self.choose(len(self.unanswered)))
+            event = self.outcome(action, self.choose(4) if not self.is_kind else 0)
+            if isinstance(event, Unlocked | LocksAnswered | UnlockFailed | LockFailed):
+                assert not [a for a in self.unanswered if _locks(a) and _broker(a) == event.broker]
+            self.tell(event)
+
+    def outcome(self, action: Action, how: int) -> Event:
+        """Make up the outcome of a request: 0 and 1 are good."""
+        match action:
+            case Heartbeat(broker):
+                sent_ms = self.beats[broker].pop(0)
+                if how == 3:
+                    return BeatFailed(broker)
+                self.proven_ms[broker] = max(sent_ms, self.proven_ms.get(broker, 0))
+                return BeatAnswered(broker, self.ours, 3_000 if self.ours else None)
+            case AskUptime(broker):
+                return UptimeSeen(broker, 1_000 if how == 3 else 10**9)
+            case AskGroup(broker, ticket):
+                if how == 3:
+                    return GroupFailed(broker, ticket)
+                return GroupSeen(broker, self.stage.views.hand_listed, ticket=ticket)
+            case AskHolders(broker, member, wanted, ticket):
+                if how == 3:
+                    return HoldersFailed(broker, member, gone=self.choose(2) == 1, ticket=ticket)
+                held = frozenset(wanted) if how == 2 else frozenset()
+                return HoldersSeen(broker, member, held, frozenset(wanted) if how == 1 else frozenset(), ticket=ticket)
+            case Lock(broker, queues) | Renew(broker, queues):
+                if how == 3:
+                    return LockFailed(broker, queues, forbidden=self.choose(6) == 5)
+                granted = [queue for queue in queues if self.is_kind or self.choose(3) < 2]
+                if isinstance(action, Lock) and self.ours:
+                    self.epoch += 1
+                epochs = {queue: self.epoch if self.ours else None for queue in granted}
+                return LocksAnswered(broker, epochs, {queue: PEER for queue in queues if queue not in epochs})
+            case Unlock(broker, queues):
+                return UnlockFailed(broker, queues) if how == 3 else Unlocked(broker, queues)
+            case AskOffset(queue):
+                if how == 3:
+                    return OffsetFailed(queue)
+                return OffsetSeen(queue, self.stored.get(queue, BASE), stored=queue in self.stored)
+            case Pull():
+                return self.pulled(action, how)
+            case Commit(queue, offset):
+                if how == 3:
+                    if self.choose(3) == 2 and self.ours and self.mode is not Mode.BROADCAST:
+                        return CommitRefused(queue, offset)
+                    if self.choose(2):
+                        self.store(action)
+                    return CommitFailed(queue, offset)
+                self.store(action)
+                return CommitConfirmed(queue, offset)
+            case SendBack(queue, generation, offset):
+                if how == 3:
+                    return SendBackFailed(queue, generation, offset)
+                self.finished[queue].add(offset)
+                return SentBack(queue, generation, offset)
+            case _:
+                raise AssertionError(action)
+
+    def pulled(self, pull: Pull, how: int) -> Event:
+        """Answer a pull: every seventh offset is no message of ours."""
+        if how == 3:
+            return PullFailed(pull.queue, pull.generation, busy=self.choose(2) == 1)
+        if how == 2 or self.is_kind:
+            return Pulled(pull.queue, pull.generation, PullOutcome.NOTHING, pull.offset)
+        offsets = [offset for offset in range(pull.offset, pull.offset + 1 + self.choose(5)) if is_message(offset)]
+        outcome = PullOutcome.FOUND if offsets else PullOutcome.NOTHING
+        after = pull.offset + 1 if not offsets else offsets[-1] + 1
+        messages = [f"m{offset}" for offset in offsets]
+        return Pulled(pull.queue, pull.generation, outcome, after, offsets, messages, 10 * len(offsets))
+
+    def store(self, commit: Commit) -> None:
+        """Let the broker keep an offset."""
+        self.stored[commit.queue] = commit.offset
+
+    # -- what is checked ----------------------------------------------------------------------------------------------
+
+    def check(self, action: Action) -> None:
+        """See whether the member may want this."""
+        assert not self.is_left, f"{action} after it left"
+        broker = _broker(action)
+        if broker is not None:
+            assert broker in self.open, f"{action} without a line"
+        match action:
+            case Heartbeat(sent_to):
+                self.beats[sent_to].append(self.stage.now_ms)
+            case Lock() | Renew() | Unlock():
+                others = [each for each in self.unanswered if _locks(each) and _broker(each) == broker]
+                assert not others, f"{action} while {others} is unanswered"
+                assert self.mode is not Mode.BROADCAST
+            case Commit(queue):
+                assert not [each for each in self.unanswered if isinstance(each, Commit) and each.queue == queue]
+                self.check_commit(action)
+            case Handle():
+                self.check_handle(action)
+            case SendBack(queue, generation, offset):
+                assert (queue, generation, offset) in self.failed
+                assert self.member.states()[queue] in (State.OWNED, State.DRAINING)
+            case Unregister():
+                assert not self.member.states()
+            case Left():
+                self.is_left = True
+            case _:
+                pass
+        if broker is not None and not isinstance(action, Unregister):
+            self.unanswered.append(action)
+
+    def check_commit(self, commit: Commit) -> None:
+        """Everything below what is committed was finished, by us or before us."""
+        below = range(self.base[commit.queue], commit.offset)
+        missing = [each for each in below if is_message(each) and each not in self.finished[commit.queue]]
+        assert not missing, f"{commit} though {missing} were not finished"
+
+    def check_handle(self, handle: Handle) -> None:
+        """A message starts once in a generation, in order where that is wanted, and only while it may."""
+        queue = handle.queue
+        for offset in handle.offsets:
+            key = queue, handle.generation, offset, handle.attempt
+            assert key not in self.started, f"{key} started twice"
+            self.started.add(key)
+        self.handlers.append((handle, list(handle.offsets)))
+        assert len(self.handlers) <= 3
+        if self.mode is Mode.ORDERLY:
+            here = [each for each, _ in self.handlers if (each.queue, each.generation) == (queue, handle.generation)]
+            assert len(here) == 1
+        elif self.mode is Mode.CONCURRENT:
+            limit_ms = 9_000 if self.ours else 90_000
+            assert self.stage.now_ms - self.proven_ms[queue.broker] < limit_ms
+
+    # -- the end ------------------------------------------------------------------------------------------------------
+
+    def be_kind(self) -> None:
+        """Let everything go well for a while: the member must come to rest with what is planned, or leave."""
+        self.is_kind = True
+        self.stage.views.hand_listed = (ME,)
+        self.stage.views.foreign = False
+        if not self.is_left:
+            for broker in BROKERS:
+                if broker not in self.open:
+                    self.open_line(broker)
+            self.stage.views.hand_plan = QUEUES
+        for _ in range(600):
+            while not self.is_left and (self.handlers or [each for each in self.unanswered if not isinstance(each, Pull)]):
+                self.answer()
+                self.finish_handler()
+            if self.is_left:
+                break
+            self.stage.now_ms = max(self.stage.now_ms + 200, min(self.member.due_ms(), self.stage.now_ms + 2_000))
+            self.tell(Tick())
+        if self.is_leaving:
+            assert self.is_left, self.member.states()
+        else:
+            assert self.member.assignment() == QUEUES, self.member.states()
+
+
+def is_message(offset: int) -> bool:
+    """Whether an offset of the log is a message that the group wants."""
+    return offset % 7 != 3
+
+
+def _locks(action: Action) -> bool:
+    return isinstance(action, Lock | Renew | Unlock)
+
+
+def _broker(action: Action) -> str | None:
+    if isinstance(action, AskOffset | Pull | Commit | SendBack):
+        return action.queue.broker
+    if isinstance(action, Heartbeat | AskUptime | AskGroup | AskHolders | Unregister | Lock | Renew | Unlock):
+        return action.broker
+    return None

@@ -1,0 +1,187 @@
+"""The rules about holding: one owner, fences, leases, restarts, goodbyes."""
+
+import pytest
+from tests.sim.checkers.told import Q0, cut, freed, gone, granted, joined, judge, moved, owned, started, terms
+
+from steelyard.sim.checkers.checker import End
+from steelyard.sim.checkers.fenced_starts import FencedStarts
+from steelyard.sim.checkers.goodbye_last import GoodbyeLast
+from steelyard.sim.checkers.holders_first import HoldersFirst
+from steelyard.sim.checkers.leases_kept import LeasesKept
+from steelyard.sim.checkers.no_orphan_locks import NoOrphanLocks
+from steelyard.sim.checkers.one_owner import OneOwner
+from steelyard.sim.facts import Fact, Paused, Reported, Resumed, Situation, Unregistered
+
+TWO: list[Fact] = [joined("b", kind="broker"), joined("m1"), joined("m2")]
+
+# -- one owner --------------------------------------------------------------------------------------------------------
+
+
+def test_a_second_owner_is_found_and_named() -> None:
+    (found,) = judge(OneOwner, [*TWO, *owned("m1", 100), *owned("m2", 5_000)])
+    assert (found.kind, found.half, found.at_ms) == ("safety", "balance", 5_000)
+    assert "m2" in found.sentence
+    assert "m1" in found.sentence
+    assert str(Q0) in found.sentence
+
+
+def test_a_queue_that_was_let_go_may_be_taken() -> None:
+    given = [moved("m1", 4_000, "OWNED", "DRAINING"), moved("m1", 4_100, "DRAINING", "RELEASING")]
+    assert not judge(OneOwner, [*TWO, *owned("m1", 100), *given, *owned("m2", 4_200)])
+
+
+@pytest.mark.parametrize(
+    "excuse",
+    [
+        gone("m1", 3_000),
+        cut("m1", 3_000),
+        Paused(at_ms=3_000, name="m1"),
+        Paused(at_ms=3_000, name="b"),
+        gone("b", 3_000),
+        Situation(at_ms=3_000, name="a clock jumped forward", about={"process": "b"}),
+        Reported(at_ms=3_000, member="m1", group="g", kind="drain-bound", sentence="", queues=(Q0,)),
+        joined("j", 3_000, kind="java"),
+    ],
+)
+def test_a_trouble_of_the_owner_or_its_broker_excuses_a_second_one(excuse: Fact) -> None:
+    assert not judge(OneOwner, [*TWO, *owned("m1", 100), excuse, *owned("m2", 5_000)])
+
+
+@pytest.mark.parametrize("no_excuse", [cut("m1", 3_000, other="ns1"), cut("m3", 3_000), gone("m3", 3_000)])
+def test_the_trouble_of_others_does_not(no_excuse: Fact) -> None:
+    assert judge(OneOwner, [*TWO, joined("m3"), *owned("m1", 100), no_excuse, *owned("m2", 5_000)])
+
+
+def test_on_an_apache_broker_the_trouble_of_any_member_does() -> None:
+    story = [*TWO, joined("m3"), *owned("m1", 100), cut("m3", 3_000), *owned("m2", 5_000)]
+    assert not judge(OneOwner, story, terms(apache_brokers=frozenset({"b"})))
+
+
+def test_a_drain_that_is_undone_is_found_even_by_way_of_doubt() -> None:
+    undone = [moved("m1", 300, "OWNED", "DRAINING"), moved("m1", 400, "DRAINING", "OWNED")]
+    assert "without having let go" in judge(OneOwner, [*TWO, *owned("m1", 100), *undone])[0].sentence
+    doubt = [moved("m1", 300, "OWNED", "DRAINING"), moved("m1", 400, "DRAINING", "UNSURE")]
+    assert judge(OneOwner, [*TWO, *owned("m1", 100), *doubt, moved("m1", 500, "UNSURE", "OWNED")])
+    assert not judge(OneOwner, [*TWO, *owned("m1", 100), *doubt, moved("m1", 500, "UNSURE", "DRAINING")])
+
+
+def test_a_queue_wanted_again_after_its_drain_is_fine() -> None:
+    again = [moved("m1", 300, "OWNED", "DRAINING"), moved("m1", 400, "DRAINING", "WANTED"), *owned("m1", 500)]
+    assert not judge(OneOwner, [*TWO, *owned("m1", 100), *again])
+
+
+# -- fences -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_start_of_a_queue_that_was_given_away_is_found() -> None:
+    story = [*TWO, granted("m1", 100), freed("m1", 200), granted("m2", 300, 2), started("m1", 400)]
+    (found,) = judge(FencedStarts, story)
+    assert "m2 was given the queue at 300 ms" in found.sentence
+
+
+def test_a_pause_is_no_excuse_for_a_start_behind_the_fence() -> None:
+    asleep: list[Fact] = [Paused(at_ms=200, name="m1"), freed("m1", 12_300, "gone"), granted("m2", 12_400, 2)]
+    story = [*TWO, granted("m1", 100), *asleep, Resumed(at_ms=20_000, name="m1"), started("m1", 20_001)]
+    assert judge(FencedStarts, story)
+
+
+def test_a_member_that_cannot_know_yet_is_excused_until_the_fence() -> None:
+    lost = [cut("m1", 200, "half open"), freed("m1", 600, "gone"), granted("m2", 700, 2)]
+    assert not judge(FencedStarts, [*TWO, granted("m1", 100), *lost, started("m1", 8_000)])
+    assert judge(FencedStarts, [*TWO, granted("m1", 100), *lost, started("m1", 13_000)])
+
+
+def test_leases_on_an_apache_broker_fence_nobody_but_locks_of_the_order_do() -> None:
+    apache = frozenset({"b"})
+    taking = [*TWO, granted("m1", 100), granted("m2", 300), started("m1", 400)]
+    assert not judge(FencedStarts, taking, terms(apache_brokers=apache))
+    order = [*TWO, granted("m1", 100, lock="g"), granted("m2", 300, lock="g"), started("m1", 400)]
+    assert judge(FencedStarts, order, terms(apache_brokers=apache, mode="orderly"))
+
+
+# -- leases -----------------------------------------------------------------------------------------------------------
+
+
+def test_an_unlock_under_the_owner_is_found_whatever_happened() -> None:
+    story = [*TWO, granted("m1", 100), *owned("m1", 110), cut("m1", 200), freed("m1", 300)]
+    assert "(unlocked) under m1" in judge(LeasesKept, story)[0].sentence
+
+
+def test_a_member_that_is_well_is_not_counted_out() -> None:
+    story = [*TWO, granted("m1", 100), *owned("m1", 110), freed("m1", 300, "gone")]
+    assert judge(LeasesKept, story)
+    assert not judge(LeasesKept, [*story[:-1], cut("m1", 200), story[-1]])
+
+
+def test_a_renewal_that_acquires_is_found() -> None:
+    lost = [cut("m1", 200), moved("m1", 210, "OWNED", "UNSURE"), freed("m1", 600, "gone")]
+    story = [*TWO, granted("m1", 100), *owned("m1", 110), *lost]
+    (found,) = judge(LeasesKept, [*story, granted("m1", 700, 2)])
+    assert "did not ask" in found.sentence
+    # After a restart the broker lets it go on under the epoch it had: that is its own.
+    assert not judge(LeasesKept, [*story, granted("m1", 700, 1)])
+
+
+def test_epochs_that_start_again_after_a_restart_are_found() -> None:
+    story = [*TWO, granted("m1", 100, 5), gone("b", 200), joined("b", 300, "broker"), granted("m2", 4_000, 5)]
+    assert "under epoch 5" in judge(LeasesKept, story)[0].sentence
+    assert not judge(LeasesKept, story, terms(clock_faults=True))
+    assert not judge(LeasesKept, [*story[:-1], granted("m2", 4_000, 6)])
+
+
+# -- restarts ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_restarted_broker_that_gives_all_to_the_first_caller_is_found() -> None:
+    before = [*TWO, granted("m1", 100), *owned("m1", 110), moved("m1", 9_000, "OWNED", "UNSURE")]
+    restart = [gone("b", 9_000), joined("b", 9_500, "broker")]
+    (found,) = judge(HoldersFirst, [*before, *restart, granted("m2", 10_000, 9)])
+    assert "though m1 has it in hand" in found.sentence
+    assert not judge(HoldersFirst, [*before, *restart, granted("m2", 13_000, 9)])
+    assert not judge(HoldersFirst, [*before, gone("m1", 9_100), *restart, granted("m2", 10_000, 9)])
+    assert not judge(HoldersFirst, [*before, *restart, granted("m1", 10_000, 1)])
+
+
+# -- orphans ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_lease_that_outlives_its_dead_member_is_found() -> None:
+    story = [*TWO, granted("m1", 100), gone("m1", 1_000)]
+    (found,) = judge(NoOrphanLocks, [*story, joined("m3", 6_000)])
+    assert "still keeps" in found.sentence
+    assert not judge(NoOrphanLocks, [*story, freed("m1", 1_400, "gone"), joined("m3", 6_000)])
+
+
+def test_a_dead_members_lease_waits_for_a_broker_that_stood_still_and_for_silence() -> None:
+    story = [*TWO, granted("m1", 100), gone("m1", 1_000)]
+    assert not judge(NoOrphanLocks, [*story, Paused(at_ms=1_100, name="b"), joined("m3", 6_000)])
+    assert not judge(NoOrphanLocks, [*TWO, granted("m1", 100), gone("m1", 1_000, "vanished"), joined("m3", 6_000)])
+
+
+def test_a_lock_in_the_end_whose_owner_does_not_know_of_it_is_found() -> None:
+    locks = (("b", "g%LEASE", Q0, "m1"),)
+    story: list[Fact] = [*TWO, granted("m1", 100)]
+    unknown = End(20_000, locks=locks, alive={"g": ("m1", "m2")}, states={"m1": {}, "m2": {Q0: "WANTED"}})
+    assert "does not know of it" in judge(NoOrphanLocks, story, end=unknown)[0].sentence
+    known = End(20_000, locks=locks, alive={"g": ("m1", "m2")}, states={"m1": {Q0: "OWNED"}, "m2": {}})
+    assert not judge(NoOrphanLocks, story, end=known)
+    # On an Apache broker nobody keeps a lease once it owns the queue.
+    assert judge(NoOrphanLocks, story, terms(apache_brokers=frozenset({"b"})), known)
+
+
+# -- goodbyes ---------------------------------------------------------------------------------------------------------
+
+GOODBYE = Unregistered(at_ms=500, broker="b", group="g", member="m1", how="goodbye")
+
+
+def test_a_goodbye_before_the_last_unlock_is_found() -> None:
+    holding = [*TWO, granted("m1", 100), *owned("m1", 110), moved("m1", 400, "OWNED", "RELEASING")]
+    assert "still held its lock" in judge(GoodbyeLast, [*holding, GOODBYE])[0].sentence
+    assert judge(GoodbyeLast, [*holding, freed("m1", 500, "gone"), GOODBYE])
+    assert not judge(GoodbyeLast, [*holding, freed("m1", 450), GOODBYE])
+
+
+def test_a_goodbye_with_a_queue_in_hand_and_a_start_after_it_are_found() -> None:
+    apache = terms(apache_brokers=frozenset({"b"}))
+    assert "had it OWNED" in judge(GoodbyeLast, [*TWO, *owned("m1", 110), GOODBYE], apache)[0].sentence
+    assert "after its goodbye" in judge(GoodbyeLast, [*TWO, GOODBYE, started("m1", 600)])[0].sentence
