@@ -88,7 +88,7 @@ def test_an_unlock_names_the_epochs_that_are_known_and_may_be_for_another_member
     body = decode_body(LockRequest, command_of(unlock).body)
     assert body.client_id == OTHER
     assert body.steelyard is not None
-    assert body.steelyard.epochs == (7, None)
+    assert body.steelyard.epochs == (7, -1)
 
 
 def test_a_commit_is_fenced_by_the_epoch_of_its_lock() -> None:

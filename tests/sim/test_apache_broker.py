@@ -11,7 +11,6 @@ from steelyard.sim.facts import Committed, Freed, Gone, Granted, Joined, Registe
 from steelyard.sim.nameserver_process import NameServerProcess
 from steelyard.sim.world import World
 from steelyard.wire.bodies import decode_body
-from steelyard.wire.bodies.routes import RouteBody
 from steelyard.wire.bodies.shared import TextTable
 from steelyard.wire.codes import RequestCode
 from steelyard.wire.command import Command
@@ -19,9 +18,7 @@ from steelyard.wire.frames import Splitter
 from steelyard.wire.headers.common import Empty, Group, OffsetAnswer, QueueRequest
 from steelyard.wire.headers.group import AskRunningState, CommitOffset
 from steelyard.wire.headers.nameserver import GetRoute
-from steelyard.wire.headers.pull import PullAnswer
-from steelyard.wire.headers.send import CheckTransaction, EndTransaction, SendAnswer, SendBack
-from steelyard.wire.stored import messages
+from steelyard.wire.headers.send import SendBack
 
 _BOTH = pytest.mark.parametrize("version", ["4.9", "5.x"])
 _QUEUE = Queue(TOPIC, "b1", 0)
@@ -250,127 +247,6 @@ def test_release_5_takes_no_commit_of_a_group_that_it_does_not_know() -> None:
     for version, code in (("4.9", 0), ("5.x", 26)):
         world, _, broker = place(version=version)
         assert guest_of(world, broker).commit(1).code == code
-
-
-# -- pulls ------------------------------------------------------------------------------------------------------------
-
-
-@_BOTH
-def test_a_pull_waits_for_a_message_and_gets_it(version: str) -> None:
-    world, _, broker = place(version=version)
-    guest = guest_of(world, broker)
-    guest.beat()
-    waiting = guest.pull(0)
-    guest.pass_time(5_000)
-    assert waiting not in guest.answers
-    guest.send("p1-1")
-    (message,) = messages(guest.answers[waiting].body, "b1")
-    assert (message.body, message.queue, message.offset) == (b"p1-1", _QUEUE, 0)
-
-
-def test_a_pull_that_finds_nothing_ends_after_its_time_or_five_seconds_later() -> None:
-    world, _, broker = place()
-    guest = guest_of(world, broker)
-    guest.beat()
-    waiting = guest.pull(0)
-    guest.pass_time(14_000)
-    assert waiting not in guest.answers
-    guest.pass_time(7_000)
-    assert guest.answers[waiting].code == 19
-
-
-def test_a_pull_of_somebody_who_is_not_registered_is_refused() -> None:
-    world, _, broker = place()
-    guest = guest_of(world, broker)
-    waiting = guest.pull(0)
-    guest.pass_time(100)
-    assert guest.answers[waiting].code == 24
-
-
-def test_a_pull_may_commit_on_its_way_and_is_corrected_where_it_is_out_of_range() -> None:
-    world, _, broker = place()
-    guest = guest_of(world, broker)
-    guest.beat()
-    guest.send("p1-1")
-    moved = guest.pull(7, sys_flag=3, commit=5)
-    guest.pass_time(100)
-    assert guest.answers[moved].code == 21
-    assert guest.answers[moved].header(PullAnswer).next_begin_offset == 1
-    assert broker.committed() == {(GROUP, _QUEUE): 5}
-
-
-# -- sending ----------------------------------------------------------------------------------------------------------
-
-
-def test_the_first_send_makes_a_topic_that_the_name_server_learns_of() -> None:
-    world, names, broker = place()
-    guest = guest_of(world, broker)
-    answer = guest.send("p1-1", 3, topic="new")
-    assert answer.header(SendAnswer).queue_offset == 0
-    assert len(broker.queues("new")) == 4
-    guest.line = world.network.connect(guest, names.address)
-    route = decode_body(RouteBody, guest.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRoute("new")).body)
-    assert len(route.route("new").readable()) == 4
-
-
-def test_a_message_sent_back_comes_again_after_its_delay_and_is_given_up_at_last() -> None:
-    world, _, broker = place()
-    guest = guest_of(world, broker)
-    guest.beat(topics=(TOPIC, f"%RETRY%{GROUP}"))
-    guest.send("p1-1")
-    assert guest.ask(RequestCode.CONSUMER_SEND_MSG_BACK, SendBack(0, GROUP, 0)).code == 0
-    waiting = guest.pull(0, topic=f"%RETRY%{GROUP}")
-    guest.pass_time(9_500)
-    assert waiting not in guest.answers
-    guest.pass_time(1_000)
-    (message,) = messages(guest.answers[waiting].body, "b1")
-    assert (message.body, message.reconsume_times) == (b"p1-1", 1)
-    last = SendBack(message.position, GROUP, 0, max_reconsume_times=1)
-    assert guest.ask(RequestCode.CONSUMER_SEND_MSG_BACK, last).code == 0
-    assert [logged.uid for logged in broker.logged() if logged.queue.topic == f"%DLQ%{GROUP}"] == ["p1-1"]
-
-
-def test_a_delayed_message_waits_over_a_restart() -> None:
-    world, _, broker = place()
-    guest = guest_of(world, broker)
-    guest.send("p1-1", properties="DELAY\x012\x02")
-    broker.crash()
-    broker.restart()
-    guest.pass_time(4_500)
-    assert broker.state.log.end(TOPIC, 0) == 0
-    guest.pass_time(700)
-    assert broker.state.log.end(TOPIC, 0) == 1
-
-
-def test_release_5_sends_a_retry_to_the_dead_letters_if_the_group_has_any_lock() -> None:
-    for version, lock_group, topic in (
-        ("5.x", GROUP, f"%DLQ%{GROUP}"),
-        ("5.x", LEASE, f"%RETRY%{GROUP}"),
-        ("4.9", GROUP, f"%RETRY%{GROUP}"),
-    ):
-        world, _, broker = place(version=version)
-        guest = guest_of(world, broker)
-        guest.beat()
-        guest.lock(0, group=lock_group)
-        guest.send("p1-1", topic=f"%RETRY%{GROUP}", tries=1)
-        assert [logged.queue.topic for logged in broker.logged()] == [topic]
-
-
-def test_a_half_is_asked_about_and_a_second_commit_stores_a_second_copy() -> None:
-    world, _, broker = place()
-    producer = guest_of(world, broker, "p1")
-    producer.beat(producers="pg")
-    producer.send("p1-1", properties="TRAN_MSG\x01true\x02PGROUP\x01pg\x02UNIQ_KEY\x01A1\x02")
-    assert broker.state.log.end(TOPIC, 0) == 0
-    producer.pass_time(31_000)
-    (question,) = producer.requests
-    asked = question.header(CheckTransaction)
-    end = EndTransaction("pg", asked.tran_state_table_offset, asked.commit_log_offset, 8, "A1")
-    for copies in (1, 2):
-        assert producer.ask(RequestCode.END_TRANSACTION, end).code == 0
-        assert broker.state.log.end(TOPIC, 0) == copies
-    producer.pass_time(31_000)
-    assert len(producer.requests) == 1
 
 
 # -- questions --------------------------------------------------------------------------------------------------------

@@ -45,9 +45,9 @@ class Picker:
         self.topic = listed.topic
         self._queues = listed.queues
         self._run_ends = _run_ends(listed.queues)
-        self._by_broker: dict[str, tuple[Queue, ...]] = {}
-        for broker in dict.fromkeys(queue.broker for queue in listed.queues):
-            self._by_broker[broker] = tuple(queue for queue in listed.queues if queue.broker == broker)
+        self._by_broker: dict[str, list[Queue]] = {}
+        for queue in listed.queues:
+            self._by_broker.setdefault(queue.broker, []).append(queue)
 
     @property
     def queues(self) -> tuple[Queue, ...]:

@@ -63,6 +63,9 @@ _MAY_BE_HELD = 2
 _MOST_WANTED = 200
 """Queues named in a poke: its field has to fit into a header, and a few say "look again" as well as all."""
 
+_NOT_KNOWN = -1
+"""An epoch that no answer told."""
+
 _NO_FIELDS: Fields = {}
 
 _START_FROM = {
@@ -265,5 +268,7 @@ def _held(action: Heartbeat) -> dict[str, tuple[beats.Held, ...]] | None:
     return {topic: tuple(held) for topic, held in by_topic.items()}
 
 
-def _known(epochs: tuple[int | None, ...]) -> tuple[int | None, ...] | None:
-    return epochs if any(epoch is not None for epoch in epochs) else None
+def _known(epochs: tuple[int | None, ...]) -> tuple[int, ...] | None:
+    if all(epoch is None for epoch in epochs):
+        return None
+    return tuple(_NOT_KNOWN if epoch is None else epoch for epoch in epochs)

@@ -45,7 +45,7 @@ from steelyard.wire.command import Command
 from steelyard.wire.headers.common import OffsetAnswer
 from steelyard.wire.headers.group import HeartbeatAnswer
 
-__all__ = ["failure", "outcome", "read_route"]
+__all__ = ["failure", "outcome", "read_route", "uptime_ms"]
 
 _NOBODY = "no consumer for this group"
 _NOT_ONLINE = "not online"
@@ -72,7 +72,7 @@ def outcome(question: Question, answer: Command) -> Event | FindStart | None:
             return events.GroupSeen(question.broker, (), ticket=question.ticket)
         case AskHolders() if code == Answer.SYSTEM_ERROR and (answer.remark or "").endswith(_NOT_ONLINE):
             return events.HoldersFailed(question.broker, question.member, gone=True, ticket=question.ticket)
-        case Lock() | Renew() if is_forbidden(answer):
+        case Lock() | Renew() if _is_forbidden(answer):
             return events.LockFailed(question.broker, question.queues, forbidden=True)
         case Heartbeat():
             return events.BeatFailed(question.broker, answer.remark or f"answered with {code}")
@@ -145,7 +145,7 @@ def read_route(question: AskRoute, answer: Command) -> Route | None:
     return decode_body(RouteBody, answer.body).route(question.topic)
 
 
-def is_forbidden(answer: Command) -> bool:
+def _is_forbidden(answer: Command) -> bool:
     """Say whether a lock was refused for lack of permission: 16, or 4.9's exception."""
     return answer.code == Answer.NO_PERMISSION or _ACL_4_9 in (answer.remark or "")
 

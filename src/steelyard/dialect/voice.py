@@ -58,7 +58,7 @@ class Heard(Struct, frozen=True):
 
 
 class Overdue(NamedTuple):
-    """What ran out of time, and the servers whose lines seem to be dead: close those, and `cut` them."""
+    """What ran out of time, and servers whose lines seem to be dead: tell the events, then close and `cut` those."""
 
     events: list[Event]
     silent: list[str | None]
@@ -67,7 +67,6 @@ class Overdue(NamedTuple):
 class _Open(NamedTuple):
     to: str | None
     question: Question
-    said_ms: int
     due_ms: int
 
 
@@ -109,7 +108,7 @@ class Voice:
             waiting = self._open.get(answer_ms)
             if waiting is None:
                 waiting = self._open[answer_ms] = {}
-            waiting[opaque] = _Open(to, question, now_ms, now_ms + answer_ms)
+            waiting[opaque] = _Open(to, question, now_ms + answer_ms)
         return Said(to, Command(code, fields, body, opaque))
 
     def unsaid(self, said: Said) -> list[Event]:

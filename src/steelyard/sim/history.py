@@ -16,6 +16,8 @@ from steelyard.sim.facts import Fact
 from steelyard.sim.kinds.table import draw
 from steelyard.sim.outcome import Outcome
 from steelyard.sim.plan import Plan, without
+from steelyard.sim.planted.bug import planted as putting_in
+from steelyard.sim.planted.table import find_bug
 from steelyard.sim.resting import Rest
 from steelyard.sim.situations import Watcher
 from steelyard.sim.staging import Stage
@@ -49,14 +51,22 @@ def run_history(
     planted: str | None = None,
     trace: bool = False,
 ) -> Outcome:
-    """Run the history of a seed, perhaps without some of its parts, and return what came of it."""
-    plan = draw(seed, only)
+    """Run the history of a seed, perhaps without some of its parts or with a bug put in; return what came of it.
+
+    With a bug and without ``only`` its kind is one in which the bug can show.
+    """
+    bug = find_bug(planted)
+    plan = draw(seed, bug.kind_of(seed) if bug is not None and only is None else only)
     return play(without(plan, dropped), dropped=tuple(dropped), planted=planted, trace=trace).outcome
 
 
 def play(plan: Plan, *, dropped: tuple[str, ...] = (), planted: str | None = None, trace: bool = False) -> Played:
-    """Run a plan, and keep what is known of the history."""
-    del planted  # bugs are planted around this call
+    """Run a plan, perhaps with a bug put in, and keep what is known of the history."""
+    with putting_in(find_bug(planted)):
+        return _play(plan, dropped, trace)
+
+
+def _play(plan: Plan, dropped: tuple[str, ...], trace: bool) -> Played:
     stage = Stage(plan, trace=trace)
     journal = stage.world.journal
     jury, watcher, backlog = Jury(terms_of(plan)), Watcher(), Backlog(plan)

@@ -119,7 +119,7 @@ class MemberProcess(Process):
             again, self._unrouted = self._unrouted, []
             for action in again:
                 self._do(action)
-            self._arm()
+            self._feed(())
 
     def heard(self, line: Line, command: Command) -> None:
         """Take a command of a server."""
@@ -251,15 +251,12 @@ class MemberProcess(Process):
     def _wake(self) -> None:
         self._timer = None
         now_ms = self._now_ms()
-        events: list[Event] = []
         if self.voice.due_ms() <= now_ms:
             overdue = self.voice.tick(now_ms)
-            events += overdue.events
+            self._feed(overdue.events)
             for server in overdue.silent:
                 self._hang_up_on(server)
-        if self.member.due_ms() <= now_ms:
-            events.append(Tick())
-        self._feed(events)
+        self._feed([Tick()] if self.member.due_ms() <= now_ms else ())
 
     def _hang_up_on(self, server: str | None) -> None:
         caller = self._callers[server]

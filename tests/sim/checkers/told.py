@@ -46,18 +46,18 @@ Q0, Q1 = Queue("t", "b", 0), Queue("t", "b", 1)
 """Two queues of one topic on the broker ``b``; members are ``m1``, ``m2`` … of the group ``g``."""
 
 
-def terms(**more: object) -> Terms:
-    """Make terms of one group that starts at the first message of the topic ``t``."""
-    mode, sticky = str(more.pop("mode", "concurrent")), bool(more.pop("sticky", True))
-    most_tries = more.pop("most_tries", 16)
-    assert isinstance(most_tries, int)
-    group = GroupTerms(
-        ("t",), mode, sticky=sticky, from_first=bool(more.pop("from_first", True)), most_tries=most_tries
-    )
-    made = Terms(groups={"g": group})
-    for name, value in more.items():
-        object.__setattr__(made, name, value)
-    return made
+def terms(
+    mode: str = "concurrent",
+    *,
+    from_first: bool = True,
+    most_tries: int = 16,
+    apache_brokers: frozenset[str] = frozenset(),
+    async_brokers: frozenset[str] = frozenset(),
+    clock_faults: bool = False,
+) -> Terms:
+    """Make terms of one group of the topic ``t``."""
+    group = GroupTerms(("t",), mode, from_first=from_first, most_tries=most_tries)
+    return Terms({"g": group}, apache_brokers, async_brokers, clock_faults=clock_faults)
 
 
 def judge(

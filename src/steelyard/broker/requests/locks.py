@@ -79,7 +79,7 @@ def _epochs(body: LockRequest) -> tuple[int | None, ...]:
         raise refusal(
             ResponseCode.INVALID_PARAMETER, f"{len(given)} epochs for {len(body.queues)} queues: give one for each"
         )
-    return given
+    return tuple(epoch if epoch >= 0 else None for epoch in given)
 
 
 def _checked(state: State, body: LockRequest, group: str, peer: Peer) -> Member | None:

@@ -9,7 +9,7 @@ too, within seconds, and keeps no lease once it owns the queue.
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from steelyard.sim.checkers.checker import Checker, End, Finding, Terms
+from steelyard.sim.checkers.checker import Checker, End, Finding, Held, Terms
 from steelyard.sim.checkers.lives import LEASE, Holders
 from steelyard.sim.checkers.scene import SCENE, Scene
 from steelyard.sim.facts import Fact, Freed, Gone, Granted
@@ -104,22 +104,27 @@ class NoOrphanLocks(Checker):
         """Ask the owner of each lock that is left."""
         yield from self._overdue(end.at_ms)
         alive = {member for members in end.alive.values() for member in members}
-        for broker, lock_group, queue, owner in end.locks:
+        for held in end.locks:
+            broker, lock_group, queue, owner = held
             granted_ms = self._last_granted_ms.get((lock_group, queue, owner), 0)
             if owner not in alive:
-                joined = self._scene.members.get(owner)
-                is_java = joined is not None and joined.kind == "java"
-                gone_ms = self._scene.gone_ms.get(owner, 0)
-                lasts_ms = _SILENT_MS + _ORDER_MS if self.terms.is_ours(broker) and not is_java else _JAVA_MS
-                if end.at_ms - max(gone_ms, granted_ms) <= lasts_ms:
-                    continue
-                why = "is gone"
-            elif owner not in end.states or queue in end.states[owner] or end.at_ms - granted_ms <= _KNOWN_MS:
-                continue
+                why = "is gone" if self._is_overdue(end, held, granted_ms) else None
+            elif owner in end.states and not self._knows(broker, lock_group, end.states[owner].get(queue)):
+                held_ms = end.at_ms - granted_ms
+                why = f"does not know of it, {held_ms} ms after it got it" if held_ms > _KNOWN_MS else None
             else:
-                why = f"does not know of it, {end.at_ms - granted_ms} ms after it got it"
-            sentence = f"{broker} keeps {queue} (lock of {lock_group}) for {owner}, which {why}"
-            yield self.finding("safety", "balance", end.at_ms, sentence)
+                why = None
+            if why is not None:
+                sentence = f"{broker} keeps {queue} (lock of {lock_group}) for {owner}, which {why}"
+                yield self.finding("safety", "balance", end.at_ms, sentence)
+
+    def _is_overdue(self, end: End, held: Held, granted_ms: int) -> bool:
+        """Say whether a lock of a dead owner should be gone by now."""
+        broker, _, _, owner = held
+        joined = self._scene.members.get(owner)
+        is_java = joined is not None and joined.kind == "java"
+        lasts_ms = _SILENT_MS + _ORDER_MS if self.terms.is_ours(broker) and not is_java else _JAVA_MS
+        return end.at_ms - max(self._scene.gone_ms.get(owner, 0), granted_ms) > lasts_ms
 
     def _knows(self, broker: str, lock_group: str, state: str | None) -> bool:
         """Say whether a member with a queue in this state reckons with a lock of it."""

@@ -12,9 +12,9 @@ __all__ = ["Denied", "LockAnswer", "LockAnswerWord", "LockRequest", "LockWord"]
 
 
 class LockWord(Body, frozen=True, kw_only=True):
-    """What our member adds to a lock or an unlock; ``epochs`` goes with the queues, one for one, null if unknown."""
+    """What our member adds to a lock or an unlock; ``epochs`` goes with the queues, one for one, -1 if not known."""
 
-    epochs: tuple[Int64 | None, ...] | None = None
+    epochs: tuple[Int64, ...] | None = None
     renew: bool | None = None
     v: Int32 = always(1)
 

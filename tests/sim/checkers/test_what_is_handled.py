@@ -1,0 +1,315 @@
+"""The rules about messages: stored, handled once, in order, committed after and not before."""
+
+import pytest
+from tests.sim.checkers.told import (
+    Q0,
+    Q1,
+    acked,
+    committed,
+    cut,
+    ended,
+    freed,
+    gone,
+    granted,
+    handled,
+    joined,
+    judge,
+    logged,
+    moved,
+    owned,
+    sent,
+    started,
+    terms,
+)
+
+from steelyard.model import Queue
+from steelyard.sim.checkers.acked_not_lost import AckedNotLost
+from steelyard.sim.checkers.checker import End, Terms
+from steelyard.sim.checkers.commits_go_forward import CommitsGoForward
+from steelyard.sim.checkers.delayed_never_early import DelayedNeverEarly
+from steelyard.sim.checkers.halves_invisible import HalvesInvisible
+from steelyard.sim.checkers.handled_below_commit import HandledBelowCommit
+from steelyard.sim.checkers.nothing_unexpected import NothingUnexpected
+from steelyard.sim.checkers.one_message_per_offset import OneMessagePerOffset
+from steelyard.sim.checkers.order_per_key import OrderPerKey
+from steelyard.sim.checkers.retries_do_not_multiply import RetriesDoNotMultiply
+from steelyard.sim.checkers.starts_once import StartsOnce
+from steelyard.sim.facts import Acked, Fact, Paused, Reported, SendFailed, Situation
+
+TWO: list[Fact] = [joined("b", kind="broker"), joined("m1"), joined("m2")]
+RETRY, WAITING, DEAD = Queue("%RETRY%g", "b", 0), Queue("SCHEDULE_TOPIC_XXXX", "b", 2), Queue("%DLQ%g", "b", 0)
+
+# -- once -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_second_start_without_an_excuse_is_found() -> None:
+    (found,) = judge(StartsOnce, [*TWO, *handled("m1", 100, 0), started("m2", 900)])
+    assert "u0" in found.sentence
+    assert "offset 0" in found.sentence
+    assert found.half == "delivery"
+
+
+def test_the_same_member_repeating_itself_is_found_but_not_its_tries() -> None:
+    assert judge(StartsOnce, [*TWO, started("m1", 100), started("m1", 900, generation=2)])
+    assert not judge(StartsOnce, [*TWO, started("m1", 100), started("m1", 5_100, attempt=1)])
+
+
+@pytest.mark.parametrize(
+    "excuse",
+    [
+        gone("m1", 300),
+        cut("m1", 300),
+        Paused(at_ms=300, name="m1"),
+        gone("b", 300),
+        Reported(at_ms=300, member="m1", group="g", kind="drain-bound", sentence="", queues=(Q0,)),
+        joined("j", 300, kind="java"),
+    ],
+)
+def test_a_second_start_has_an_excuse(excuse: Fact) -> None:
+    assert not judge(StartsOnce, [*TWO, started("m1", 100), excuse, started("m2", 900)])
+
+
+def test_in_order_what_failed_may_be_tried_by_the_next_owner() -> None:
+    story = [*TWO, started("m1", 100), ended("m1", 200, ok=False), started("m2", 900)]
+    assert not judge(StartsOnce, story, terms("orderly"))
+    assert judge(StartsOnce, story)
+    assert judge(StartsOnce, [*story, ended("m2", 950), started("m1", 990)], terms("orderly"))
+
+
+def test_everybody_starts_everything_once_in_broadcasting() -> None:
+    story = [*TWO, started("m1", 100), started("m2", 100)]
+    assert not judge(StartsOnce, story, terms("broadcast"))
+    assert judge(StartsOnce, [*story, started("m2", 200)], terms("broadcast"))
+
+
+# -- commits ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_commit_before_the_handler_ended_is_found() -> None:
+    (found,) = judge(HandledBelowCommit, [*TWO, started("m1", 100), committed("m1", 110, 1), ended("m1", 120)])
+    assert (found.half, found.at_ms) == ("commit", 110)
+    assert "offset 0" in found.sentence
+
+
+def test_a_commit_over_a_hole_is_found() -> None:
+    (found,) = judge(HandledBelowCommit, [*TWO, *handled("m1", 100, 0, 2), committed("m1", 200, 3)])
+    assert "offset 1" in found.sentence
+    assert not judge(HandledBelowCommit, [*TWO, *handled("m1", 100, 0, 1, 2), committed("m1", 200, 3)])
+
+
+def test_what_lies_before_a_groups_first_commit_is_not_its_own() -> None:
+    story = [*TWO, committed("m1", 50, 7), *handled("m1", 100, 7), committed("m1", 200, 8)]
+    assert not judge(HandledBelowCommit, story, terms(from_first=False))
+    assert judge(HandledBelowCommit, story)
+
+
+def test_in_order_a_failure_counts_only_when_the_tries_are_used_up() -> None:
+    failures = [fact for at_ms in (1, 2, 3) for fact in (started("m1", at_ms), ended("m1", at_ms, ok=False))]
+    story = [*TWO, *failures, committed("m1", 100, 1)]
+    assert judge(HandledBelowCommit, story, terms("orderly", most_tries=16))
+    assert not judge(HandledBelowCommit, story, terms("orderly", most_tries=3))
+
+
+def test_the_end_shows_a_message_that_a_commit_passed_over_after_a_loss_of_power() -> None:
+    story = [*TWO, *handled("m1", 100, 0), gone("b", 200, "power"), committed("m1", 300, 1)]
+    end = End(9_000, logged=[logged("other", 0)], committed={("g", Q0): 1}, alive={"g": ("m1",)})
+    assert "never handled other" in judge(HandledBelowCommit, story, end=end)[0].sentence
+
+
+def test_a_commit_that_goes_back_is_found() -> None:
+    back = committed("m1", 300, 3, before=9)
+    assert "back from 9 to 3" in judge(CommitsGoForward, [*TWO, back])[0].sentence
+    assert judge(CommitsGoForward, [*TWO, cut("m1", 100), back])
+    assert not judge(CommitsGoForward, [*TWO, gone("b", 100, "power"), back])
+    assert not judge(CommitsGoForward, [*TWO, cut("m1", 100), back], terms(apache_brokers=frozenset({"b"})))
+    assert judge(CommitsGoForward, [*TWO, back], terms(apache_brokers=frozenset({"b"})))
+
+
+def test_a_commit_of_another_than_the_owner_is_found() -> None:
+    given: list[Fact] = [*TWO, granted("m1", 100), cut("m1", 150), freed("m1", 500, "gone"), granted("m2", 600, 2)]
+    (found,) = judge(CommitsGoForward, [*given, committed("m1", 700, 9, before=3, epoch=1)])
+    assert "m2 holds it since 600 ms" in found.sentence
+    assert judge(CommitsGoForward, [*given, committed("m2", 700, 9, before=3, epoch=1)])
+    assert not judge(CommitsGoForward, [*given, committed("m2", 700, 9, before=3, epoch=2)])
+
+
+# -- nothing lost -----------------------------------------------------------------------------------------------------
+
+STORED: list[Fact] = [*TWO, sent("u0"), acked("u0", offset=0)]
+
+
+def ending(*in_log: tuple[str, int, Queue, int], drained: bool = True) -> End:
+    """Make an end with these in the log: uid, offset, queue, times that it came back."""
+    entries = [logged(uid, offset, queue, times) for uid, offset, queue, times in in_log]
+    return End(60_000, logged=entries, alive={"g": ("m1",)}, drained=drained, queues={"t": [Q0, Q1]})
+
+
+def test_an_acknowledged_message_that_no_log_has_is_found() -> None:
+    (found,) = judge(AckedNotLost, [*STORED, *handled("m1", 50, 0)], end=ending())
+    assert (found.half, found.kind) == ("log", "safety")
+    assert "u0" in found.sentence
+
+
+def test_what_was_not_safe_may_be_lost_with_the_power() -> None:
+    story = [*STORED, gone("b", 100, "power")]
+    assert judge(AckedNotLost, story, end=ending())
+    assert not judge(AckedNotLost, story, terms(async_brokers=frozenset({"b"})), ending())
+    assert judge(AckedNotLost, [*STORED, gone("b", 100)], terms(async_brokers=frozenset({"b"})), ending())
+    unsafe = Acked(at_ms=1, uid="u0", queue=Q0, offset=0, durable=False)
+    assert not judge(AckedNotLost, [*TWO, sent("u0"), unsafe, gone("b", 100, "power")], end=ending())
+
+
+def test_a_stored_message_that_nobody_handled_is_found_once_all_is_drained() -> None:
+    end = ending(("u0", 0, Q0, 0))
+    (found,) = judge(AckedNotLost, STORED, end=end)
+    assert found.half == "delivery"
+    assert not judge(AckedNotLost, [*STORED, *handled("m1", 50, 0)], end=end)
+    assert not judge(AckedNotLost, STORED, end=ending(("u0", 0, Q0, 0), drained=False))
+
+
+def test_a_failed_message_is_owed_until_it_rests_or_waits() -> None:
+    failed = [*STORED, started("m1", 50), ended("m1", 60, ok=False)]
+    assert judge(AckedNotLost, failed, end=ending(("u0", 0, Q0, 0)))
+    assert not judge(AckedNotLost, failed, end=ending(("u0", 0, Q0, 0), ("u0", 0, DEAD, 1)))
+    assert not judge(AckedNotLost, failed, end=ending(("u0", 0, Q0, 0), ("u0", 0, WAITING, 1)))
+    assert judge(AckedNotLost, failed, end=ending(("u0", 0, Q0, 0), ("u0", 0, WAITING, 1), ("u0", 0, RETRY, 1)))
+
+
+def test_what_came_before_a_late_groups_start_is_not_owed_but_a_younger_queue_is() -> None:
+    late = terms(from_first=False)
+    end = ending(("u0", 0, Q1, 0))
+    story = [*TWO, sent("u0"), acked("u0", offset=0, queue=Q1), *owned("m1", 100), *owned("m1", 3_000, Q1)]
+    assert not judge(AckedNotLost, story, late, end)
+    younger = End(60_000, logged=end.logged, alive=end.alive, queues=end.queues, added={Q1: 2_000})
+    assert judge(AckedNotLost, story, late, younger)
+
+
+def test_each_broadcasting_member_is_owed_what_came_after_it() -> None:
+    story = [*TWO, *owned("m1", 10), *owned("m2", 500), sent("u0", 100), acked("u0", 110, 0), started("m1", 120)]
+    end = End(60_000, logged=[logged("u0", 0)], alive={"g": ("m1", "m2")})
+    assert not judge(AckedNotLost, [*story, ended("m1", 130, ok=False)], terms("broadcast"), end)
+    assert judge(AckedNotLost, story, terms("broadcast"), end)
+
+
+# -- offsets ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_offset_that_is_given_out_twice_is_found() -> None:
+    story = [sent("u0"), sent("x"), acked("u0", 10, 0)]
+    assert judge(OneMessagePerOffset, [*story, acked("x", 20, 0)])
+    assert judge(OneMessagePerOffset, [*story, gone("b", 15), started("m1", 20, 0, "x")])
+    assert judge(OneMessagePerOffset, story, end=ending(("x", 0, Q0, 0)))
+    assert not judge(OneMessagePerOffset, [*story, started("m1", 20, 0, "u0")], end=ending(("u0", 0, Q0, 0)))
+
+
+def test_a_loss_of_power_frees_the_offsets_of_what_was_sent_before_it() -> None:
+    story = [sent("u0", 1), acked("u0", 10, 0), gone("b", 15, "power")]
+    assert not judge(OneMessagePerOffset, [*story, sent("x", 20), acked("x", 30, 0)])
+    after = [*story, sent("x", 20), acked("x", 30, 0), sent("y", 40), acked("y", 50, 0)]
+    assert len(judge(OneMessagePerOffset, after)) == 1
+
+
+def test_a_log_with_a_gap_is_found() -> None:
+    assert "goes on with 2" in judge(OneMessagePerOffset, [], end=ending(("a", 0, Q0, 0), ("c", 2, Q0, 0)))[0].sentence
+    assert not judge(OneMessagePerOffset, [], end=ending(("b", 1, Q0, 0), ("a", 0, Q0, 0)))
+
+
+def test_a_message_from_nowhere_and_one_for_others_are_found() -> None:
+    assert "nobody sent" in judge(NothingUnexpected, [*TWO, started("m1", 10)])[0].sentence
+    assert not judge(NothingUnexpected, [*TWO, sent("u0"), started("m1", 10)])
+    stray = started("m1", 10, queue=Queue("other", "b", 0))
+    assert judge(NothingUnexpected, [*TWO, sent("u0"), stray])
+    assert judge(NothingUnexpected, [], end=ending(("u0", 0, Q0, 0)))[0].half == "log"
+
+
+# -- order ------------------------------------------------------------------------------------------------------------
+
+KEYED: list[Fact] = [
+    *TWO,
+    sent("u0", 0, "k", 1),
+    acked("u0", 10, 0),
+    sent("u1", 20, "k", 2),
+    acked("u1", 30, 1),
+]
+
+
+def test_in_order_the_later_message_does_not_start_first() -> None:
+    order = terms("orderly")
+    wrong = [*KEYED, *handled("m1", 100, 1), *handled("m1", 200, 0)]
+    assert "u1" in judge(OrderPerKey, wrong, order)[0].sentence
+    assert not judge(OrderPerKey, [*KEYED, *handled("m1", 100, 0, 1), *handled("m2", 200, 0, 1)], order)
+    assert not judge(OrderPerKey, wrong)
+
+
+def test_messages_that_were_sent_at_once_have_no_order() -> None:
+    story = [*TWO, sent("u0", 0, "k", 1), sent("u1", 5, "k", 2), acked("u0", 10, 1), acked("u1", 11, 0)]
+    starts = [started("m1", 100, 0, "u1"), ended("m1", 101, 0, "u1"), started("m1", 102, 1, "u0")]
+    assert not judge(OrderPerKey, [*story, *starts], terms("orderly"))
+
+
+def test_two_handlers_at_once_in_an_orderly_queue_are_found() -> None:
+    both = [*TWO, started("m1", 100, 0), started("m1", 110, 1)]
+    assert "while it still handled" in judge(OrderPerKey, both, terms("orderly"))[0].sentence
+    assert not judge(OrderPerKey, both)
+    assert not judge(OrderPerKey, [*TWO, started("m1", 100, 0), started("m1", 110, 0, queue=Q1)], terms("orderly"))
+
+
+# -- retries, delays, halves ------------------------------------------------------------------------------------------
+
+
+def test_a_retry_that_is_stored_twice_is_found() -> None:
+    failed = [*TWO, *owned("m1", 5), started("m1", 10), ended("m1", 20, ok=False)]
+    once = ending(("u0", 0, Q0, 0), ("u0", 0, WAITING, 1), ("u0", 0, RETRY, 1))
+    assert not judge(RetriesDoNotMultiply, failed, end=once)
+    twice = ending(("u0", 0, WAITING, 1), ("u0", 0, RETRY, 1), ("u0", 1, RETRY, 1))
+    assert "2 copies" in judge(RetriesDoNotMultiply, failed, end=twice)[0].sentence
+    assert judge(RetriesDoNotMultiply, failed, end=ending(("u0", 0, RETRY, 1), ("u0", 0, DEAD, 1)))
+
+
+def test_what_is_given_back_after_the_queue_was_lost_is_found() -> None:
+    lost = moved("m1", 15, "OWNED", "absent")
+    story = [*TWO, *owned("m1", 5), started("m1", 10), lost, ended("m1", 20, ok=False)]
+    assert judge(RetriesDoNotMultiply, story, end=ending(("u0", 0, RETRY, 1)))
+    again = [*owned("m1", 16), started("m1", 17, 1, generation=2)]
+    assert judge(RetriesDoNotMultiply, [*story[:-1], *again, story[-1]], end=ending(("u0", 0, RETRY, 1)))
+
+
+def test_a_delayed_message_that_comes_early_is_found() -> None:
+    story = [sent("u0", 0, due_ms=1_000)]
+    assert judge(DelayedNeverEarly, [*story, started("m1", 700)])
+    assert not judge(DelayedNeverEarly, [*story, started("m1", 1_001)])
+    assert not judge(DelayedNeverEarly, [*story, started("m1", 700)], terms(clock_faults=True))
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        acked("u0", 9_000),
+        SendFailed(at_ms=9_000, uid="u0", rolled_back=True),
+        Situation(at_ms=150, name="half message rolled back", about={"uid": "u0"}),
+        None,
+    ],
+)
+def test_a_half_message_that_is_seen_is_found(told: Fact | None) -> None:
+    story: list[Fact] = [sent("u0", half=True), started("m1", 100), *([told] if told else [])]
+    (found,) = judge(HalvesInvisible, story, end=ending())
+    assert "half message u0" in found.sentence
+
+
+def test_a_half_message_may_be_seen_once_it_is_committed() -> None:
+    half = sent("u0", half=True)
+    decided = Situation(at_ms=50, name="half message committed", about={"uid": "u0"})
+    assert not judge(HalvesInvisible, [half, decided, started("m1", 100)], end=ending(("u0", 0, Q0, 0)))
+    assert not judge(HalvesInvisible, [half, started("m1", 100), acked("u0", 103)], end=ending(("u0", 0, Q0, 0)))
+
+
+def test_a_message_that_was_rolled_back_and_is_stored_all_the_same_is_found() -> None:
+    story: list[Fact] = [sent("u0", half=True), SendFailed(at_ms=50, uid="u0", rolled_back=True)]
+    halves = Queue("RMQ_SYS_TRANS_HALF_TOPIC", "b", 0)
+    assert not judge(HalvesInvisible, story, end=ending(("u0", 0, halves, 0)))
+    assert judge(HalvesInvisible, story, end=ending(("u0", 0, halves, 0), ("u0", 0, Q0, 0)))[0].half == "log"
+
+
+def test_terms_name_what_a_plan_does_not() -> None:
+    assert Terms().group("any").mode == "concurrent"
+    assert Terms(apache_brokers=frozenset({"a"})).is_ours("b")
