@@ -104,17 +104,16 @@ class Chaos:
     def run(self) -> None:
         """Do what the choices say until there are none."""
         steps: tuple[Callable[[], None], ...] = (
-            self.answer,
-            self.answer,
-            self.answer,
-            self.answer,
-            self.finish_handler,
-            self.finish_handler,
-            self.pass_time,
+            *(self.answer,) * 10,
+            *(self.finish_handler,) * 4,
+            *(self.pass_time,) * 2,
             self.turn_line,
             self.change_plan,
             self.meddle,
         )
+        for broker in BROKERS:
+            self.open_line(broker)
+        self.change_plan()
         for choice in self.choices:
             steps[choice % len(steps)]()
 
@@ -126,7 +125,7 @@ class Chaos:
 
     def pass_time(self) -> None:
         """Let time pass, a little or much; ticks come when they are due, or once, late."""
-        wait_ms = (1, 60, 250, 1_100, 3_100, 10_000, 35_000)[self.choose(7)]
+        wait_ms = (1, 60, 250, 1_100, 1_100, 3_100, 10_000, 35_000)[self.choose(8)]
         is_paused = self.choose(5) == 4
         end_ms = self.stage.now_ms + wait_ms
         for _ in range(5_000):
@@ -234,7 +233,7 @@ class Chaos:
         """Answer one of the unanswered requests."""
         if self.unanswered:
             action = self.unanswered.pop(self.choose(len(self.unanswered)))
-            event = self.outcome(action, self.choose(4) if not self.is_kind else 0)
+            event = self.outcome(action, 0 if self.is_kind else max(0, self.choose(12) - 8))
             if isinstance(event, Unlocked | LocksAnswered | UnlockFailed | LockFailed):
                 assert not [a for a in self.unanswered if _locks(a) and _broker(a) == event.broker]
             self.tell(event)
@@ -262,7 +261,7 @@ class Chaos:
             case Lock(broker, queues) | Renew(broker, queues):
                 if how == 3:
                     return LockFailed(broker, queues, forbidden=self.choose(6) == 5)
-                granted = [queue for queue in queues if self.is_kind or self.choose(3) < 2]
+                granted = [queue for queue in queues if self.is_kind or self.choose(6) < 5]
                 if isinstance(action, Lock) and self.ours:
                     self.epoch += 1
                 epochs = {queue: self.epoch if self.ours else None for queue in granted}

@@ -18,7 +18,7 @@ from steelyard.wire.bodies.topics import TopicSettings
 from steelyard.wire.codes import RequestCode
 from steelyard.wire.command import Command
 
-__all__ = ["GROUP", "TOPIC", "Cluster", "quick"]
+__all__ = ["GROUP", "TOPIC", "Cluster", "Watched", "quick"]
 
 GROUP, TOPIC = "billing", "orders"
 
@@ -28,62 +28,16 @@ def quick(_message: StoredMessage, _attempt: int) -> tuple[int, bool]:
     return 5, True
 
 
-class Cluster:
-    """What a test of members needs."""
+class Watched:
+    """A world in which messages are put into the queues of one topic, and what members do is looked at."""
 
-    def __init__(self, seed: int = 1, *, brokers: int = 1, queues: int = 4, name_servers: int = 1) -> None:
+    def __init__(self, seed: int) -> None:
         self.world = World(seed, trace=True)
-        self.names = [NameServerProcess(self.world, f"ns{n}", f"10.0.0.{n + 1}") for n in range(name_servers)]
-        for server in self.names:
-            server.start()
-        self.addresses = [server.address for server in self.names]
-        self.brokers = [
-            BrokerProcess(self.world, BrokerOptions(name=f"broker-{n}", host=f"10.0.1.{n + 1}"), self.addresses)
-            for n in range(brokers)
-        ]
-        for broker in self.brokers:
-            broker.start()
-            self.make_topic(broker, TOPIC, queues)
-        self.queues = [Queue(TOPIC, broker.name, queue_id) for broker in self.brokers for queue_id in range(queues)]
+        self.queues: list[Queue] = []
+        self.broker_addresses: dict[str, str] = {}
+        """By the name of the broker."""
         self.sent = 0
         self._sender = Process(self.world, "sender", "10.0.3.1")
-        self.run(1_000)
-
-    def make_topic(self, broker: BrokerProcess, topic: str, queues: int) -> None:
-        """Make a topic, or let it grow."""
-        assert broker.broker is not None
-        settings = TopicSettings(
-            name=topic, read_queues=queues, write_queues=queues, permission=6, filter_type="SINGLE_TAG"
-        )
-        broker.broker.state.topics.put(settings, broker.clock.wall_ms())
-
-    def member(
-        self,
-        number: int,
-        *,
-        mode: Mode = Mode.CONCURRENT,
-        work: UserCode = quick,
-        handlers: int = 4,
-        chunk: int = 1,
-        offsets: dict[Queue, int] | None = None,
-        times: Times | None = None,
-        begin: bool = True,
-    ) -> MemberProcess:
-        """Start a member."""
-        options = MemberOptions(
-            GROUP,
-            f"10.0.2.{number}@{number}@sy1",
-            {TOPIC: Subscription(TOPIC)},
-            mode,
-            start=Start(StartAt.FIRST),
-            handlers=handlers,
-            chunk=chunk,
-            times=times or Times(),
-        )
-        made = MemberProcess(self.world, options, f"10.0.2.{number}", self.addresses, work, offsets)
-        if begin:
-            made.begin()
-        return made
 
     def put(self, count: int, spread: int | None = None) -> list[str]:
         """Send messages in turn to the queues; return what they are recognised by."""
@@ -98,7 +52,7 @@ class Cluster:
         return bodies
 
     def _line(self, broker: str) -> Line:
-        address = next(each.options.address for each in self.brokers if each.name == broker)
+        address = self.broker_addresses[broker]
         known = next((line for line in self._sender.lines.values() if line.remote == address), None)
         return known or self.world.network.connect(self._sender, address)
 
@@ -138,3 +92,60 @@ class Cluster:
                 if queue.topic == TOPIC:
                     owned[queue].append(member.name)
         return owned
+
+
+class Cluster(Watched):
+    """What a test of members needs."""
+
+    def __init__(self, seed: int = 1, *, brokers: int = 1, queues: int = 4, name_servers: int = 1) -> None:
+        super().__init__(seed)
+        self.names = [NameServerProcess(self.world, f"ns{n}", f"10.0.0.{n + 1}") for n in range(name_servers)]
+        for server in self.names:
+            server.start()
+        self.addresses = [server.address for server in self.names]
+        self.brokers = [
+            BrokerProcess(self.world, BrokerOptions(name=f"broker-{n}", host=f"10.0.1.{n + 1}"), self.addresses)
+            for n in range(brokers)
+        ]
+        for broker in self.brokers:
+            broker.start()
+            self.make_topic(broker, TOPIC, queues)
+        self.queues = [Queue(TOPIC, broker.name, queue_id) for broker in self.brokers for queue_id in range(queues)]
+        self.broker_addresses = {broker.name: broker.options.address for broker in self.brokers}
+        self.run(1_000)
+
+    def make_topic(self, broker: BrokerProcess, topic: str, queues: int) -> None:
+        """Make a topic, or let it grow."""
+        assert broker.broker is not None
+        settings = TopicSettings(
+            name=topic, read_queues=queues, write_queues=queues, permission=6, filter_type="SINGLE_TAG"
+        )
+        broker.broker.state.topics.put(settings, broker.clock.wall_ms())
+
+    def member(
+        self,
+        number: int,
+        *,
+        mode: Mode = Mode.CONCURRENT,
+        work: UserCode = quick,
+        handlers: int = 4,
+        chunk: int = 1,
+        offsets: dict[Queue, int] | None = None,
+        times: Times | None = None,
+        begin: bool = True,
+    ) -> MemberProcess:
+        """Start a member."""
+        options = MemberOptions(
+            GROUP,
+            f"10.0.2.{number}@{number}@sy1",
+            {TOPIC: Subscription(TOPIC)},
+            mode,
+            start=Start(StartAt.FIRST),
+            handlers=handlers,
+            chunk=chunk,
+            times=times or Times(),
+        )
+        made = MemberProcess(self.world, options, f"10.0.2.{number}", self.addresses, work, offsets)
+        if begin:
+            made.begin()
+        return made

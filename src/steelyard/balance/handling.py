@@ -13,6 +13,7 @@ that it was given back.
 
 from collections import deque
 from collections.abc import Sequence
+from operator import itemgetter
 
 from steelyard.balance.actions import Handle, SendBack
 from steelyard.balance.board import Board
@@ -146,7 +147,8 @@ class Handling:
                 again.append((offset, chunk.message(offset), chunk.attempt))
                 self._told(chunk)
         if record.state is State.OWNED or record.state is State.UNSURE:
-            record.again.extendleft(reversed(again))
+            # What failed comes before what was behind it, in whichever order they were told of.
+            record.again = deque(sorted((*record.again, *again), key=itemgetter(0)))
 
     def _handled_by_stranger(self, event: Handled) -> None:
         running = self._strangers.get((event.queue, event.generation))

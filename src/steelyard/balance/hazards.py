@@ -19,6 +19,7 @@ __all__ = [
     "duplicate_ids",
     "idle_members",
     "not_progressing",
+    "nothing_to_do",
     "unequal_strategies",
     "unequal_subscriptions",
     "unowned_queues",
@@ -92,13 +93,20 @@ def idle_members(group: str, plan: Mapping[str, Collection[Queue]]) -> list[Haza
     if not idle:
         return []
     queues = len({queue for mine in plan.values() for queue in mine})
-    return [
-        Hazard(
-            "idle members",
-            f"group {group} has {len(plan)} members and {queues} queues, so {_some(idle)} "
-            f"{'has' if len(idle) == 1 else 'have'} nothing to do; add queues, or stop some members",
-        )
-    ]
+    return [nothing_to_do(group, *idle, members=len(plan), queues=queues)]
+
+
+def nothing_to_do(group: str, *idle: str, members: int, queues: int) -> Hazard:
+    """Say that some members, in order, have no queue since there are more members than queues.
+
+    >>> print(nothing_to_do("billing", "c5", members=5, queues=4).sentence)
+    group billing has 5 members and 4 queues, so c5 has nothing to do; add queues, or stop some members
+    """
+    return Hazard(
+        "idle members",
+        f"group {group} has {members} members and {queues} queues, so {_some(idle)} "
+        f"{'has' if len(idle) == 1 else 'have'} nothing to do; add queues, or stop some members",
+    )
 
 
 def unowned_queues(group: str, queues: Iterable[Queue], owned: Collection[Queue]) -> list[Hazard]:

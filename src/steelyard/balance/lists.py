@@ -47,6 +47,8 @@ class Sight:
     """Whether all lists are the same and no broker is still waiting for its members."""
     again_ms: int
     """When time alone will change this."""
+    strategies: Mapping[str, str] = field(default_factory=dict)
+    """How each member shares queues, of those of whom a broker tells."""
 
 
 @dataclass(slots=True)
@@ -164,6 +166,7 @@ class Lists:
             missing_us=tuple(each for each in brokers if self.answers(each) and not self.lists(each, self._id)),
             is_agreed=all(each.is_settled and each.ids == answering[0].ids for each in answering),
             again_ms=min((at_ms for broker in brokers for at_ms in self._ends_ms(broker, now_ms)), default=NEVER_MS),
+            strategies=_strategies(members, counting),
         )
 
     def _counts(self, broker: str, now_ms: int) -> bool:
@@ -220,3 +223,13 @@ def _topics(members: Sequence[str], lists: Sequence[_List]) -> Mapping[str, froz
         else:
             return None
     return found
+
+
+def _strategies(members: Sequence[str], lists: Sequence[_List]) -> Mapping[str, str]:
+    """Return how each member shares, by whoever tells."""
+    return {
+        member: facts.strategy
+        for listed in lists
+        for member in members
+        if (facts := listed.facts.get(member)) is not None and facts.strategy is not None
+    }

@@ -1,20 +1,19 @@
 """What the table of a queue's life does: one small method for each thing that can happen (life.py names them).
 
+Here is how a queue is taken, doubted and given up; what happens to one that is owned is in flow.py.
+
 Each method gets the record of the queue and what the event brought, changes the record, and tells the parts what to
 ask for. The state it leaves behind must be one that its row allows.
 """
 
-from steelyard.balance.asking import Asking
 from steelyard.balance.board import Board
-from steelyard.balance.committing import Committing, has_moved
-from steelyard.balance.events import OffsetReset, OffsetSeen, Pulled, PullFailed, PullOutcome
-from steelyard.balance.handling import Handling
-from steelyard.balance.life import WORKED_ON, Seen, State
-from steelyard.balance.pulling import Pulling
+from steelyard.balance.committing import has_moved
+from steelyard.balance.desk import Denial, Grant
+from steelyard.balance.events import OffsetReset, OffsetSeen
+from steelyard.balance.flow import Flow
+from steelyard.balance.life import Seen, State
 from steelyard.balance.record import Manner, Record, Step
 from steelyard.balance.rounds import BackOff
-from steelyard.balance.starting import Starting
-from steelyard.balance.taking import Denial, Grant, Taking
 from steelyard.model import Queue
 
 __all__ = ["Lives", "window_survives"]
@@ -33,61 +32,14 @@ def window_survives(record: Record, seen: OffsetSeen) -> bool:
     return not seen.stored or known <= seen.offset <= record.window.low
 
 
-class Lives:
+class Lives(Flow):
     """The lives of all queues of one member."""
 
     def __init__(self, board: Board) -> None:
-        self._board = board
-        self._times = board.times
-        self.taking = Taking(board)
-        self.asking = Asking(board, self.taking)
-        self.starting = Starting(board)
-        self.pulling = Pulling(board)
-        self.handling = Handling(board, self.taking)
-        self.committing = Committing(board)
-        self.owned = 0
-        self.has_changed = False
-        """What is owned changed since somebody looked."""
-        self._owned_of: dict[str, int] = {}
+        super().__init__(board)
         board.lives = self
 
     # -- coming and going ------------------------------------------------------------------------------------------
-
-    def plan_in(self, queue: Queue) -> None:
-        """Want a queue, if it is not wanted already."""
-        board = self._board
-        record = board.records.get(queue)
-        if record is None:
-            record = Record(queue, board.number(), board.now_ms)
-        elif record.wanted:
-            return
-        board.see(record, Seen.PLANNED_IN)
-
-    def moved(self, record: Record, before: State) -> None:
-        """Take note of a new state."""
-        board, after, queue = self._board, record.state, record.queue
-        record.since_ms = board.now_ms
-        if before is State.ABSENT:
-            board.records[queue] = record
-            board.at_broker.setdefault(record.broker, {})[queue] = record
-        if after is State.ABSENT:
-            del board.records[queue]
-            del board.at_broker[record.broker][queue]
-            self.handling.estrange(record)
-            if record.wanted and not board.is_leaving:
-                self.plan_in(queue)
-        if after in WORKED_ON:
-            self.taking.watch(record)
-        if State.OWNED in (before, after):
-            step = 1 if after is State.OWNED else -1
-            self.owned += step
-            self.has_changed = True
-            topic = queue.topic
-            self._owned_of[topic] = self._owned_of.get(topic, 0) + step
-            self.pulling.pace.note_owned(topic, self._owned_of[topic])
-
-    def stay(self, _record: Record, _about: object) -> None:
-        """Do nothing: what happened does not matter here."""
 
     def forget(self, record: Record, _about: object) -> None:
         """Have nothing to do with it any more."""
@@ -190,6 +142,11 @@ class Lives:
             self.taking.want_unlock(record.queue, None)
         self._start(record)
 
+    def stop_asking(self, record: Record, _about: object) -> None:
+        """Give the lock back instead of asking on."""
+        record.wanted = False
+        self._give_back(record)
+
     def lose_short_lock(self, record: Record, about: Denial) -> None:
         """Begin again: the lock ran out while we asked, and somebody else has it."""
         record.state = State.WANTED
@@ -203,13 +160,6 @@ class Lives:
             record.epoch = about.epoch
 
     # -- starting -----------------------------------------------------------------------------------------------------
-
-    def _start(self, record: Record) -> None:
-        record.state = State.STARTING
-        record.generation = self._board.number()
-        record.attempts = 0
-        record.reset_to = None
-        self.starting.ask(record)
 
     def ask_offset(self, record: Record, _about: object) -> None:
         """Ask where to start, again."""
@@ -239,92 +189,13 @@ class Lives:
         if not record.wanted:
             self._give_back(record)
             return
+        if not self.taking.fence_holds(record):
+            # The answer took so long that somebody else may have taken the queue: begin again.
+            record.state, record.holders = State.WANTED, None
+            self.taking.try_later(record)
+            return
         self._begin(record, about, record.generation)
         self._board.report("taken", "taken", record.queue)
-
-    def _begin(self, record: Record, about: OffsetSeen, generation: int) -> None:
-        """Start the window at an offset; one that is not stored is committed at once, so that a crash skips nothing."""
-        offset, stored = about.offset, about.stored
-        if record.reset_to is not None:
-            offset, stored = record.reset_to, False
-        record.begin(generation, offset)
-        record.acked = offset if stored else None
-        record.state = State.OWNED
-        record.is_commit_due = False
-        if not stored and not self.committing.is_unanswered(record.queue):
-            self.committing.commit(record)
-        self.committing.repeat(record)
-        self.pulling.watch(record)
-        self.pulling.pull(record)
-
-    # -- owning -------------------------------------------------------------------------------------------------------
-
-    def take_messages(self, record: Record, event: Pulled) -> None:
-        """Take pulled messages in, pull the next ones, and let handlers have these."""
-        window = record.window
-        if event.outcome is PullOutcome.MOVED and event.next_offset < window.next:
-            # The broker has less than we read: what is left is read again from there.
-            self._jump_to(record, event.next_offset)
-            return
-        offsets, messages = event.offsets, event.messages
-        known = window.unseen(offsets)
-        if known:
-            offsets, messages = offsets[known:], messages[known:]
-        window.add(offsets, event.next_offset, event.body_bytes)
-        if offsets:
-            record.batches.append((offsets, messages))
-        if record.state is State.OWNED:
-            self.pulling.pull(record)
-            self.handling.stand_in_line(record)
-            if not offsets:
-                self.committing.note_progress(record)
-
-    def pull_later(self, record: Record, about: PullFailed) -> None:
-        """Pull again after a pause."""
-        self.pulling.pull_later(record, about.busy)
-
-    def start_anew(self, record: Record, _about: object) -> None:
-        """Start anew, since a pull was never answered."""
-        self.handling.estrange(record)
-        record.forget_unstarted()
-        record.pulling_ms = None
-        self._start(record)
-
-    def note_progress(self, record: Record, _about: object) -> None:
-        """Go on after something was finished."""
-        if record.state is State.OWNED:
-            if record.is_held_back:
-                self.pulling.pull(record)
-            self.committing.note_progress(record)
-            self.handling.stand_in_line(record)
-        elif record.state is State.DRAINING:
-            self._check_drained(record)
-
-    def note_commit(self, record: Record, acked: int | None) -> None:
-        """Go on after a commit was answered, or failed."""
-        if acked is not None:
-            record.acked = acked
-        if record.state is State.OWNED:
-            self.committing.note_progress(record)
-        elif record.state is State.DRAINING:
-            self._check_drained(record)
-
-    def jump(self, record: Record, about: OffsetReset) -> None:
-        """Go on where an administrator says: also what is being given up is given up there."""
-        self._jump_to(record, about.offset)
-
-    def _jump_to(self, record: Record, offset: int) -> None:
-        state = record.state
-        self.handling.estrange(record)
-        record.begin(self._board.number(), offset)
-        record.is_commit_due = False
-        if state is State.DRAINING:
-            self._check_drained(record)
-        elif state is State.OWNED:
-            self.committing.note_progress(record)
-            self.committing.repeat(record)
-            self.pulling.watch(record)
-            self.pulling.pull(record)
 
     # -- doubt --------------------------------------------------------------------------------------------------------
 
@@ -333,6 +204,7 @@ class Lives:
         record.was_draining = record.state is not State.OWNED
         record.state = State.UNSURE
         record.attempts, record.denied_ms = 0, None
+        self.taking.distrust(record.broker)
         self.doubt_again(record, is_cut)
         if not is_cut:
             self._board.see(record, Seen.RETRY_DUE)
@@ -386,7 +258,10 @@ class Lives:
     def settle_doubt(self, record: Record, about: OffsetSeen) -> None:
         """Go on with the window if nobody was here; else start again from what is stored."""
         record.step = Step.NOT_BEGUN
-        if window_survives(record, about):
+        if not self.taking.fence_holds(record):
+            self.taking.distrust(record.broker)
+            self.taking.try_later(record)
+        elif window_survives(record, about):
             record.acked = about.offset if about.stored else None
             self._return(record)
         elif record.was_draining:
@@ -469,10 +344,6 @@ class Lives:
             return
         if by_ms <= self._board.now_ms:
             self._board.see(record, Seen.DRAIN_BOUND)
-
-    def _check_drained(self, record: Record) -> None:
-        if not (record.running or record.backs or self.committing.is_unanswered(record.queue)):
-            self._board.see(record, Seen.DRAINED)
 
     def estrange(self, record: Record, _about: object) -> None:
         """Wait for handlers no longer: what they still do does not count."""

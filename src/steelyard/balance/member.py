@@ -42,9 +42,10 @@ from steelyard.balance.leaving import Leaving
 from steelyard.balance.life import HELD, Seen, State
 from steelyard.balance.lines import Lines
 from steelyard.balance.lives import Lives
-from steelyard.balance.member_options import MemberOptions
+from steelyard.balance.member_options import MemberOptions, Mode
 from steelyard.balance.record import Manner, Record
 from steelyard.balance.rounds import NEVER_MS
+from steelyard.balance.stalls import Stalls
 from steelyard.balance.views import Views
 from steelyard.model import Queue, in_order
 
@@ -83,6 +84,7 @@ class Member:
         self._board = Board(options, self.lines, self.views, now_ms)
         self._lives = Lives(self._board)
         self._leaving = Leaving(self._board, self._lives)
+        self._stalls = Stalls(self._board)
         self._plan: tuple[Queue, ...] | None = None
         self._told_ms: int | None = None
         self._is_telling = False
@@ -198,9 +200,16 @@ class Member:
         )
 
     def may_start(self, queue: Queue, generation: int, now_ms: int) -> bool:
-        """Say whether one more message of a chunk may be begun; if not, tell of it as skipped."""
+        """Say whether one more message of a chunk may be begun; if not, tell of it as skipped.
+
+        Where messages are handled side by side a queue that is given away finishes the chunks that it began: what is
+        behind them is done, and whoever takes the queue after a message that was skipped would handle it again.
+        """
         record = self._board.records.get(queue)
-        if record is None or record.generation != generation or record.state is not State.OWNED:
+        if record is None or record.generation != generation:
+            return False
+        is_finishing = record.state is State.DRAINING and self.options.mode is not Mode.ORDERLY
+        if record.state is not State.OWNED and not is_finishing:
             return False
         self._board.now_ms = max(self._board.now_ms, now_ms)
         return self._lives.taking.fence_holds(record)
@@ -285,6 +294,7 @@ class Member:
     def _tell_change(self) -> None:
         """Tell all brokers that what we own changed; a storm of changes is told of a few times."""
         self._lives.has_changed = False
+        self._stalls.begin()
         if self.options.topic_messages is not None or self.options.topic_bytes is not None:
             self._lives.pulling.pull_held_back(self._board.records.values())
         if self._is_telling:

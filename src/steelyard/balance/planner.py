@@ -1,7 +1,7 @@
 """The plan of one member as it stands, and how it is replaced at the end of a look around.
 
-The rules: a queue that its holder alone can give up stays in the plan; what is wrong in the group is told once while it
-lasts, and so is a change of strategy.
+The rules: a queue that its holder alone can give up stays in the plan; a change of strategy is told once, and what is
+wrong in the group too, while it lasts (watching.py).
 
 Left out: how a plan is made (planning.py), and when (views.py).
 """
@@ -17,6 +17,7 @@ from steelyard.balance.member_options import MemberOptions
 from steelyard.balance.planning import Group, plan_for
 from steelyard.balance.rounds import NEVER_MS
 from steelyard.balance.routes import Routes
+from steelyard.balance.watching import Watching
 from steelyard.model import Queue, in_order
 
 __all__ = ["Held", "Planner"]
@@ -42,7 +43,7 @@ class Planner:
         self._options = options
         self._lines = lines
         self._routes = routes
-        self._said: frozenset[str] = frozenset()
+        self._watching = Watching(options)
 
     def share(self, sight: Sight, owned: Owned | None, hazards: Iterable[str], now_ms: int) -> list[Action]:
         """Plan anew from a sight of the group, and tell what is worth telling."""
@@ -56,7 +57,9 @@ class Planner:
             f"the strategy {outcome.strategy_name} failed for {topic}, where nothing changes hands now: {why}"
             for topic, why in outcome.skipped.items()
         )
-        return self._tell_of_strategy(outcome.strategy_name, sight) + self._tell_once(frozenset([*hazards, *failures]))
+        told = self._tell_of_strategy(outcome.strategy_name, sight)
+        said = [*hazards, *failures]
+        return told + self._watching.look(sight, outcome.queues, self._routes.readable, owned, said, now_ms)
 
     def read_all(self, now_ms: int) -> None:
         """Plan as a broadcasting member does: every queue there is."""
@@ -97,8 +100,3 @@ class Planner:
         else:
             kind, why = "degraded", f"{wanted} needs to know who owns what, and nobody can tell"
         return [Report(kind, f"group {self._options.group} shares queues by {name} now, not by {before}: {why}")]
-
-    def _tell_once(self, hazards: frozenset[str]) -> list[Action]:
-        new = sorted(hazards - self._said)
-        self._said = hazards
-        return [Report("hazard", sentence) for sentence in new]

@@ -10,97 +10,23 @@ What an answer means is not decided here: it goes to the queue's life.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import NamedTuple
-from zlib import crc32
 
 from steelyard.balance.actions import Lock, Renew, Unlock
 from steelyard.balance.board import Board
+from steelyard.balance.desk import Denial, Desk, Grant, Request, lock_retry_ms
 from steelyard.balance.events import LockFailed, LocksAnswered, Unlocked, UnlockFailed
 from steelyard.balance.life import WORKED_ON, Seen, State
-from steelyard.balance.member_options import MemberOptions, Mode
+from steelyard.balance.member_options import Mode
 from steelyard.balance.record import Manner, Record
 from steelyard.model import Queue
 
-__all__ = ["Denial", "Desk", "Grant", "Taking", "lock_retry_ms"]
+__all__ = ["Taking"]
 
 _MOST_QUEUES = 4_096
 """In one request: some hundred kilobytes at most."""
 
 _LETS_GO = frozenset({State.WANTED, State.ASKING, State.UNSURE})
 """Who takes a lock, or is about to, and will let it go by itself."""
-
-
-class Grant(NamedTuple):
-    """A lock that we have."""
-
-    epoch: int | None
-    sent_ms: int
-    """When it was asked for."""
-    manner: Manner
-    is_real: bool = True
-    """False where no lock is needed, or none may be had."""
-
-
-class Denial(NamedTuple):
-    """A lock that somebody else has."""
-
-    holder: str | None
-
-
-@dataclass(slots=True, eq=False)
-class _Request:
-    """What is unanswered at a broker."""
-
-    kind: type[Lock] | type[Renew] | type[Unlock]
-    queues: tuple[Queue, ...]
-    sent_ms: int
-    owner: str | None = None
-
-
-@dataclass(slots=True, eq=False)
-class Desk:
-    """What is to be asked of one broker, and what is unanswered there."""
-
-    broker: str
-    out: _Request | None = None
-    to_lock: dict[Queue, None] = field(default_factory=dict)
-    to_renew: dict[Queue, None] = field(default_factory=dict)
-    to_unlock: dict[Queue, int | None] = field(default_factory=dict)
-    to_unlock_for: dict[str, tuple[Queue, ...]] = field(default_factory=dict)
-    """In the name of members that died while they took a queue."""
-    retries: dict[int, list[Record]] = field(default_factory=dict)
-    """Who tries again, by when."""
-    is_lockless: bool = False
-    """The broker forbids us to lock: the others are asked without."""
-    is_trusted: bool = False
-    """A heartbeat was answered on this line, and not too long ago."""
-    is_watched: bool = False
-    renews: bool = False
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether nothing is unanswered or waiting to be asked."""
-        return self.out is None and not (self.to_lock or self.to_renew or self.to_unlock or self.to_unlock_for)
-
-
-def lock_retry_ms(options: MemberOptions, broker: str, attempts: int, waited_ms: int) -> int:
-    """Return how long to wait before the next try; the same for all queues of a broker that failed as often.
-
-    >>> from steelyard.model import Subscription
-    >>> options = MemberOptions("g", "m@sy1", {"t": Subscription("t")})
-    >>> [lock_retry_ms(options, "b", tries, 0) for tries in (1, 2, 3, 4)]
-    [59, 86, 164, 172]
-    >>> 320 <= lock_retry_ms(options, "b", 20, 5_000) <= 480
-    True
-    """
-    times = options.times
-    if waited_ms >= times.lock_retry_fast_ms:
-        usual = times.lock_retry_slow_ms
-    else:
-        usual = times.lock_retry_ms[min(max(attempts, 1), len(times.lock_retry_ms)) - 1]
-    # Up to a fifth more or less, so that those who were denied together do not come back together.
-    return usual * (800 + crc32(f"{options.id} {broker} {attempts}".encode()) % 401) // 1000
 
 
 class Taking:
@@ -210,19 +136,19 @@ class Taking:
         if desk.to_unlock:
             queues = _first(desk.to_unlock)
             epochs = tuple(desk.to_unlock.pop(queue) for queue in queues)
-            self._send(desk, _Request(Unlock, queues, board.now_ms))
+            self._send(desk, Request(Unlock, queues, board.now_ms))
             board.say(Unlock(desk.broker, queues, group, epochs))
         elif desk.to_unlock_for:
             owner = next(iter(desk.to_unlock_for))
             queues = desk.to_unlock_for.pop(owner)
-            self._send(desk, _Request(Unlock, queues, board.now_ms, owner))
+            self._send(desk, Request(Unlock, queues, board.now_ms, owner))
             board.say(Unlock(desk.broker, queues, group, (None,) * len(queues), owner))
         elif desk.to_renew:
             queues = _first(desk.to_renew)
             records = self._asked(desk, desk.to_renew, queues)
             if records:
                 queues = tuple(record.queue for record in records)
-                self._send(desk, _Request(Renew, queues, board.now_ms), records)
+                self._send(desk, Request(Renew, queues, board.now_ms), records)
                 board.say(Renew(desk.broker, queues, group, tuple(record.epoch for record in records)))
         elif desk.to_lock:
             self._ask_locks(desk)
@@ -242,7 +168,7 @@ class Taking:
             records = [record for record in records if record.state is not State.WANTED]
         if records:
             queues = tuple(record.queue for record in records)
-            self._send(desk, _Request(Lock, queues, board.now_ms), records)
+            self._send(desk, Request(Lock, queues, board.now_ms), records)
             board.say(Lock(desk.broker, queues, self._options.lock_group))
 
     def _asked(self, desk: Desk, waiting: dict[Queue, None], queues: Iterable[Queue]) -> list[Record]:
@@ -256,7 +182,7 @@ class Taking:
             self._touched[desk.broker] = desk
         return records
 
-    def _send(self, desk: Desk, request: _Request, records: Iterable[Record] = ()) -> None:
+    def _send(self, desk: Desk, request: Request, records: Iterable[Record] = ()) -> None:
         desk.out = request
         for record in records:
             record.asking = request
@@ -299,7 +225,7 @@ class Taking:
                 record.asking = None
                 self._board.see(record, Seen.LOCK_FAILED, not event.forbidden)
 
-    def _go_lockless(self, broker: str, request: _Request) -> None:
+    def _go_lockless(self, broker: str, request: Request) -> None:
         desk = self.desk(broker)
         if not desk.is_lockless:
             desk.is_lockless = True
@@ -340,7 +266,7 @@ class Taking:
         if record is None or record.state not in _LETS_GO:
             self.want_unlock(queue, None if record is None else record.epoch)
 
-    def _take_out(self, broker: str) -> _Request | None:
+    def _take_out(self, broker: str) -> Request | None:
         desk = self._touch(broker)
         request, desk.out = desk.out, None
         return request
@@ -352,6 +278,9 @@ class Taking:
         desk = self.desk(broker)
         request, desk.out = desk.out, None
         desk.is_trusted = False
+        # Who still wants something says so again.
+        desk.to_lock.clear()
+        desk.to_renew.clear()
         if request is None or request.owner is not None:
             return
         for queue in request.queues:
@@ -361,6 +290,10 @@ class Taking:
                 record.maybe_held = True
             elif record is None and request.kind is Unlock:
                 desk.to_unlock.setdefault(queue, None)
+
+    def distrust(self, broker: str) -> None:
+        """Take note that a proof was too old: the next answered heartbeat is news."""
+        self.desk(broker).is_trusted = False
 
     def proven(self, broker: str) -> bool:
         """Take note that a heartbeat was answered; say whether that ends a doubt."""
@@ -414,11 +347,11 @@ class Taking:
         records = self._worked_on(desk)
         if not records:
             return
-        desk.is_trusted = self.is_proof_fresh(desk.broker)
         proven = [record for record in records if self.fence_holds(record)]
         if proven:
             desk.is_watched = True
-            self._board.timers.at(min(map(self._fence_end_ms, proven)), self._look, desk)
+            end_ms = min(map(self._fence_end_ms, proven))
+            self._board.timers.at(max(end_ms, self._board.now_ms + 1), self._look, desk)
         if len(proven) < len(records):
             for record in records:
                 if not self.fence_holds(record):

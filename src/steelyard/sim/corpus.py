@@ -6,5 +6,7 @@ holds the bug too, and more that could go wrong.
 
 __all__ = ["CORPUS"]
 
-CORPUS: tuple[tuple[str, int, str], ...] = ()
+CORPUS: tuple[tuple[str, int, str], ...] = (
+    ("retry", 843, "a queue given away skipped the rest of a chunk, and what was done behind it was done again"),
+)
 """Kind, seed, and what it found."""

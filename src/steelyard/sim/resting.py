@@ -63,13 +63,25 @@ class Rest:
         """Whether all that is stored was handled and committed."""
         names = frozenset(member.name for group in self._stage.groups for member in self._stage.alive(group))
         waiting = self._backlog.left(names)
-        if waiting and not (self._loses_power and waiting.isdisjoint(self._stored())):
+        if waiting and not waiting.isdisjoint(self._stored() if self._loses_power else waiting):
             return False
         return all(self._is_committed(group.name) for group in self._stage.groups.values() if group.mode != "broadcast")
 
     def _stored(self) -> set[str]:
-        """Return what brokers have: what a loss of power took is not waited for."""
-        return {logged.uid for broker in self._stage.brokers.values() for logged in broker.logged()}
+        """Return what brokers have, where power was lost: what went with it is not waited for.
+
+        Nor is what a group has passed over on a broker that answers before a message is safe: who was ahead of what is
+        left there does not see what is stored next.
+        """
+        stage = self._stage
+        there: set[str] = set()
+        passed: set[str] = set()
+        for broker in stage.brokers.values():
+            for logged in broker.logged():
+                groups = [group.name for group in stage.groups.values() if logged.queue.topic in group.topics]
+                is_behind = any(logged.offset < committed_in(broker, group, logged.queue) for group in groups)
+                (passed if is_behind and not stage.is_safe[broker.name] else there).add(logged.uid)
+        return there - passed
 
     def _is_committed(self, group: str) -> bool:
         brokers = self._stage.brokers

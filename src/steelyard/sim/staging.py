@@ -59,7 +59,8 @@ class Stage:
         self._past: list[tuple[str, AnyMember]] = []
         """Everybody who ever played a member, with the group."""
         self.producers: dict[str, ProducerProcess] = {}
-        self._is_safe = {broker.name: broker.sync_flush for broker in plan.brokers}
+        self.is_safe = {broker.name: broker.sync_flush for broker in plan.brokers}
+        """Whether a broker answers only once a message is safe from a loss of power."""
         self._loses_power = any(fault.kind is FaultKind.POWER for fault in plan.faults)
         self.added: dict[Queue, int] = {}
         """Queues that topics got on the way, and when."""
@@ -188,7 +189,7 @@ class Stage:
         """Say whether an answer to a send promises that the message survives all that the plan does to the broker."""
         if code != ResponseCode.SUCCESS:
             return False
-        return self._is_safe[broker] or not self._loses_power
+        return self.is_safe[broker] or not self._loses_power
 
     # -- by name ------------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 from steelyard.dialect.sending import Half, end_request, half_asked_for
-from steelyard.sim.facts import SendFailed
+from steelyard.sim.facts import SendFailed, Situation
 from steelyard.wire.command import Command
 
 if TYPE_CHECKING:
@@ -48,9 +48,16 @@ class Transactions:
         drawn = crc32((self._salt + uid).encode())
         if drawn % 100 < self._producer.plan.rollback_percent:
             self.roll_back(uid)
-        self.decisions.setdefault(uid, True)
+        self._commit(uid)
         if drawn // 100 % 100 >= _SILENT_PERCENT:
             self._end(uid, broker, half, was_asked=False)
+
+    def _commit(self, uid: str) -> None:
+        """Decide that a message is to be seen, unless something is decided; an answer may never tell that it is."""
+        if uid not in self.decisions:
+            self.decisions[uid] = True
+            world = self._producer.world
+            world.tell(Situation(at_ms=world.now_ms(), name="half message committed", about={"uid": uid}))
 
     def roll_back(self, uid: str) -> None:
         """Decide that a message must not be seen."""

@@ -3,7 +3,8 @@
 A queue stalls if a message in it was acknowledged, one member has owned the queue ever since, and the message was not
 started for the bound, with that member doing nothing at all for as long. The clock starts anew with every trouble of
 the member, of the broker or of the line between them: a pull whose answer was lost is given up after 30 s, so the bound
-is longer than that. Not judged: groups with a Java member, and messages that wait for a time of their own.
+is longer than that. Where no trouble came for as long, a pull that waits is woken at once, and the bound is short. Not
+judged: groups with a Java member, and messages that wait for a time of their own.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,7 +18,9 @@ from steelyard.sim.facts import Acked, Ended, Fact, Gone, Joined, Moved, Sent, S
 __all__ = ["Progress"]
 
 _BOUND_MS = 45_000
-_LOOK_MS = 5_000
+_CALM_BOUND_MS = 4_000
+"""The same where there was no trouble, beside what the user's code may take."""
+_LOOK_MS = 2_000
 
 
 class Progress(Checker):
@@ -77,7 +80,7 @@ class Progress(Checker):
             for queue, states in self._lives.of_group(group):
                 acked = self._waiting(group, queue)
                 owner = next((member for member, state in states.items() if state == "OWNED"), None)
-                if acked is None or owner is None or self._since_ms(group, owner, acked, now_ms) > now_ms - _BOUND_MS:
+                if acked is None or owner is None or not self._is_late(group, owner, acked, now_ms):
                     continue
                 self._begun[group, queue] = max(self._begun.get((group, queue), -1), acked.offset or 0)
                 sentence = (
@@ -94,8 +97,10 @@ class Progress(Checker):
             return None
         return next((acked for acked in self._open.get(queue, ()) if (acked.offset or 0) > begun), None)
 
-    def _since_ms(self, group: str, owner: str, acked: Acked, now_ms: int) -> int:
+    def _is_late(self, group: str, owner: str, acked: Acked, now_ms: int) -> bool:
         broker = acked.queue.broker if acked.queue is not None else ""
         owned_ms = self._owned_ms.get((group, owner, acked.queue), 0) if acked.queue is not None else 0
         troubled_ms = self._scene.troubled_ms(owner, broker, now_ms)
-        return max(acked.at_ms, owned_ms, troubled_ms, self._busy_ms.get(owner, 0))
+        is_calm = troubled_ms <= now_ms - _BOUND_MS
+        bound_ms = _CALM_BOUND_MS + self.terms.longest_handler_ms if is_calm else _BOUND_MS
+        return max(acked.at_ms, owned_ms, troubled_ms, self._busy_ms.get(owner, 0)) <= now_ms - bound_ms

@@ -5,7 +5,8 @@ of that plan owns it; nobody else has it in any state; no topic has members whos
 neither has the whole, where all is sticky. Of a Java member its plan is believed. Broadcasting: everybody owns all.
 
 Excused: groups without a living member; members that subscribe to different topics and plan as Java does, which leaves
-queues unread; the evenness of groups that plan by another strategy than sticky or average.
+queues unread; the evenness of groups that plan by another strategy than sticky or average, or whose members came or
+went only just now.
 """
 
 from collections import Counter
@@ -17,6 +18,9 @@ from steelyard.sim.checkers.scene import SCENE, Scene
 from steelyard.sim.facts import Fact
 
 __all__ = ["SettledAsPlanned"]
+
+_QUIET_MS, _JAVA_QUIET_MS = 5_000, 45_000
+"""After a change, until shares must be even; Java's members look every 20 s where a notice is lost."""
 
 
 class SettledAsPlanned(Checker):
@@ -48,7 +52,7 @@ class SettledAsPlanned(Checker):
             is_plain = len(set(topics.values())) == 1
             if is_plain or self._is_sticky(group, queues):
                 yield from self._each(end, group, members, queues)
-            if is_plain and self._is_even(group):
+            if is_plain and self._is_even(group) and self._is_quiet(end, group):
                 yield from self._even(end, group, members, queues)
 
     def _topics(self, group: str, member: str) -> frozenset[str]:
@@ -60,6 +64,13 @@ class SettledAsPlanned(Checker):
     def _is_sticky(self, group: str, queues: list[Queue]) -> bool:
         ours = all(self.terms.is_ours(queue.broker) for queue in queues)
         return ours and self.terms.group(group).sticky and self._scene.is_all_ours(group)
+
+    def _is_quiet(self, end: End, group: str) -> bool:
+        """Say whether nobody came or went for so long that everybody has noticed."""
+        scene = self._scene
+        times = [joined.at_ms for joined in scene.members.values() if joined.group == group]
+        times += [scene.gone_ms[id_] for id_ in scene.gone_ms if id_ in scene.members]
+        return end.at_ms - max(times, default=0) >= (_QUIET_MS if scene.is_all_ours(group) else _JAVA_QUIET_MS)
 
     def _is_even(self, group: str) -> bool:
         return all(

@@ -34,7 +34,7 @@ def power(draft: Draft) -> None:
 
 
 def disk(draft: Draft) -> None:
-    """Draw disks that fail or are full for a while."""
+    """Draw disks that fail or are full for a while; what a failed sync left unsafe, a loss of power may take."""
     draft.brokers(ours=True)
     topic = draft.topic()
     group = draft.group(topic)
@@ -43,8 +43,9 @@ def disk(draft: Draft) -> None:
         kind = draft.one_of((FaultKind.DISK_ERROR, FaultKind.DISK_ERROR, FaultKind.DISK_FULL))
         for_ms = draft.one_of((50, 500, 2_000))
         draft.fault(kind, draft.one_of(draft.broker_names), at_ms=draft.between(1_500, 8_000), for_ms=for_ms)
-    if draft.chance(40):
-        draft.fault(FaultKind.KILL, draft.one_of(draft.broker_names), at_ms=draft.between(3_000, 9_000), for_ms=200)
+    if draft.chance(50):
+        kind = draft.one_of((FaultKind.KILL, FaultKind.POWER))
+        draft.fault(kind, draft.one_of(draft.broker_names), at_ms=draft.between(3_000, 9_000), for_ms=200)
     draft.traffic(topic, least=60)
 
 

@@ -6,10 +6,14 @@ from steelyard.sim.planted.member_bugs import MEMBER_BUGS
 from steelyard.sim.planted.message_bugs import MESSAGE_BUGS
 from steelyard.sim.planted.server_bugs import SERVER_BUGS
 from steelyard.sim.planted.store_bugs import STORE_BUGS
+from steelyard.sim.planted.taking_bugs import TAKING_BUGS
+from steelyard.sim.planted.view_bugs import VIEW_BUGS
 
 __all__ = ["BUGS", "find_bug"]
 
-BUGS: dict[str, Bug] = {bug.name: bug for bug in (*STORE_BUGS, *MESSAGE_BUGS, *SERVER_BUGS, *MEMBER_BUGS)}
+BUGS: dict[str, Bug] = {
+    bug.name: bug for bug in (*STORE_BUGS, *MESSAGE_BUGS, *SERVER_BUGS, *MEMBER_BUGS, *TAKING_BUGS, *VIEW_BUGS)
+}
 
 
 def find_bug(name: str | None) -> Bug | None:

@@ -1,0 +1,279 @@
+"""Mistakes in how a member takes queues, keeps them and gives them up: locks, questions to the others, doubt, pokes."""
+
+from msgspec.structs import replace
+
+from steelyard.balance import board, lives
+from steelyard.balance.actions import Lock, Renew
+from steelyard.balance.asking import Asking, _Round, _Sweep
+from steelyard.balance.committing import Committing
+from steelyard.balance.events import HoldersFailed, HoldersSeen, OffsetFailed, OffsetSeen
+from steelyard.balance.holdings import Holdings
+from steelyard.balance.life import LIFE, Row, Seen, State
+from steelyard.balance.lines import Lines
+from steelyard.balance.lives import Lives
+from steelyard.balance.member import Member
+from steelyard.balance.record import Manner, Record
+from steelyard.balance.starting import Starting, waits
+from steelyard.balance.taking import Denial, Desk, Grant, Taking, _first
+from steelyard.dialect import asking as speech
+from steelyard.model import Queue
+from steelyard.sim.planted.bug import Bug, swap
+from steelyard.wire.bodies.locks import LockWord
+from steelyard.wire.codes import RequestCode
+
+__all__ = ["TAKING_BUGS"]
+
+# What is right, for the wrong ones that go on from there.
+_ask_locks, _answered, _hold_or_ask, _cut = Taking._ask_locks, Asking.answered, Lives.hold_or_ask, Taking.cut
+_holdings, _doubt, _start, _ask = Member.holdings, Lives.doubt, Lives._start, Taking._ask
+
+
+# -- locks ------------------------------------------------------------------------------------------------------------
+
+
+def _lock_nothing(taking: Taking, desk: Desk) -> None:
+    """Take it for granted that a lock is free, and ask the others only."""
+    if taking.manner(desk.broker) is not Manner.ASKED:
+        _ask_locks(taking, desk)
+        return
+    for record in taking._asked(desk, desk.to_lock, _first(desk.to_lock)):
+        grant = Grant(None, taking._board.now_ms, Manner.ASKED, is_real=False)
+        taking._board.see(record, Seen.LOCK_GRANTED, grant)
+
+
+def _never_settles(_lines: Lines, _broker: str, _now_ms: int, _foreign: bool) -> bool:
+    return False
+
+
+def _drop_unwanted_grant(lives: Lives, record: Record, about: Grant) -> None:
+    if record.wanted:
+        _hold_or_ask(lives, record, about)
+    else:
+        record.state = State.ABSENT
+
+
+def _forget_unknown_lock(taking: Taking, broker: str) -> None:
+    """Take a lock that was asked for on a line that is gone for one that was not given."""
+    records = list(taking._board.at_broker.get(broker, {}).values())
+    before = [record.maybe_held for record in records]
+    _cut(taking, broker)
+    for record, maybe_held in zip(records, before, strict=True):
+        record.maybe_held = maybe_held
+
+
+def _stay_locked(_lives: Lives, _record: Record, _about: object) -> None:
+    """Hear a poke for a queue that we know nothing of, and do nothing."""
+
+
+def _want_for_ever(lives: Lives, record: Record, about: Denial) -> None:
+    lives.taking.try_later(record)
+    lives.asking.poke(record, about.holder)
+
+
+def _flush_unlocks_first(taking: Taking) -> None:
+    """Ask whatever can be asked now, and unlock even while a renewal is unanswered."""
+    while taking._touched:
+        touched = list(taking._touched.values())
+        taking._touched.clear()
+        for desk in touched:
+            if taking._lines.is_registered(desk.broker) and (desk.out is None or desk.to_unlock):
+                _ask(taking, desk)
+
+
+def _renew_as_lock(said: speech.Asking, action: Lock | Renew) -> speech.Request:
+    body = said._locked(action, said._options.id, LockWord(renew=False))
+    return speech.Request(action.broker, RequestCode.LOCK_BATCH_MQ, body=body)
+
+
+def _keep_short_lock(lives: Lives, record: Record, _about: object) -> None:
+    _start(lives, record)
+
+
+# -- asking the others ------------------------------------------------------------------------------------------------
+
+
+def _ask_whom_we_know(asking: Asking, broker: str, found: _Round) -> None:
+    """Ask the members of the last list that we saw, which may be older than the lock."""
+    if found.sweep is not None or not found.to_sweep:
+        return
+    sweep = found.sweep = _Sweep(asking._next_ticket(), found.to_sweep, is_listed=True)
+    found.to_sweep = {}
+    for member in asking._board.views.listed(broker, asking._board.now_ms):
+        queues = tuple(queue for queue, whom in sweep.asked.items() if whom is None or member in whom)
+        if queues and member != asking._me:
+            sweep.unanswered += 1
+            found.waiting.append((member, queues, sweep))
+    if not sweep.unanswered:
+        asking._conclude(broker, found, sweep)
+
+
+def _take_silence_for_no(asking: Asking, event: HoldersSeen | HoldersFailed) -> None:
+    if isinstance(event, HoldersFailed):
+        event = HoldersSeen(event.broker, event.member, frozenset(), ticket=event.ticket)
+    _answered(asking, event)
+
+
+def _hold_what_is_owned(member: Member, now_ms: int) -> Holdings:
+    return replace(_holdings(member, now_ms), held=member.assignment())
+
+
+# -- doubt ------------------------------------------------------------------------------------------------------------
+
+
+def _window_always_survives(record: Record, _seen: OffsetSeen) -> bool:
+    return record.reset_to is None
+
+
+def _doubt_drained(lives: Lives, record: Record, is_cut: bool | None) -> None:
+    """Forget that a queue was being given up."""
+    _doubt(lives, record, is_cut)
+    record.was_draining = False
+
+
+def _take_any_offset(starting: Starting, event: OffsetSeen | OffsetFailed) -> None:
+    starting._out.pop(event.queue, None)
+    record = starting._board.records.get(event.queue)
+    if record is not None and waits(record):
+        seen = Seen.OFFSET_SEEN if isinstance(event, OffsetSeen) else Seen.OFFSET_FAILED
+        starting._board.see(record, seen, event)
+
+
+_NEVER_GIVES_WAY = {
+    **LIFE,
+    (State.UNSURE, Seen.LOCK_DENIED): Row("prove_later", (State.UNSURE,)),
+    (State.UNSURE, Seen.PEER_HOLDS): Row("prove_later", (State.UNSURE,)),
+}
+
+
+# -- giving up --------------------------------------------------------------------------------------------------------
+
+
+def _undo_drain(_lives: Lives, record: Record, _about: object) -> None:
+    record.wanted = True
+    if record.state is State.DRAINING:
+        record.state = State.OWNED
+        record.was_draining = False
+
+
+_DRAIN_UNDONE = {**LIFE, (State.DRAINING, Seen.PLANNED_IN): Row("note_planned_in", (State.OWNED,))}
+
+
+def _say_once(_committing: Committing, _record: Record) -> None:
+    """Say nothing again."""
+
+
+def _leave_it_locked(_asking: Asking, _broker: str, _queues: tuple[Queue, ...]) -> None:
+    """Let the locks of the departed run out."""
+
+
+TAKING_BUGS: tuple[Bug, ...] = (
+    Bug(
+        "taken-without-lock",
+        "On Apache's broker a member asks the others without the lock, so that two takers pass each other.",
+        ("churn", "storm"),
+        (swap(Taking, "_ask_locks", _lock_nothing),),
+    ),
+    Bug(
+        "asked-by-an-old-list",
+        "On Apache's broker a taker asks those whom it knows, and not those who are there when it has the lock.",
+        ("churn", "storm"),
+        (swap(Asking, "_begin", _ask_whom_we_know),),
+    ),
+    Bug(
+        "silence-means-no",
+        "A member that does not answer counts as one that does not hold the queue.",
+        ("hung",),
+        (swap(Asking, "answered", _take_silence_for_no),),
+    ),
+    Bug(
+        "held-means-owned",
+        "Asked what it holds, a member leaves out what it is starting with or giving up.",
+        ("churn", "storm"),
+        (swap(Member, "holdings", _hold_what_is_owned),),
+    ),
+    Bug(
+        "restarted-broker-trusted",
+        "Free locks of an Apache broker that has just started are taken for free queues.",
+        ("restart", "wild"),
+        (swap(Lines, "settles", _never_settles),),
+    ),
+    Bug(
+        "short-lock-kept",
+        "On Apache's broker a taker keeps its lock when it has the queue.",
+        ("churn", "storm"),
+        (swap(Lives, "take_from_nobody", _keep_short_lock),),
+    ),
+    Bug(
+        "unwanted-grant-kept",
+        "A lock that is granted when it is not wanted any more is forgotten.",
+        ("churn", "storm"),
+        (swap(Lives, "hold_or_ask", _drop_unwanted_grant), swap(Lives, "unlock_all_the_same", _stay_locked)),
+    ),
+    Bug(
+        "unknown-lock-forgotten",
+        "A lock that was asked for on a line that broke counts as not given.",
+        ("network", "wild"),
+        (swap(Taking, "cut", _forget_unknown_lock), swap(Lives, "unlock_all_the_same", _stay_locked)),
+    ),
+    Bug(
+        "unlock-overtakes-renewal",
+        "A queue is unlocked while its renewal is unanswered.",
+        ("order", "network"),
+        (swap(Taking, "flush", _flush_unlocks_first), swap(Lives, "unlock_all_the_same", _stay_locked)),
+    ),
+    Bug(
+        "renewal-takes",
+        "A member asks for its lease as if it were new, and gets it though it was out of it.",
+        ("hung", "network"),
+        (swap(speech.Asking, "lock", _renew_as_lock),),
+    ),
+    Bug(
+        "denied-leaver-stays",
+        "A member that leaves while a lock is denied goes on asking for it.",
+        ("churn", "storm"),
+        (swap(Lives, "want_later", _want_for_ever),),
+    ),
+    Bug(
+        "doubt-never-gives-way",
+        "Whoever is unsure of a queue waits for whoever asks for it, and the other way round.",
+        ("network", "wild"),
+        (swap(board, "LIFE", _NEVER_GIVES_WAY),),
+    ),
+    Bug(
+        "overtaken-window-kept",
+        "After a cut a member goes on where it was, though somebody else was further meanwhile.",
+        ("network", "wild"),
+        (swap(lives, "window_survives", _window_always_survives),),
+    ),
+    Bug(
+        "doubt-undoes-drain",
+        "A queue that was being given up when its line broke is owned again afterwards.",
+        ("network", "wild"),
+        (swap(Lives, "doubt", _doubt_drained),),
+    ),
+    Bug(
+        "drain-undone",
+        "A queue that is planned again while it is given up is kept, without the messages that were forgotten.",
+        ("churn", "storm"),
+        (swap(Lives, "note_planned_in", _undo_drain), swap(board, "LIFE", _DRAIN_UNDONE)),
+    ),
+    Bug(
+        "offset-of-an-earlier-life",
+        "Where to start is taken from an answer to an earlier question.",
+        ("churn", "storm"),
+        (swap(Starting, "seen", _take_any_offset),),
+    ),
+    Bug(
+        "late-commit-stays",
+        "On Apache's broker nobody says an offset again that a late commit of a dead line took back.",
+        ("network", "wild"),
+        (swap(Committing, "repeat", _say_once),),
+    ),
+    Bug(
+        "lock-of-the-dead-stays",
+        "On Apache's broker nobody unlocks what a member had locked that died while it took a queue.",
+        ("crash",),
+        (swap(Asking, "_unlock_for_departed", _leave_it_locked),),
+    ),
+)
+"""What can be wrong with taking and giving up."""

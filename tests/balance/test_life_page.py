@@ -1,0 +1,27 @@
+"""The page about the life of a queue shows the table that the program runs by.
+
+`python -m tests.balance.test_life_page` writes it anew.
+"""
+
+import re
+from pathlib import Path
+
+from steelyard.balance.diagram import life_diagram, life_table
+
+_PAGE = Path(__file__).parents[2] / "docs" / "life-of-a-queue.md"
+_DRAWN = re.compile(r"(?<=<!-- drawn from the table -->\n).*(?=\n<!-- end -->)", re.DOTALL)
+
+
+def _drawn() -> str:
+    return f"```mermaid\n{life_diagram()}\n```\n\n{life_table()}"
+
+
+def test_the_page_shows_the_table_that_the_program_runs_by() -> None:
+    found = _DRAWN.search(_PAGE.read_text(encoding="utf-8"))
+    assert found is not None
+    assert found[0] == _drawn(), "write the page anew: python -m tests.balance.test_life_page"
+
+
+if __name__ == "__main__":
+    text = _PAGE.read_text(encoding="utf-8")
+    _PAGE.write_text(_DRAWN.sub(lambda _: _drawn(), text), encoding="utf-8")

@@ -1,0 +1,284 @@
+"""Taking a queue, and what once went wrong with locks: two owners, locks for nobody, members that never leave.
+
+On our broker a lock is a lease that lives as long as its member; on Apache's it is held only while a member asks the
+others, and lives a minute if nobody lets it go.
+"""
+
+from tests.sim.scene import Kind, Scene, fails_with, known, mistake, on
+
+from steelyard.balance import board
+from steelyard.balance.actions import Unlock
+from steelyard.balance.events import LocksAnswered
+from steelyard.balance.life import LIFE, Row, Seen, State
+from steelyard.balance.lives import Lives
+from steelyard.balance.member_options import Mode
+from steelyard.balance.record import Manner, Record
+from steelyard.balance.taking import Denial, Grant, Taking
+from steelyard.broker.locks import Lock, Locks
+from steelyard.broker.requests import locks as lock_requests
+from steelyard.sim.facts import Gone
+from steelyard.sim.planted.bug import Bug, swap
+from steelyard.wire.codes import RequestCode as Code
+
+_answered, _hold_or_ask = Taking.answered, Lives.hold_or_ask
+
+
+# -- two owners -------------------------------------------------------------------------------------------------------
+
+
+def _bypass(taking: Taking, event: LocksAnswered) -> None:
+    """Take a denied lock for that of a dead member."""
+    _answered(taking, LocksAnswered(event.broker, {**event.granted, **dict.fromkeys(event.denied)}, {}))
+
+
+BYPASSED = mistake("a member takes a queue without its lock", swap(Taking, "answered", _bypass))
+
+
+@on(ours=BYPASSED, apache=BYPASSED)
+def test_a_takeover_without_the_lock_meets_a_grant_in_flight(kind: Kind, bug: Bug | None) -> None:
+    scene = Scene(kind)
+    first, second = scene.member(1), scene.member(2)
+    grant = scene.keep_answers(first, Code.LOCK_BATCH_MQ)
+    scene.plan(first, scene.queue)
+    scene.until(lambda: bool(grant.kept))
+    # The first one has the lock and does not know it: whoever asks it hears that it holds nothing.
+    hearsay = scene.keep_answers(second, Code.GET_CONSUMER_RUNNING_INFO)
+    scene.plan(second, scene.queue)
+    scene.run(400)
+    grant.release()
+    scene.run(100)
+    hearsay.release()
+    scene.run(2_000)
+    with fails_with(bug):
+        assert scene.hands() == 1
+        assert scene.is_owned_by(first)
+
+
+def _start_at_once(lives: Lives, record: Record, about: Grant) -> None:
+    """Take a granted lock for a free queue."""
+    right = about if about.manner is not Manner.ASKED else Grant(about.epoch, about.sent_ms, Manner.LEASED)
+    _hold_or_ask(lives, record, right)
+
+
+NOBODY_ASKED = mistake(
+    "a granted lock counts as a free queue, on a broker where owners keep no lock",
+    swap(Lives, "hold_or_ask", _start_at_once),
+    swap(board, "LIFE", {**LIFE, (State.WANTED, Seen.LOCK_GRANTED): Row("hold_or_ask", tuple(State))}),
+)
+LEASES_EXPIRE = mistake("a lease lives a minute", swap(lock_requests, "_checked", lambda *_: None))
+
+
+@on(ours=LEASES_EXPIRE, apache=NOBODY_ASKED)
+def test_a_lock_that_expires_after_a_bypass_is_not_free(kind: Kind, bug: Bug | None) -> None:
+    scene = Scene(kind)
+    dying, owner, third = scene.member(1), scene.member(2), scene.member(3)
+    answer = scene.keep_answers(dying, Code.LOCK_BATCH_MQ)
+    scene.plan(dying, scene.queue)
+    scene.until(lambda: bool(answer.kept))
+    dying.kill()
+    scene.own(owner, within_ms=65_000)
+    scene.run(61_000)
+    scene.plan(third, scene.queue)
+    scene.run(2_000)
+    with fails_with(bug):
+        assert scene.hands() == 1
+        assert scene.is_owned_by(owner)
+
+
+# -- locks for nobody -------------------------------------------------------------------------------------------------
+
+
+def _flush_impatiently(taking: Taking) -> None:
+    while taking._touched:
+        touched = list(taking._touched.values())
+        taking._touched.clear()
+        for desk in touched:
+            if taking._lines.is_registered(desk.broker):
+                taking._ask(desk)
+
+
+IMPATIENT = mistake("an unlock does not wait for the renewal before it", swap(Taking, "flush", _flush_impatiently))
+
+
+@on(apache=IMPATIENT)
+def test_an_unlock_waits_for_the_renewal_before_it(kind: Kind, bug: Bug | None) -> None:
+    scene = Scene(kind)
+    member, next_one = scene.member(1, mode=Mode.ORDERLY), scene.member(2, mode=Mode.ORDERLY)
+    scene.own(member)
+    renewal = scene.keep_requests(member, Code.LOCK_BATCH_MQ)
+    scene.until(lambda: bool(renewal.kept), within_ms=25_000)
+    scene.plan(member)
+    scene.run(200)
+    renewal.release()
+    scene.run(200)
+    with fails_with(bug):
+        assert scene.locks() == []
+        scene.own(next_one)
+
+
+def _forget_lock(_lives: Lives, record: Record) -> None:
+    record.state = State.ABSENT
+
+
+KEPT_GRANT = mistake("a lock that is granted too late is forgotten", swap(Lives, "_give_back", _forget_lock))
+
+
+@on(ours=KEPT_GRANT, apache=KEPT_GRANT)
+def test_a_grant_no_longer_wanted_is_unlocked(kind: Kind, bug: Bug | None) -> None:
+    scene = Scene(kind)
+    member, next_one = scene.member(1), scene.member(2)
+    grant = scene.keep_answers(member, Code.LOCK_BATCH_MQ)
+    scene.plan(member, scene.queue)
+    scene.until(lambda: bool(grant.kept))
+    scene.plan(member)
+    scene.run(50)
+    assert scene.locks() == [(scene.queue, member.name)]
+    grant.release()
+    scene.run(100)
+    with fails_with(bug):
+        assert scene.state(member) is State.ABSENT
+        assert scene.locks() == []
+        scene.own(next_one, within_ms=300)
+
+
+def _forget_request(taking: Taking, broker: str) -> None:
+    desk = taking.desk(broker)
+    request, desk.out, desk.is_trusted = desk.out, None, False
+    for queue in () if request is None else request.queues:
+        if (record := taking._board.records.get(queue)) is not None and record.asking is request:
+            record.asking = None
+
+
+FORGOTTEN = mistake("a lock that was not answered before a cut was not given", swap(Taking, "cut", _forget_request))
+
+
+@on(ours=FORGOTTEN, apache=FORGOTTEN)
+def test_a_lock_of_unknown_outcome_is_unlocked_after_a_cut(kind: Kind, bug: Bug | None) -> None:
+    scene = Scene(kind)
+    member, next_one = scene.member(1), scene.member(2)
+    answer = scene.keep_answers(member, Code.LOCK_BATCH_MQ)
+    scene.plan(member, scene.queue)
+    scene.until(lambda: bool(answer.kept))
+    scene.plan(member)
+    scene.cut(member)
+    assert scene.locks() == [(scene.queue, member.name)]
+    scene.run(200)
+    with fails_with(bug):
+        assert scene.locks() == []
+        assert scene.state(member) is State.ABSENT
+        scene.own(next_one, within_ms=300)
+
+
+DEAF_TO_POKES = mistake("a poke unlocks nothing", swap(Lives, "unlock_all_the_same", Lives.stay))
+OLD_LINE_LOCKS = mistake("a line that was replaced takes locks", *known("replaced-line-locks"))
+
+
+@on(ours=OLD_LINE_LOCKS, apache=DEAF_TO_POKES)
+def test_a_late_lock_of_a_dead_line_is_healed_by_a_poke(kind: Kind, bug: Bug | None) -> None:
+    scene = Scene(kind)
+    member, next_one = scene.member(1), scene.member(2)
+    request = scene.keep_requests(member, Code.LOCK_BATCH_MQ)
+    scene.plan(member, scene.queue)
+    scene.until(lambda: bool(request.kept))
+    scene.plan(member)
+    scene.cut(member, broker_knows=kind == "apache")
+    scene.until(lambda: scene.state(member) is State.ABSENT)
+    scene.run(100)
+    request.release()
+    scene.run(100)
+    with fails_with(bug):
+        if kind == "ours":
+            # It comes on a line that its member has replaced.
+            assert scene.locks() == []
+        else:
+            assert scene.locks() == [(scene.queue, member.name)]
+        scene.own(next_one, within_ms=1_500)
+
+
+def _want_for_ever(lives: Lives, record: Record, about: Denial) -> None:
+    lives.taking.try_later(record)
+    lives.asking.poke(record, about.holder)
+
+
+WANTED_FOR_EVER = mistake("a denied lock is asked for again, wanted or not", swap(Lives, "want_later", _want_for_ever))
+
+
+@on(ours=WANTED_FOR_EVER, apache=WANTED_FOR_EVER)
+def test_a_leaver_with_a_denied_lock_still_leaves(kind: Kind, bug: Bug | None) -> None:
+    scene = Scene(kind)
+    owner, waiting, leaver = scene.member(1), scene.member(2), scene.member(3)
+    scene.own(owner)
+    # On Apache's broker it is the one who asks, not the owner, that has the lock.
+    scene.plan(waiting, scene.queue)
+    scene.run(100)
+    denial = scene.keep_answers(leaver, Code.LOCK_BATCH_MQ)
+    scene.plan(leaver, scene.queue)
+    scene.until(lambda: bool(denial.kept))
+    leaver.leave()
+    scene.run(50)
+    denial.release()
+    with fails_with(bug):
+        scene.until(lambda: not leaver.is_alive)
+        assert [fact.how for fact in scene.facts(Gone) if isinstance(fact, Gone)] == ["left"]
+
+
+# -- what a lock is not -----------------------------------------------------------------------------------------------
+
+
+RENEWAL_TAKES = mistake("a renewal takes a lock that is free", *known("renewal-takes"))
+
+
+@on(ours=RENEWAL_TAKES)
+def test_a_renewal_does_not_acquire(kind: Kind, bug: Bug | None) -> None:
+    scene = Scene(kind)
+    member, next_one = scene.member(1), scene.member(2)
+    scene.own(member)
+    member.pause()
+    scene.until(lambda: scene.locks() == [], within_ms=15_000)
+    member.resume()
+    scene.plan(member)
+    scene.run(300)
+    with fails_with(bug):
+        assert scene.moves(member, scene.queue)[-2:] == ["UNSURE", "absent"]
+        assert any(kind == "lost" for kind, _ in scene.reports())
+    scene.own(next_one)
+
+
+def _keep_lock(lives: Lives, record: Record, _about: object) -> None:
+    lives._start(record)
+
+
+LOCK_KEPT = mistake("an owner keeps its lock, which outlives it", swap(Lives, "take_from_nobody", _keep_lock))
+LEASE_OUTLIVES = mistake("a lease outlives its member", *known("lease-outlives-member"))
+
+
+@on(ours=LEASE_OUTLIVES, apache=LOCK_KEPT)
+def test_a_crash_nobody_saw_is_taken_at_once(kind: Kind, bug: Bug | None) -> None:
+    scene = Scene(kind, queues=4)
+    dying = [scene.member(number, is_steered=False) for number in (1, 2)]
+    scene.until(lambda: all(scene.owners(*dying).values()))
+    for member in dying:
+        member.kill()
+    new = [scene.member(number, is_steered=False) for number in (3, 4)]
+    with fails_with(bug):
+        scene.until(lambda: all(len(each) == 1 for each in scene.owners(*new).values()), within_ms=2_000)
+
+
+STUBBORN = mistake(
+    "an owner that is not sure waits for the lock that another one has",
+    swap(board, "LIFE", {**LIFE, (State.UNSURE, Seen.LOCK_DENIED): Row("prove_later", (State.UNSURE,))}),
+)
+
+
+@on(apache=STUBBORN)
+def test_an_unsure_owner_gives_way_to_an_asking_peer(kind: Kind, bug: Bug | None) -> None:
+    scene = Scene(kind)
+    owner, asking = scene.member(1), scene.member(2)
+    scene.own(owner)
+    scene.plan(asking, scene.queue)
+    scene.until(lambda: scene.state(asking) is State.ASKING)
+    scene.cut(owner)
+    scene.run(2_000)
+    with fails_with(bug):
+        assert scene.is_owned_by(asking)
+        assert scene.hands() == 1
