@@ -7,6 +7,8 @@ members are made up. Whatever the member wants is checked when it says so.
 
 from collections.abc import Callable, Iterator
 
+from tests.balance.stage import ME, PEER, Stage
+
 from steelyard.balance.actions import (
     Action,
     AskGroup,
@@ -58,7 +60,6 @@ from steelyard.balance.events import (
 from steelyard.balance.life import State
 from steelyard.balance.member_options import Mode
 from steelyard.model import Queue
-from tests.balance.stage import ME, PEER, Stage
 
 __all__ = ["Chaos"]
 
@@ -181,9 +182,7 @@ class Chaos:
                 # Somebody else was here, and did what there was to do.
                 self.stored[queue] = self.base[queue] = self.stored.get(queue, BASE) + 3
             case 5 if self.mode is not Mode.BROADCAST:
-                offset = self.base[queue] = max(BASE, self.stored.get(queue, BASE) - 2)
-                self.finished[queue] = {each for each in self.finished[queue] if each < offset}
-                self.stored[queue] = offset
+                offset = self.stored[queue] = max(BASE, self.stored.get(queue, BASE) - 2)
                 self.tell(OffsetReset(queue, offset))
             case 6 if self.choose(3) == 2:
                 self.is_leaving = True
@@ -239,50 +238,61 @@ class Chaos:
             self.tell(event)
 
     def outcome(self, action: Action, how: int) -> Event:
-        """Make up the outcome of a request: 0 and 1 are good."""
+        """Make up the outcome of a request: 3 is bad, 0 is as good as can be."""
+        if isinstance(action, Heartbeat | AskUptime):
+            return self.outcome_of_line(action, how)
+        if isinstance(action, AskGroup | AskHolders):
+            return self.outcome_of_question(action, how)
+        if isinstance(action, Lock | Renew | Unlock):
+            return self.outcome_of_lock(action, how)
+        return self.outcome_of_queue(action, how)
+
+    def outcome_of_line(self, action: Heartbeat | AskUptime, how: int) -> Event:
+        """Answer a heartbeat, or for how long the broker has been running."""
+        broker = action.broker
+        if isinstance(action, AskUptime):
+            return UptimeSeen(broker, 1_000 if how == 3 else 10**9)
+        sent_ms = self.beats[broker].pop(0)
+        if how == 3:
+            return BeatFailed(broker)
+        self.proven_ms[broker] = max(sent_ms, self.proven_ms.get(broker, 0))
+        return BeatAnswered(broker, self.ours, 3_000 if self.ours else None)
+
+    def outcome_of_question(self, action: AskGroup | AskHolders, how: int) -> Event:
+        """Answer who is there, or what somebody holds."""
+        broker, ticket = action.broker, action.ticket
+        if isinstance(action, AskGroup):
+            ids = self.stage.views.hand_listed
+            return GroupFailed(broker, ticket) if how == 3 else GroupSeen(broker, ids, ticket=ticket)
+        if how == 3:
+            return HoldersFailed(broker, action.member, gone=self.choose(2) == 1, ticket=ticket)
+        held, wanted = (frozenset(action.wanted if how == which else ()) for which in (2, 1))
+        return HoldersSeen(broker, action.member, held, wanted, ticket=ticket)
+
+    def outcome_of_lock(self, action: Lock | Renew | Unlock, how: int) -> Event:
+        """Grant or deny locks."""
+        broker, queues = action.broker, action.queues
+        if isinstance(action, Unlock):
+            return UnlockFailed(broker, queues) if how == 3 else Unlocked(broker, queues)
+        if how == 3:
+            return LockFailed(broker, queues, forbidden=self.choose(6) == 5)
+        self.epoch += isinstance(action, Lock)
+        granted = [queue for queue in queues if self.is_kind or self.choose(6) < 5]
+        epochs = dict.fromkeys(granted, self.epoch if self.ours else None)
+        return LocksAnswered(broker, epochs, dict.fromkeys((queue for queue in queues if queue not in epochs), PEER))
+
+    def outcome_of_queue(self, action: Action, how: int) -> Event:
+        """Answer what concerns the messages of a queue."""
         match action:
-            case Heartbeat(broker):
-                sent_ms = self.beats[broker].pop(0)
-                if how == 3:
-                    return BeatFailed(broker)
-                self.proven_ms[broker] = max(sent_ms, self.proven_ms.get(broker, 0))
-                return BeatAnswered(broker, self.ours, 3_000 if self.ours else None)
-            case AskUptime(broker):
-                return UptimeSeen(broker, 1_000 if how == 3 else 10**9)
-            case AskGroup(broker, ticket):
-                if how == 3:
-                    return GroupFailed(broker, ticket)
-                return GroupSeen(broker, self.stage.views.hand_listed, ticket=ticket)
-            case AskHolders(broker, member, wanted, ticket):
-                if how == 3:
-                    return HoldersFailed(broker, member, gone=self.choose(2) == 1, ticket=ticket)
-                held = frozenset(wanted) if how == 2 else frozenset()
-                return HoldersSeen(broker, member, held, frozenset(wanted) if how == 1 else frozenset(), ticket=ticket)
-            case Lock(broker, queues) | Renew(broker, queues):
-                if how == 3:
-                    return LockFailed(broker, queues, forbidden=self.choose(6) == 5)
-                granted = [queue for queue in queues if self.is_kind or self.choose(6) < 5]
-                if isinstance(action, Lock) and self.ours:
-                    self.epoch += 1
-                epochs = {queue: self.epoch if self.ours else None for queue in granted}
-                return LocksAnswered(broker, epochs, {queue: PEER for queue in queues if queue not in epochs})
-            case Unlock(broker, queues):
-                return UnlockFailed(broker, queues) if how == 3 else Unlocked(broker, queues)
             case AskOffset(queue):
+                stored = self.stored.get(queue)
                 if how == 3:
                     return OffsetFailed(queue)
-                return OffsetSeen(queue, self.stored.get(queue, BASE), stored=queue in self.stored)
+                return OffsetSeen(queue, BASE if stored is None else stored, stored=stored is not None)
             case Pull():
                 return self.pulled(action, how)
-            case Commit(queue, offset):
-                if how == 3:
-                    if self.choose(3) == 2 and self.ours and self.mode is not Mode.BROADCAST:
-                        return CommitRefused(queue, offset)
-                    if self.choose(2):
-                        self.store(action)
-                    return CommitFailed(queue, offset)
-                self.store(action)
-                return CommitConfirmed(queue, offset)
+            case Commit():
+                return self.committed(action, how)
             case SendBack(queue, generation, offset):
                 if how == 3:
                     return SendBackFailed(queue, generation, offset)
@@ -290,6 +300,17 @@ class Chaos:
                 return SentBack(queue, generation, offset)
             case _:
                 raise AssertionError(action)
+
+    def committed(self, commit: Commit, how: int) -> Event:
+        """Keep an offset, or not, or nobody knows."""
+        if how < 3:
+            self.store(commit)
+            return CommitConfirmed(commit.queue, commit.offset)
+        if self.choose(3) == 2 and self.ours and self.mode is not Mode.BROADCAST:
+            return CommitRefused(commit.queue, commit.offset)
+        if self.choose(2):
+            self.store(commit)
+        return CommitFailed(commit.queue, commit.offset)
 
     def pulled(self, pull: Pull, how: int) -> Event:
         """Answer a pull: every seventh offset is no message of ours."""
@@ -340,13 +361,13 @@ class Chaos:
             self.unanswered.append(action)
 
     def check_commit(self, commit: Commit) -> None:
-        """Everything below what is committed was finished, by us or before us."""
+        """See that everything below what is committed was finished, by us or before us."""
         below = range(self.base[commit.queue], commit.offset)
         missing = [each for each in below if is_message(each) and each not in self.finished[commit.queue]]
         assert not missing, f"{commit} though {missing} were not finished"
 
     def check_handle(self, handle: Handle) -> None:
-        """A message starts once in a generation, in order where that is wanted, and only while it may."""
+        """See that a message starts once in a generation, in order where that is wanted, and only while it may."""
         queue = handle.queue
         for offset in handle.offsets:
             key = queue, handle.generation, offset, handle.attempt
@@ -373,8 +394,8 @@ class Chaos:
                 if broker not in self.open:
                     self.open_line(broker)
             self.stage.views.hand_plan = QUEUES
-        for _ in range(600):
-            while not self.is_left and (self.handlers or [each for each in self.unanswered if not isinstance(each, Pull)]):
+        for _ in range(200):
+            while not self.is_left and (self.handlers or not all(isinstance(each, Pull) for each in self.unanswered)):
                 self.answer()
                 self.finish_handler()
             if self.is_left:

@@ -47,6 +47,7 @@ class Broker:
         self.is_up = True
         self.is_silent = False
         self.is_settled = True
+        self.hazards: tuple[str, ...] = ()
         self.beats: list[tuple[str, Heartbeat]] = []
         self.asked = 0
 
@@ -104,7 +105,7 @@ class Crowd:
 
     # -- what a test does ----------------------------------------------------------------------------------------------
 
-    def join(self, name: str, *topics: str, mode: Mode = Mode.CONCURRENT) -> Watcher:
+    def join(self, name: str, *topics: str, mode: Mode = Mode.CONCURRENT, strategy: Strategy | None = None) -> Watcher:
         """Start a member that reads these topics, or all."""
         wanted = topics or tuple(sorted({topic for broker in self.brokers.values() for topic in broker.queues}))
         options = MemberOptions(
@@ -112,7 +113,7 @@ class Crowd:
             name,
             {topic: Subscription(topic) for topic in wanted},
             mode=mode,
-            strategy=self._strategy,
+            strategy=strategy or self._strategy,
             java_strategy=Average(),
             times=self._times,
         )
@@ -292,6 +293,7 @@ class Crowd:
             members=tuple(_facts(name, broker.listed[name]) for name in ids),
             owners={queue: owner for queue in queues if (owner := self.owner(queue))},
             queues=dict(broker.queues),
+            hazards=broker.hazards,
             ticket=ticket,
         )
 
@@ -309,8 +311,9 @@ class Crowd:
 def _facts(name: str, member: Watcher | None) -> MemberFacts:
     if member is None:
         return MemberFacts(name)
-    topics = tuple(sorted(member.options.all_topics))
-    return MemberFacts(name, ours=True, leaving=member.lines.leaving, topics=topics)
+    options = member.options
+    topics = tuple(sorted(options.all_topics))
+    return MemberFacts(name, ours=True, leaving=member.lines.leaving, strategy=options.strategy.name, topics=topics)
 
 
 def settled(crowd: Crowd, members: int = 3) -> list[Watcher]:

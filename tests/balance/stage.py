@@ -58,6 +58,7 @@ class HandViews(Views):
 
     def step(self, event: Event, now_ms: int) -> list[Action]:
         """Learn nothing."""
+        del event, now_ms
         return []
 
     def due_ms(self) -> int:
@@ -74,10 +75,12 @@ class HandViews(Views):
 
     def listed(self, broker: str, now_ms: int) -> tuple[str, ...]:
         """Return what the test set."""
+        del broker, now_ms
         return self.hand_listed
 
     def has_departed(self, member: str, now_ms: int) -> bool:
         """Return what the test set."""
+        del now_ms
         return member in self.hand_departed
 
     def has_foreign(self) -> bool:
@@ -94,6 +97,7 @@ class HandViews(Views):
 
     def ask_now(self, now_ms: int) -> None:
         """Count."""
+        del now_ms
         self.asked_now += 1
 
 

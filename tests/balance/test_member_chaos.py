@@ -3,16 +3,16 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from steelyard.balance.member_options import Mode
 from tests.balance.chaos import Chaos
 
-_CHOICES = st.lists(st.integers(0, 9_999), min_size=20, max_size=300)
+from steelyard.balance.member_options import Mode
+
+_CHOICES = st.lists(st.integers(0, 9_999), min_size=20, max_size=200)
 
 
 @pytest.mark.parametrize("ours", [True, False])
 @pytest.mark.parametrize("mode", Mode)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(choices=_CHOICES, chunk=st.sampled_from([1, 3]))
 def test_no_sequence_of_events_makes_a_member_break_its_rules(
     mode: Mode, ours: bool, choices: list[int], chunk: int

@@ -4,6 +4,7 @@ Those that need several members, or a broker, have the same names in the simulat
 """
 
 import pytest
+from tests.balance.stage import ME, PEER, Q1, Q, Stage, kinds, unlocks
 
 from steelyard.balance.actions import (
     AskGroup,
@@ -38,7 +39,6 @@ from steelyard.balance.events import (
 )
 from steelyard.balance.life import State
 from steelyard.balance.member_options import Mode
-from tests.balance.stage import ME, PEER, Q1, Q, Stage, kinds, unlocks
 
 
 def _wanting(*, ours: bool) -> Stage:
@@ -49,7 +49,7 @@ def _wanting(*, ours: bool) -> Stage:
     return stage
 
 
-# -- taking -------------------------------------------------------------------------------------------------------------
+# -- taking -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_takeover_without_the_lock_meets_a_grant_in_flight() -> None:
@@ -198,7 +198,7 @@ def test_a_renewal_does_not_acquire() -> None:
     assert stage.state() is State.ABSENT
 
 
-# -- commits ------------------------------------------------------------------------------------------------------------
+# -- commits ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_late_commit_of_a_dead_line_is_not_the_last_word() -> None:
@@ -246,7 +246,7 @@ def test_a_pull_never_carries_a_commit() -> None:
     assert kinds(stage.actions)[-1] == "Commit"
 
 
-# -- cuts and doubt -----------------------------------------------------------------------------------------------------
+# -- cuts and doubt ---------------------------------------------------------------------------------------------------
 
 
 def test_a_cut_before_the_first_offset_keeps_no_window() -> None:
@@ -447,7 +447,7 @@ def test_a_message_that_fails_after_its_queue_was_lost_is_not_sent_back() -> Non
     assert not [commit for commit in lost.said(Commit) if commit.offset > 1]
 
 
-# -- the rest -----------------------------------------------------------------------------------------------------------
+# -- the rest ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_lock_in_a_mixed_group_sends_java_retries_to_the_dead_letters() -> None:

@@ -11,6 +11,7 @@ from functools import wraps
 from typing import Literal, TypeAlias
 
 import pytest
+from tests.broker.desk import message
 from tests.sim.cluster import GROUP, TOPIC, Watched, quick
 
 from steelyard.balance.actions import Start, StartAt
@@ -27,7 +28,7 @@ from steelyard.sim.faults import Faults
 from steelyard.sim.line import Line
 from steelyard.sim.looking import AnyBroker, committed_in
 from steelyard.sim.members import MemberProcess, UserCode
-from steelyard.sim.planted.bug import Bug, Swap, planted
+from steelyard.sim.planted.bug import Bug, Swap, planted, swap
 from steelyard.sim.planted.table import BUGS
 from steelyard.sim.process import Process
 from steelyard.sim.servers import BrokerProcess, NameServerProcess
@@ -35,7 +36,7 @@ from steelyard.wire.bodies.topics import TopicSettings
 from steelyard.wire.codes import RequestCode
 from steelyard.wire.command import Command
 
-__all__ = ["Gate", "Kind", "Scene", "fails_with", "known", "mistake", "on", "taking"]
+__all__ = ["Gate", "Kind", "Scene", "fails_with", "known", "mistake", "on", "rule", "taking"]
 
 Kind: TypeAlias = Literal["ours", "apache"]
 Scenario: TypeAlias = Callable[[Kind, Bug | None], None]
@@ -50,6 +51,11 @@ _HELD = frozenset(state.name for state in HELD)
 def mistake(sentence: str, *swaps: Swap) -> Bug:
     """Make a mistake that can be put back in one scenario."""
     return Bug(sentence, sentence, (), swaps)
+
+
+def rule(owner: type, attribute: str, wrong: object) -> Swap:
+    """Put a wrong method in the place of a right one, wherever the class has it from."""
+    return swap(next(each for each in owner.__mro__ if attribute in vars(each)), attribute, wrong)
 
 
 def known(name: str) -> tuple[Swap, ...]:
@@ -81,9 +87,8 @@ def fails_with(bug: Bug | None) -> Iterator[None]:
     if bug is None:
         yield
     else:
-        with pytest.raises(AssertionError) as why:
+        with pytest.raises(AssertionError):
             yield
-        print("WHY", bug.sentence, "::", str(why.value)[:150].replace(chr(10)," "))
 
 
 # -- holding back -----------------------------------------------------------------------------------------------------
@@ -221,6 +226,21 @@ class Scene(Watched):
         self.plan(member, self.queue)
         self.until(lambda: self.state(member) is State.OWNED, within_ms)
 
+    def fill(self, count: int) -> list[str]:
+        """Send messages and wait until they are stored; return them in the order in which they are."""
+        sent = self.put(count)
+        self.until(lambda: len(self._stored(sent)) == count)
+        return self._stored(sent)
+
+    def _stored(self, sent: list[str]) -> list[str]:
+        logged = sorted((each.queue, each.offset, each.uid) for broker in self.brokers for each in broker.logged())
+        return [uid for _, _, uid in logged if uid in sent]
+
+    def send(self, uid: str, topic: str, queue_id: int = 0) -> None:
+        """Send a message to a queue of the first broker."""
+        header = message(topic, queue_id=queue_id)
+        self._line(self.broker.name).say(Command(RequestCode.SEND_MESSAGE_V2, header, uid.encode()))
+
     # -- time and faults ----------------------------------------------------------------------------------------------
 
     def until(self, is_so: Callable[[], bool], within_ms: int = 2_000) -> None:
@@ -252,15 +272,16 @@ class Scene(Watched):
         return gate
 
     def cut(self, member: MemberProcess, broker: AnyBroker | None = None, *, broker_knows: bool = True) -> None:
-        """Break a member's line to a broker, what is under way lost; the broker may not hear of it."""
-        ends = self.world.network.lines_between(member.name, (broker or self.broker).name)
-        for line in ends:
+        """Break a member's line to a broker, what is under way lost; the broker may never hear of it."""
+        name = (broker or self.broker).name
+        self.world.tell(LineLost(at_ms=self.world.now_ms(), one=member.name, other=name, how="cut"))
+        for line in self.world.network.lines_between(member.name, name):
             assert line.way is not None
-            line.way.break_off(0)
-        at_ms = self.world.now_ms()
-        self.world.tell(LineLost(at_ms=at_ms, one=member.name, other=(broker or self.broker).name, how="cut"))
-        for line in ends:
-            if broker_knows or line.process is member:
+            if broker_knows:
+                line.way.break_off(0)
+                line.notice()
+            elif line.process is member:
+                line.way.jam()
                 line.notice()
 
     def part(self, member: MemberProcess, for_ms: int, broker: AnyBroker | None = None) -> None:

@@ -12,8 +12,10 @@ from steelyard.sim.plan import BrokerPlan, GroupPlan, MemberPlan, Plan, Producer
 MEMBERS = 8
 QUEUES = 16
 STEP_MS = 2_000
-SEEDS = range(12)
-LAST_MS = 2 * MEMBERS * STEP_MS
+SEEDS = range(8)
+FIRST_MS = 4_000
+"""Later than three seconds: so long a broker that is not ours counts as just restarted."""
+LAST_MS = FIRST_MS + (2 * MEMBERS - 1) * STEP_MS
 
 
 def up_and_down(seed: int, *, is_ours: bool) -> Plan:
@@ -22,9 +24,9 @@ def up_and_down(seed: int, *, is_ours: bool) -> Plan:
         MemberPlan(
             f"m{number + 1}",
             "g1",
-            joins_ms=500 + number * STEP_MS,
+            joins_ms=FIRST_MS + number * STEP_MS,
             # The first one stays; the others leave in the order in which they came.
-            leaves_ms=None if number == 0 else 500 + (MEMBERS + number - 1) * STEP_MS,
+            leaves_ms=None if number == 0 else FIRST_MS + (MEMBERS + number - 1) * STEP_MS,
             work=work,
         )
         for number in range(MEMBERS)
@@ -51,14 +53,14 @@ def changes(history: Played) -> list[tuple[Change, set[str]]]:
     joined = [fact.member for fact in history.facts if isinstance(fact, Joined) and fact.kind == "ours"]
     found = []
     for number in range(1, 2 * MEMBERS - 1):
-        begins_ms = 500 + number * STEP_MS
+        begins_ms = FIRST_MS + number * STEP_MS
         there = joined[: number + 1] if number < MEMBERS else [joined[0], *joined[number - MEMBERS + 2 :]]
         found.append((Change(history.facts, begins_ms, begins_ms + STEP_MS), set(there)))
     return found
 
 
 @pytest.mark.parametrize("is_ours", [True, False], ids=["ours", "apache"])
-@pytest.mark.parametrize("seed", SEEDS[:4])
+@pytest.mark.parametrize("seed", SEEDS)
 def test_nothing_is_handled_twice_or_lost_by_joins_and_leaves(seed: int, is_ours: bool) -> None:
     history = played(seed, is_ours)
     assert history.outcome.error is None
@@ -71,7 +73,7 @@ def test_nothing_is_handled_twice_or_lost_by_joins_and_leaves(seed: int, is_ours
 
 @pytest.mark.parametrize("is_ours", [True, False], ids=["ours", "apache"])
 def test_no_queue_moves_without_need(is_ours: bool) -> None:
-    for seed in SEEDS[:4]:
+    for seed in SEEDS:
         for change, members in changes(played(seed, is_ours)):
             assert set(change.after.values()) == members
             assert change.moved == change.least(members)

@@ -4,23 +4,22 @@ On our broker a lock is a lease that lives as long as its member; on Apache's it
 others, and lives a minute if nobody lets it go.
 """
 
-from tests.sim.scene import Kind, Scene, fails_with, known, mistake, on
+from tests.sim.mistakes import NOBODY_ASKED, other_life
+from tests.sim.scene import Kind, Scene, fails_with, known, mistake, on, rule
 
-from steelyard.balance import board
-from steelyard.balance.actions import Unlock
+from steelyard.balance.desk import Denial
 from steelyard.balance.events import LocksAnswered
-from steelyard.balance.life import LIFE, Row, Seen, State
+from steelyard.balance.life import Seen, State
 from steelyard.balance.lives import Lives
 from steelyard.balance.member_options import Mode
-from steelyard.balance.record import Manner, Record
-from steelyard.balance.taking import Denial, Grant, Taking
-from steelyard.broker.locks import Lock, Locks
+from steelyard.balance.record import Record
+from steelyard.balance.taking import Taking
 from steelyard.broker.requests import locks as lock_requests
 from steelyard.sim.facts import Gone
 from steelyard.sim.planted.bug import Bug, swap
 from steelyard.wire.codes import RequestCode as Code
 
-_answered, _hold_or_ask = Taking.answered, Lives.hold_or_ask
+_answered = Taking.answered
 
 
 # -- two owners -------------------------------------------------------------------------------------------------------
@@ -31,7 +30,7 @@ def _bypass(taking: Taking, event: LocksAnswered) -> None:
     _answered(taking, LocksAnswered(event.broker, {**event.granted, **dict.fromkeys(event.denied)}, {}))
 
 
-BYPASSED = mistake("a member takes a queue without its lock", swap(Taking, "answered", _bypass))
+BYPASSED = mistake("a member takes a queue without its lock", rule(Taking, "answered", _bypass))
 
 
 @on(ours=BYPASSED, apache=BYPASSED)
@@ -54,17 +53,6 @@ def test_a_takeover_without_the_lock_meets_a_grant_in_flight(kind: Kind, bug: Bu
         assert scene.is_owned_by(first)
 
 
-def _start_at_once(lives: Lives, record: Record, about: Grant) -> None:
-    """Take a granted lock for a free queue."""
-    right = about if about.manner is not Manner.ASKED else Grant(about.epoch, about.sent_ms, Manner.LEASED)
-    _hold_or_ask(lives, record, right)
-
-
-NOBODY_ASKED = mistake(
-    "a granted lock counts as a free queue, on a broker where owners keep no lock",
-    swap(Lives, "hold_or_ask", _start_at_once),
-    swap(board, "LIFE", {**LIFE, (State.WANTED, Seen.LOCK_GRANTED): Row("hold_or_ask", tuple(State))}),
-)
 LEASES_EXPIRE = mistake("a lease lives a minute", swap(lock_requests, "_checked", lambda *_: None))
 
 
@@ -97,7 +85,7 @@ def _flush_impatiently(taking: Taking) -> None:
                 taking._ask(desk)
 
 
-IMPATIENT = mistake("an unlock does not wait for the renewal before it", swap(Taking, "flush", _flush_impatiently))
+IMPATIENT = mistake("an unlock does not wait for the renewal before it", rule(Taking, "flush", _flush_impatiently))
 
 
 @on(apache=IMPATIENT)
@@ -120,7 +108,7 @@ def _forget_lock(_lives: Lives, record: Record) -> None:
     record.state = State.ABSENT
 
 
-KEPT_GRANT = mistake("a lock that is granted too late is forgotten", swap(Lives, "_give_back", _forget_lock))
+KEPT_GRANT = mistake("a lock that is granted too late is forgotten", rule(Lives, "_give_back", _forget_lock))
 
 
 @on(ours=KEPT_GRANT, apache=KEPT_GRANT)
@@ -149,7 +137,7 @@ def _forget_request(taking: Taking, broker: str) -> None:
             record.asking = None
 
 
-FORGOTTEN = mistake("a lock that was not answered before a cut was not given", swap(Taking, "cut", _forget_request))
+FORGOTTEN = mistake("a lock that was not answered before a cut was not given", rule(Taking, "cut", _forget_request))
 
 
 @on(ours=FORGOTTEN, apache=FORGOTTEN)
@@ -169,7 +157,7 @@ def test_a_lock_of_unknown_outcome_is_unlocked_after_a_cut(kind: Kind, bug: Bug 
         scene.own(next_one, within_ms=300)
 
 
-DEAF_TO_POKES = mistake("a poke unlocks nothing", swap(Lives, "unlock_all_the_same", Lives.stay))
+DEAF_TO_POKES = mistake("a poke unlocks nothing", rule(Lives, "unlock_all_the_same", Lives.stay))
 OLD_LINE_LOCKS = mistake("a line that was replaced takes locks", *known("replaced-line-locks"))
 
 
@@ -200,7 +188,7 @@ def _want_for_ever(lives: Lives, record: Record, about: Denial) -> None:
     lives.asking.poke(record, about.holder)
 
 
-WANTED_FOR_EVER = mistake("a denied lock is asked for again, wanted or not", swap(Lives, "want_later", _want_for_ever))
+WANTED_FOR_EVER = mistake("a denied lock is asked for again, wanted or not", rule(Lives, "want_later", _want_for_ever))
 
 
 @on(ours=WANTED_FOR_EVER, apache=WANTED_FOR_EVER)
@@ -248,7 +236,7 @@ def _keep_lock(lives: Lives, record: Record, _about: object) -> None:
     lives._start(record)
 
 
-LOCK_KEPT = mistake("an owner keeps its lock, which outlives it", swap(Lives, "take_from_nobody", _keep_lock))
+LOCK_KEPT = mistake("an owner keeps its lock, which outlives it", rule(Lives, "take_from_nobody", _keep_lock))
 LEASE_OUTLIVES = mistake("a lease outlives its member", *known("lease-outlives-member"))
 
 
@@ -266,7 +254,7 @@ def test_a_crash_nobody_saw_is_taken_at_once(kind: Kind, bug: Bug | None) -> Non
 
 STUBBORN = mistake(
     "an owner that is not sure waits for the lock that another one has",
-    swap(board, "LIFE", {**LIFE, (State.UNSURE, Seen.LOCK_DENIED): Row("prove_later", (State.UNSURE,))}),
+    other_life(State.UNSURE, Seen.LOCK_DENIED, "prove_later"),
 )
 
 

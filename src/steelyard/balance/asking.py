@@ -31,6 +31,10 @@ _AT_A_TIME = 4
 _LOCK_LIFE_MS = 60_000
 """After this Apache's broker has forgotten the lock of whoever departed."""
 
+_FEW = 64
+_MOST_DEPARTED = 10_000
+"""A peer can tell of so many and no more: it may be mistaken, or worse."""
+
 
 @dataclass(slots=True, eq=False)
 class _Sweep:
@@ -97,6 +101,8 @@ class Asking:
         if now_ms < (first_ms if last_ms is None else last_ms + self._times.poke_again_ms):
             return
         record.poked_ms = now_ms
+        # It may be our own plan that is out of date, made while others carried out theirs.
+        self._board.views.ask_now(now_ms)
         self._touch(record.broker).to_poke[record.queue] = holder
 
     # -- asking -------------------------------------------------------------------------------------------------------
@@ -165,8 +171,7 @@ class Asking:
     def listed(self, event: GroupSeen | GroupFailed) -> None:
         """Take a list of members: it tells whom a sweep asks."""
         if isinstance(event, GroupSeen):
-            for member in event.ids:
-                self._listed_ms[member] = self._board.now_ms
+            self._note_listed(event.ids)
         found = self._rounds.get(event.broker)
         if found is None or found.sweep is None or found.sweep.ticket != event.ticket or found.sweep.is_listed:
             return
@@ -185,6 +190,13 @@ class Asking:
         self._touched[event.broker] = found
         if not sweep.unanswered:
             self._conclude(event.broker, found, sweep)
+
+    def _note_listed(self, members: tuple[str, ...]) -> None:
+        now_ms = self._board.now_ms
+        for member in members:
+            self._listed_ms[member] = now_ms
+        if len(self._listed_ms) > 2 * len(members) + _FEW:
+            self._listed_ms = {who: at_ms for who, at_ms in self._listed_ms.items() if now_ms - at_ms < _LOCK_LIFE_MS}
 
     def answered(self, event: HoldersSeen | HoldersFailed) -> None:
         """Take the answer of one member."""
@@ -211,7 +223,7 @@ class Asking:
 
     def _note_departed(self, departed: Mapping[str, int]) -> None:
         for member, ago_ms in departed.items():
-            if 0 <= ago_ms < _LOCK_LIFE_MS and len(self._listed_ms) < 10_000:
+            if 0 <= ago_ms < _LOCK_LIFE_MS and len(self._listed_ms) < _MOST_DEPARTED:
                 self._listed_ms.setdefault(member, self._board.now_ms - ago_ms)
 
     def _has_departed(self, member: str) -> bool:

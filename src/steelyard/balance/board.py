@@ -73,7 +73,8 @@ class Board:
 
     def close(self) -> list[Action]:
         """End the step: return what it wants done."""
-        self.flush_reports()
+        if self._news:
+            self.flush_reports()
         actions, self.actions = self.actions, []
         return actions
 
@@ -86,16 +87,16 @@ class Board:
 
     def see(self, record: Record, seen: Seen, about: object = None) -> None:
         """Let something happen to a queue, after whatever is happening now."""
-        self._coming.append((record, seen, about))
         if self._is_seeing:
+            self._coming.append((record, seen, about))
             return
         self._is_seeing = True
         try:
+            self._happen(record, seen, about)
             while self._coming:
                 self._happen(*self._coming.popleft())
         finally:
             self._is_seeing = False
-            self._coming.clear()
 
     def _happen(self, record: Record, seen: Seen, about: object) -> None:
         before = record.state

@@ -63,7 +63,7 @@ def unequal_subscriptions(group: str, topics: Mapping[str, Collection[str]]) -> 
         Hazard(
             "unequal subscriptions",
             f"members of group {group} want other topics than most: {_some(odd)}, in {_some(names_in_order(unlike))}; "
-            "queues are shared among all members, so what a member does not want stays unread",
+            "where queues are shared among all members, what one of them does not want stays unread",
         )
     ]
 

@@ -17,6 +17,6 @@ class Holdings(Struct, frozen=True):
     draining: tuple[Queue, ...] = ()
     """Those of them that are being given up."""
     wanted: tuple[Queue, ...] = ()
-    """Planned, and not held yet."""
+    """Being taken: their locks are held, and the others are asked."""
     departed: Mapping[str, int] = {}
     """Ids that are missed, with the milliseconds since they were seen last."""

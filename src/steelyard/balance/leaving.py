@@ -1,8 +1,10 @@
 """Leaving the group: say so, give everything up, and say goodbye only when nothing is left and nothing unanswered.
 
 Whoever leaves first tells our brokers, so that the others plan without it while it drains. An unregister frees whatever
-is still held, so it comes last: a commit or an unlock that is still under way would otherwise come after it. If a
-broker does not come back, or handlers do not end, there is an end to patience: then what is left is dropped.
+is still held, so it comes last: a commit or an unlock that is still under way would otherwise come after it. So would a
+heartbeat at Apache's broker, whose threads may take it up after the goodbye, even after the line is closed: it would
+list us for two minutes more, with a share that nobody reads. If a broker does not come back, or handlers do not end,
+there is an end to patience: then what is left is dropped.
 """
 
 from steelyard.balance.actions import Left, Unregister
@@ -60,10 +62,16 @@ class Leaving:
         lives = self._lives
         if not (lives.starting.is_idle and lives.committing.is_idle and lives.asking.is_idle):
             return False
+        if any(self._may_be_listed_again(broker) for broker in self._board.lines.brokers()):
+            return False
         # What cannot be asked, because there is no line, is not waited for.
         return all(
             desk.is_idle or not self._board.lines.is_registered(desk.broker) for desk in lives.taking.desks.values()
         )
+
+    def _may_be_listed_again(self, broker: str) -> bool:
+        lines = self._board.lines
+        return lines.is_beating(broker) and not lines.is_ours(broker)
 
 
 def _sooner(one_ms: int | None, other_ms: int | None) -> int | None:

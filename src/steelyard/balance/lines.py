@@ -140,6 +140,11 @@ class Lines:
                 pass
         return []
 
+    def is_beating(self, broker: str) -> bool:
+        """Whether a heartbeat is unanswered on a line that is open."""
+        line = self._lines.get(broker)
+        return line is not None and bool(line.unanswered)
+
     def beat(self, broker: str | None, now_ms: int) -> list[Action]:
         """Say something new to a broker, or to all: that what we own changed, or that we leave."""
         self._version += 1

@@ -222,6 +222,7 @@ class Lives(Flow):
             return
         manner = self.taking.manner(record.broker) or record.manner
         if manner is not Manner.KEPT and not self.taking.is_proof_fresh(record.broker):
+            self.taking.distrust(record.broker)
             return
         record.manner = manner
         if manner is Manner.FREE:

@@ -51,18 +51,20 @@ from steelyard.model import Queue, in_order
 
 __all__ = ["Member"]
 
-_OF_ONE_QUEUE = (
-    Pulled,
-    Handled,
-    CommitConfirmed,
-    CommitFailed,
-    CommitRefused,
-    SentBack,
-    SendBackFailed,
-    PullFailed,
-    OffsetSeen,
-    OffsetFailed,
-    OffsetReset,
+_OF_ONE_QUEUE: frozenset[type] = frozenset(
+    {
+        CommitConfirmed,
+        CommitFailed,
+        CommitRefused,
+        Handled,
+        OffsetFailed,
+        OffsetReset,
+        OffsetSeen,
+        PullFailed,
+        Pulled,
+        SendBackFailed,
+        SentBack,
+    }
 )
 """Lines and views have nothing to learn from these, which are most of all."""
 
@@ -92,7 +94,6 @@ class Member:
         self.views.held_by_me = self._held
         lives = self._lives
         self._take = {
-            LineCut: self._line_cut,
             BeatAnswered: self._beat_answered,
             GroupSeen: lives.asking.listed,
             GroupFailed: lives.asking.listed,
@@ -125,9 +126,12 @@ class Member:
             return []
         board, lives = self._board, self._lives
         board.now_ms = now_ms
-        if not isinstance(event, _OF_ONE_QUEUE):
+        if type(event) not in _OF_ONE_QUEUE:
             board.actions += self.lines.step(event, now_ms)
             board.actions += self.views.step(event, now_ms)
+            if isinstance(event, LineCut):
+                # Before anything that is planned or due: there is nobody left to ask.
+                self._line_cut(event)
             self._follow_plan()
         if board.timers.due_ms() <= now_ms:
             board.timers.run(now_ms)
@@ -195,7 +199,8 @@ class Member:
         return Holdings(
             held=tuple(self._in(HELD)),
             draining=tuple(self._in(frozenset({State.DRAINING, State.COMMITTING}))),
-            wanted=tuple(self._in(frozenset({State.WANTED, State.ASKING}))),
+            # Who only waits for a lock takes nothing before it has it: nobody has to give way to that.
+            wanted=tuple(self._in(frozenset({State.ASKING}))),
             departed=self._lives.asking.departed(),
         )
 
@@ -206,7 +211,7 @@ class Member:
         behind them is done, and whoever takes the queue after a message that was skipped would handle it again.
         """
         record = self._board.records.get(queue)
-        if record is None or record.generation != generation:
+        if record is None or record.generation != generation or record.is_suspended:
             return False
         is_finishing = record.state is State.DRAINING and self.options.mode is not Mode.ORDERLY
         if record.state is not State.OWNED and not is_finishing:

@@ -41,7 +41,7 @@ class Step(Enum):
 class Chunk:
     """Messages that were given to one handler."""
 
-    __slots__ = ("attempt", "is_overdue", "left", "messages", "offsets", "record", "started_ms")
+    __slots__ = ("attempt", "left", "messages", "offsets", "record", "started_ms")
 
     def __init__(
         self, record: "Record", offsets: Sequence[int], messages: Sequence[object], attempt: int, started_ms: int
@@ -53,8 +53,6 @@ class Chunk:
         self.started_ms = started_ms
         self.left = len(offsets)
         """How many of them the handler has not told of."""
-        self.is_overdue = False
-        """It took so long that its messages were given back."""
 
     def message(self, offset: int) -> object:
         """Return one of its messages."""
@@ -68,7 +66,6 @@ class Record:
         "acked",
         "again",
         "asking",
-        "attempt",
         "attempts",
         "backs",
         "batch_at",
@@ -78,7 +75,6 @@ class Record:
         "denied_ms",
         "drain_by_ms",
         "epoch",
-        "final",
         "generation",
         "holders",
         "is_commit_due",
@@ -98,7 +94,6 @@ class Record:
         "since_ms",
         "state",
         "step",
-        "tried_offset",
         "wanted",
         "was_draining",
         "window",
@@ -141,8 +136,6 @@ class Record:
         """When the last commit was sent."""
         self.is_commit_due = False
         """A timer will look whether there is something to commit."""
-        self.final: int | None = None
-        """The last offset, while it is being committed."""
         self.reset_to: int | None = None
         self.drain_by_ms: int | None = None
         # -- messages
@@ -162,9 +155,6 @@ class Record:
         """What is on its way back to the broker: message and attempt by offset."""
         self.owed: list[tuple[int, object, int, int]] = []
         """What is to be sent back once the queue is proven: offset, message, attempt, delay level."""
-        self.tried_offset = -1
-        self.attempt = 0
-        """How often the message at ``tried_offset`` failed here, in order."""
         self.is_suspended = False
         self.is_queued = False
         """It stands in line for a handler."""
@@ -183,7 +173,7 @@ class Record:
         self.pulling_ms = None
         self.running = {}
         self.backs = {}
-        self.tried_offset, self.attempt, self.is_suspended = -1, 0, False
+        self.is_suspended = False
 
     def forget_unstarted(self) -> None:
         """Forget what no handler has; in the window it stays unfinished, so that nobody commits beyond it."""

@@ -9,7 +9,7 @@ Left out: who handles messages, and what to do with those that failed (handling.
 """
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 __all__ = ["Window"]
 
@@ -87,18 +87,26 @@ class Window:
             self.next = next_offset
         self._settle()
 
-    def finish(self, offsets: Iterable[int]) -> None:
+    def finish(self, offsets: Sequence[int]) -> None:
         """Note that messages of this window are finished, each once."""
-        self._ahead.update(offsets)
+        head = self._head
+        end = head + len(offsets)
+        # Mostly they are the very first ones: then nothing is set aside.
+        if self._offsets[head:end] == list(offsets):
+            self._head = end
+        else:
+            self._ahead.update(offsets)
         self._settle()
 
     def _settle(self) -> None:
-        known, ahead, head = self._offsets, self._ahead, self._head
+        known, head = self._offsets, self._head
         end = len(known)
-        while ahead and head < end and known[head] in ahead:
-            ahead.remove(known[head])
-            head += 1
-        self._head = head
+        if self._ahead:
+            ahead = self._ahead
+            while head < end and known[head] in ahead:
+                ahead.remove(known[head])
+                head += 1
+            self._head = head
         self.low = known[head] if head < end else self.next
         batches = self._batches
         while batches and batches[0][0] < self.low:

@@ -80,7 +80,7 @@ class Offsets:
         queues = topics.get(topic) if topics is not None else None
         known = queues.get(queue_id) if queues is not None else None
         if known is None or queues is None:
-            if self._bytes + _QUEUE_BYTES + _pair_bytes(group, topic) > _MOST_BYTES:
+            if not self.has_room(group, topic):
                 raise refusal(
                     ResponseCode.SYSTEM_ERROR,
                     "this broker remembers as many offsets as it can save: delete groups that are not used any more",
@@ -93,6 +93,10 @@ class Offsets:
                 self.lowered += 1
             queues[queue_id] = offset
         self.changes += 1
+
+    def has_room(self, group: str, topic: str) -> bool:
+        """Say whether one more queue of a topic can be remembered for a group."""
+        return self._bytes + _QUEUE_BYTES + _pair_bytes(group, topic) <= _MOST_BYTES
 
     def _add(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         topics = self._committed.setdefault(group, {})

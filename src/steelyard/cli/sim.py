@@ -4,19 +4,23 @@ A history is its seed. Each runs the real cores, member, broker, name server and
 disks forget and processes die, and checkers look for what never may happen. A failure is made smaller, told in words,
 and comes with the one command that replays it.
 
-Exit codes: 0 all is well, 1 something happened that never may, 3 something did not happen in time, 4 the simulator or a
-core raised an error, 2 there is no answer.
+A bug can be planted, to see that it is found: a run ends with the first history that shows it. A hunt does so with all
+bugs there are.
+
+Exit codes: 0 all is well, 1 something happened that never may, or a planted bug was not found, 3 something did not
+happen in time, 4 the simulator or a core raised an error, 2 there is no answer.
 """
 
 import sys
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import IO, TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
 from steelyard.cli.histories import run_all
+from steelyard.cli.hunting import hunt_bugs
 from steelyard.cli.screen import screen
 from steelyard.errors import ConfigurationError
 
@@ -43,6 +47,10 @@ def sim(
     jobs: Annotated[
         int | None, typer.Option(min=1, help="How many to run at a time; all cores if not given.", show_default=False)
     ] = None,
+    plant: Annotated[
+        str | None, typer.Option(help="Put this bug in, and stop once it is found.", show_default=False)
+    ] = None,
+    hunt: Annotated[bool, typer.Option("--hunt", help="Put in each known bug in turn, and say what finds it.")] = False,
     output: Annotated[str, typer.Option(help="text, or json for programs.")] = "text",
 ) -> None:
     """Run simulated histories, with crashes, cuts and lost power, and check that nothing is lost or handled twice."""
@@ -50,27 +58,47 @@ def sim(
         raise ConfigurationError(f"--output is {output!r}", next_step="give text or json")
     if replay is None and (drop or trace):
         raise ConfigurationError("--drop and --trace are about one history", next_step="give --replay with its seed")
+    if hunt and (replay is not None or only is not None):
+        raise ConfigurationError(
+            "--hunt chooses its histories by itself", next_step="leave --replay and --only out, or give --plant instead"
+        )
     if only is not None:
         from steelyard.sim.kinds.table import draw
 
         draw(seed, only)  # so that an unknown kind is refused before anything starts
+    if plant is not None:
+        from steelyard.sim.planted.table import find_bug
+
+        find_bug(plant)
     out = screen().file
+    as_json = output == "json"
+    if hunt:
+        raise typer.Exit(hunt_bugs(out, plant, jobs, as_json=as_json))
     if replay is not None:
         dropped = tuple(part.strip() for part in drop.split(",") if part.strip())
-        raise typer.Exit(_replay(out, replay, only, dropped, trace=trace, as_json=output == "json"))
-    raise typer.Exit(_run(out, range(seed, seed + histories), only, jobs, as_json=output == "json"))
+        raise typer.Exit(_replay(out, replay, only, dropped, plant, trace=trace, as_json=as_json))
+    raise typer.Exit(_run(out, range(seed, seed + histories), only, plant, jobs, as_json=as_json))
 
 
-def _replay(out: TextIO, seed: int, only: str | None, dropped: tuple[str, ...], *, trace: bool, as_json: bool) -> int:
+def _replay(
+    out: IO[str],
+    seed: int,
+    only: str | None,
+    dropped: tuple[str, ...],
+    planted: str | None,
+    *,
+    trace: bool,
+    as_json: bool,
+) -> int:
     from steelyard.sim.history import run_history
     from steelyard.sim.kinds.table import draw
     from steelyard.sim.outcome import tell_findings
     from steelyard.sim.plan import tell, without
 
-    plan = without(draw(seed, only), dropped)
-    outcome = run_history(seed, only, dropped=dropped, trace=trace)
+    outcome = run_history(seed, only, dropped=dropped, planted=planted, trace=trace)
+    plan = without(draw(seed, outcome.kind), dropped)
     if as_json:
-        out.write(msgspec.json.encode(_as_value(outcome)).decode() + "\n")
+        out.write(msgspec.json.encode(_as_value(outcome, planted)).decode() + "\n")
         return int(outcome.verdict.value)
     out.write(f"history {seed}, {plan.kind}\n")
     out.writelines(f"  {line}\n" for line in tell(plan))
@@ -81,39 +109,42 @@ def _replay(out: TextIO, seed: int, only: str | None, dropped: tuple[str, ...], 
     return int(outcome.verdict.value)
 
 
-def _run(out: TextIO, seeds: range, only: str | None, jobs: int | None, *, as_json: bool) -> int:
-    began = time.monotonic()
+def _run(out: IO[str], seeds: range, only: str | None, planted: str | None, jobs: int | None, *, as_json: bool) -> int:
+    began, ran = time.monotonic(), 0
     situations: Counter[str] = Counter()
     counts: Counter[str] = Counter()
     failed: list[Outcome] = []
-    for outcome in _watched(run_all(seeds, only=only, jobs=jobs), len(seeds)):
+    for outcome in _watched(run_all(seeds, only=only, planted=planted, jobs=jobs), len(seeds)):
+        ran += 1
         situations.update(outcome.situations)
         counts.update(outcome.counts)
         if outcome.verdict.value:
             failed.append(outcome)
+            if planted is not None:
+                break
     seconds = time.monotonic() - began
     failed.sort(key=lambda outcome: (outcome.verdict.value, outcome.seed))
     if as_json:
         answer = {
-            "histories": len(seeds),
+            "histories": ran,
             "first_seed": seeds.start,
             "seconds": round(seconds, 3),
             "situations": dict(sorted(situations.items())),
             "counts": dict(sorted(counts.items())),
-            "failed": [_as_value(outcome) for outcome in failed],
+            "failed": [_as_value(outcome, planted) for outcome in failed],
         }
         out.write(msgspec.json.encode(answer).decode() + "\n")
     else:
         _tell_situations(out, situations)
         summary = ", ".join(f"{count} {name}" for name, count in counts.items())
-        out.write(f"{len(seeds)} histories in {seconds:.1f} s: {summary}\n")
+        out.write(f"{ran} histories in {seconds:.1f} s: {summary}\n")
         for outcome in _different(failed):
-            _tell_failure(out, outcome, only)
-        out.write(f"{len(failed)} of {len(seeds)} histories failed\n" if failed else "no history failed\n")
+            _tell_failure(out, outcome, planted)
+        out.write(f"{len(failed)} of {ran} histories failed\n" if failed else "no history failed\n")
     return int(min((outcome.verdict.value for outcome in failed), default=0))
 
 
-def _tell_situations(out: TextIO, situations: Counter[str]) -> None:
+def _tell_situations(out: IO[str], situations: Counter[str]) -> None:
     wide = len(f"{max(situations.values(), default=0)}")
     out.writelines(f"{count:>{wide}}  {name}\n" for name, count in sorted(situations.items()))
 
@@ -126,22 +157,23 @@ def _different(failed: "list[Outcome]") -> "list[Outcome]":
     return list(first.values())[:_MOST_SHRUNK]
 
 
-def _tell_failure(out: TextIO, outcome: "Outcome", only: str | None) -> None:
+def _tell_failure(out: IO[str], outcome: "Outcome", planted: str | None) -> None:
     from steelyard.sim.history import run_history
     from steelyard.sim.kinds.table import draw
     from steelyard.sim.outcome import replay_command, tell_findings
     from steelyard.sim.plan import tell, without
     from steelyard.sim.shrink import shrink
 
-    plan = draw(outcome.seed, only)
-    small = shrink(plan, outcome, lambda dropped: run_history(outcome.seed, only, dropped=dropped))
-    out.write(f"history {outcome.seed}, {outcome.kind}: {outcome.signature}\n")
+    seed, kind = outcome.seed, outcome.kind
+    plan = draw(seed, kind)
+    small = shrink(plan, outcome, lambda dropped: run_history(seed, kind, dropped=dropped, planted=planted))
+    out.write(f"history {seed}, {kind}: {outcome.signature}\n")
     out.writelines(f"  {line}\n" for line in tell(without(plan, small.dropped)))
     out.writelines(f"  {line}\n" for line in tell_findings(small))
-    out.write(f"  replay: {replay_command(small)}\n")
+    out.write(f"  replay: {replay_command(small, planted)}\n")
 
 
-def _as_value(outcome: "Outcome") -> dict[str, object]:
+def _as_value(outcome: "Outcome", planted: str | None) -> dict[str, object]:
     from steelyard.sim.outcome import replay_command
 
     return {
@@ -157,7 +189,7 @@ def _as_value(outcome: "Outcome") -> dict[str, object]:
         "counts": dict(outcome.counts),
         "situations": dict(outcome.situations),
         "trace": list(outcome.trace),
-        "replay": replay_command(outcome),
+        "replay": replay_command(outcome, planted),
     }
 
 

@@ -114,6 +114,10 @@ class Faults:
         """Let one process lose its lines to another, which is not told."""
         self._world.network.half_open(one, other)
 
+    def strand(self, one: str, other: str, for_ms: int) -> None:
+        """Let a process give up its lines to another; what it said last arrives when it has new ones."""
+        self._world.network.strand(one, other, for_ms * 1000)
+
     def jam(self, one: str, other: str, for_ms: int) -> None:
         """Let everything between two processes wait for a while."""
         self._world.network.jam(one, other)

@@ -32,7 +32,7 @@ from steelyard.dialect.voice import Said, Voice
 from steelyard.errors import ConfigurationError
 from steelyard.model import Queue, Route, StoredMessage
 from steelyard.sim.calling import Caller
-from steelyard.sim.facts import Ended, Joined, Reported, Started
+from steelyard.sim.facts import Ended, Joined, Reported, Situation, Started
 from steelyard.sim.line import Line
 from steelyard.sim.member_facts import MemberWatch
 from steelyard.sim.process import Process
@@ -97,7 +97,12 @@ class MemberProcess(Process):
 
     def leave(self, drain_ms: int | None = 30_000) -> None:
         """Let it finish, say goodbye and end; one that is paused hears it later, a dead one never."""
-        self.after(0, lambda: self._feed([LeaveAsked(drain_ms)]))
+        self.after(0, lambda: self._leave(drain_ms))
+
+    def _leave(self, drain_ms: int | None) -> None:
+        about = {"process": self.name}
+        self.world.tell(Situation(at_ms=self.world.now_ms(), name="a member is asked to leave", about=about))
+        self._feed([LeaveAsked(drain_ms)])
 
     def died(self, how: str) -> None:
         """Forget what it was about to do."""

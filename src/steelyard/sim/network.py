@@ -193,6 +193,19 @@ class Network:
                 self.world.at(self.delay_us(), line.notice)
         self._tell(one, other, "half open")
 
+    def strand(self, one: str, other: str, for_us: int) -> None:
+        """Let what one process says to another get stuck; it gives its lines up halfway, and what is stuck arrives."""
+        for line in self.lines_between(one, other):
+            if line.process.name == one and line.way is not None and not line.way.is_broken:
+                line.way.jam()
+                self.world.at(for_us // 2, partial(self._replace, line, line.way))
+                self.world.at(for_us, line.way.release)
+        self._tell(one, other, "stuck")
+
+    def _replace(self, line: Line, way: Way) -> None:
+        line.notice()
+        way.send(None)
+
     def _broken(self, one: str, other: str) -> list[Line]:
         ends = self.lines_between(one, other)
         for line in ends:

@@ -69,9 +69,11 @@ def replay_command(outcome: Outcome, planted: str | None = None) -> str:
     'steelyard sim --replay 17 --drop f2,n20 --trace'
     >>> replay_command(Outcome(17, "churn"))
     'steelyard sim --replay 17 --only churn --trace'
+    >>> replay_command(Outcome(17, "crash"), planted="deaf")
+    'steelyard sim --replay 17 --only crash --plant deaf --trace'
     """
     words = ["steelyard sim --replay", str(outcome.seed)]
-    if outcome.kind != kind_of(outcome.seed):
+    if planted is not None or outcome.kind != kind_of(outcome.seed):
         words += ["--only", outcome.kind]
     if outcome.dropped:
         words += ["--drop", ",".join(outcome.dropped)]

@@ -161,6 +161,8 @@ class FaultKind(Enum):
     """What one process says to another is lost for a while."""
     HALF_OPEN = "half-open"
     """One end of the lines forgets them and the other is not told."""
+    STUCK = "stuck"
+    """What one process says to another is stuck until it has given its lines up and has new ones; then it arrives."""
     JAM = "jam"
     """What travels between two processes waits, and comes all at once."""
     SLOW = "slow"

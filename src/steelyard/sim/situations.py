@@ -65,6 +65,7 @@ NAMES = (
     "a line was deaf one way",
     "a jammed line was released",
     "a line was half open",
+    "a line was replaced while words were under way on it",
     "a line was slow",
     "a silent member was counted out",
     # servers
@@ -251,6 +252,8 @@ class Watcher:
             return
         if fact.how == "half open":
             self._saw("a line was half open")
+        elif fact.how == "stuck":
+            self._saw("a line was replaced while words were under way on it")
         for member, broker in ((fact.one, fact.other), (fact.other, fact.one)):
             if member in self._kinds:
                 self._cuts[member, broker] = fact.at_ms

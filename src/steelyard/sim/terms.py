@@ -6,7 +6,15 @@ from steelyard.sim.plan import FaultKind, Plan
 __all__ = ["rest_ms", "terms_of"]
 
 _CUTTING = frozenset(
-    {FaultKind.CUT, FaultKind.ONE_WAY, FaultKind.HALF_OPEN, FaultKind.JAM, FaultKind.SLOW, FaultKind.VANISH}
+    {
+        FaultKind.CUT,
+        FaultKind.ONE_WAY,
+        FaultKind.HALF_OPEN,
+        FaultKind.STUCK,
+        FaultKind.JAM,
+        FaultKind.SLOW,
+        FaultKind.VANISH,
+    }
 )
 
 _REST_MS = 60_000

@@ -51,6 +51,7 @@ class Troubles:
             FaultKind.CUT: partial(faults.cut, target, other, for_ms),
             FaultKind.ONE_WAY: partial(faults.one_way, target, other, for_ms),
             FaultKind.HALF_OPEN: partial(faults.half_open, target, other),
+            FaultKind.STUCK: partial(faults.strand, target, other, for_ms),
             FaultKind.JAM: partial(faults.jam, target, other, for_ms),
             FaultKind.SLOW: partial(faults.slow, target, other, amount, for_ms),
             FaultKind.DISK_ERROR: partial(faults.break_disk, target, for_ms),

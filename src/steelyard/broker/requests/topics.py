@@ -1,6 +1,7 @@
 """Topics: 17, 18, 21, 215, 300, 305, 306, 316, 329, 351.
 
-17 UPDATE_AND_CREATE_TOPIC           makes a topic or changes all its settings; 29 for a name that is not allowed
+17 UPDATE_AND_CREATE_TOPIC           makes a topic or changes all its settings; 29 for a name that is not allowed.
+                                     Groups that read it begin in new queues at the first message, running or not
 18 UPDATE_AND_CREATE_TOPIC_LIST      the same for many; all names are looked at before the first topic is made
 21 GET_ALL_TOPIC_CONFIG              all topics; with a sequence number (5.3) a page of them, by name. A page begins
                                      anew when the table is not the one that the asker began with
@@ -27,6 +28,7 @@ from steelyard.broker.names import check_topic, is_system_topic
 from steelyard.broker.refusals import refusal
 from steelyard.broker.requests.pages import page_of
 from steelyard.broker.state import State
+from steelyard.broker.topics import Topic
 from steelyard.wire.bodies import decode_body, encode_body
 from steelyard.wire.bodies.shared import GroupNames, TopicNames
 from steelyard.wire.bodies.topics import TopicSettings, TopicSettingsList
@@ -55,15 +57,33 @@ def _put(state: State, request: Command, _peer: Peer, now_ms: int) -> Command:
         sys_flag=asked.topic_sys_flag or 0,
         attributes=read_changes(asked.attributes),
     )
-    state.topics.put(_checked(state, wanted), now_ms)
+    _make(state, _checked(state, wanted), now_ms)
     return answer_to(request)
 
 
 def _put_all(state: State, request: Command, _peer: Peer, now_ms: int) -> Command:
     wanted = [_checked(state, each) for each in decode_body(TopicSettingsList, request.body).topics]
     for settings in wanted:
-        state.topics.put(settings, now_ms)
+        _make(state, settings, now_ms)
     return answer_to(request)
+
+
+def _make(state: State, settings: TopicSettings, now_ms: int) -> None:
+    known = state.topics.get(settings.name)
+    topic = state.topics.put(settings, now_ms)
+    if known is not None:
+        _begin_new_queues(state, topic, known.queues)
+
+
+def _begin_new_queues(state: State, topic: Topic, first: int) -> None:
+    """Let each group that reads a topic begin at the first message of the queues that the topic gets now.
+
+    Else a group that is not running would begin where they end when it comes back, and miss what was sent meanwhile.
+    """
+    for group in state.offsets.groups_of(topic.name):
+        for queue_id in range(first, topic.queues):
+            if state.offsets.get(group, topic.name, queue_id) is None and state.offsets.has_room(group, topic.name):
+                state.offsets.put(group, topic.name, queue_id, state.store.bounds(topic.key, queue_id)[0])
 
 
 def _checked(state: State, wanted: TopicSettings) -> TopicSettings:

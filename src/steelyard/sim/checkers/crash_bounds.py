@@ -6,7 +6,9 @@ that was lost, and those of a process that vanished for its silence to be notice
 
 *Nothing below*: whoever starts an offset below what was committed before began somewhere it should not. Excused: the
 member was paused or lost its line (it may still go through what it had), the broker died (commits of the last seconds
-may be lost), offsets moved by hand, groups with a Java member, tries of what the same member started before.
+may be lost), offsets moved by hand, groups with a Java member, tries of what the same member started before. A pause
+or a lost line is no excuse for what was committed before the member came to own the queue, the last time: then it had
+just asked.
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,6 +27,9 @@ _CALM_MS = 5_000
 
 _CLOSED_MS, _ORDER_MS, _SILENT_MS = 9_000, 11_000, 22_000
 """Until a queue is owned again on our broker: its holder's lines closed; the same in order; its holder only silent."""
+_ANSWERED_MS = 200
+"""A commit that is older than this when a member begins was in the answer to its question."""
+
 _APACHE_CLOSED_MS, _APACHE_LOCK_MS, _APACHE_SILENT_MS = 10_000, 75_000, 160_000
 
 
@@ -49,6 +54,8 @@ class CrashBounds(Checker):
         self._orphans: dict[Queue, _Orphan] = {}
         self._changed_ms = -_CALM_MS
         self._committed: dict[tuple[str, Queue], Committed] = {}
+        self._told: dict[tuple[str, str, Queue], Committed] = {}
+        """What was committed when a member came to own a queue."""
 
     def note(self, fact: Fact) -> Iterable[Finding]:
         """Follow crashes, commits and who owns what."""
@@ -60,6 +67,8 @@ class CrashBounds(Checker):
         late = list(self._late(fact.at_ms)) if self._orphans else []
         if isinstance(fact, Moved):
             self._lives.note(fact)
+            if fact.after == "OWNED":
+                self._owned(fact)
             orphan = self._orphans.get(fact.queue)
             if orphan is not None and fact.after == "OWNED" and orphan.group == fact.group:
                 del self._orphans[fact.queue]
@@ -88,6 +97,7 @@ class CrashBounds(Checker):
         if joined is None:
             for key in [key for key in self._committed if key[1].broker == fact.name]:
                 del self._committed[key]
+            self._told = {key: told for key, told in self._told.items() if key[2].broker != fact.name}
             return
         others = [id_ for id_ in self._scene.alive(joined.group) if id_ != member]
         is_idle = any(not self._scene.is_well(id_) for id_ in self._scene.alive(joined.group))
@@ -117,13 +127,22 @@ class CrashBounds(Checker):
                 )
                 yield self.finding("liveness", "balance", now_ms, sentence, orphan.crash)
 
+    def _owned(self, fact: Moved) -> None:
+        committed = self._committed.get((fact.group, fact.queue))
+        if committed is not None and committed.at_ms <= fact.at_ms - _ANSWERED_MS:
+            self._told[fact.group, fact.member, fact.queue] = committed
+        else:
+            self._told.pop((fact.group, fact.member, fact.queue), None)
+
     def _started(self, fact: Started) -> Iterable[Finding]:
         committed = self._committed.get((fact.group, fact.queue))
         if committed is None or fact.offset >= committed.offset or fact.attempt > 0 or self.terms.resets:
             return ()
         if self._scene.mode(fact.group) == "broadcast" or fact.queue.broker in self._scene.power_ms:
             return ()
-        if self._scene.is_excused(fact.group, (fact.member,), fact.queue, fact.at_ms, fact.at_ms):
+        told = self._told.get((fact.group, fact.member, fact.queue))
+        is_told = told is not None and fact.offset < told.offset and self._scene.is_all_ours(fact.group)
+        if not is_told and self._scene.is_excused(fact.group, (fact.member,), fact.queue, fact.at_ms, fact.at_ms):
             return ()
         sentence = (
             f"{fact.member} started offset {fact.offset} of {fact.queue} ({fact.uid}) at {fact.at_ms} ms, though "

@@ -2,8 +2,9 @@
 
 While the history runs, on our broker: what a member held who died is freed within the grace of its kind, as long as the
 broker itself is up and well. In the end: the owner of each lock lives and has the queue in some state. On Apache's
-broker a lock of a member that died while it took a queue may last its 60 s; a living one must know of its locks there
-too, within seconds, and keeps no lease once it owns the queue.
+broker a lock of a member that died while it took a queue may last its 60 s, and so may one that was asked for on a line
+which was lost; otherwise a living one must know of its locks there too, within seconds, and keeps no lease once it owns
+the queue.
 """
 
 from collections.abc import Iterable, Iterator
@@ -111,12 +112,18 @@ class NoOrphanLocks(Checker):
                 why = "is gone" if self._is_overdue(end, held, granted_ms) else None
             elif owner in end.states and not self._knows(broker, lock_group, end.states[owner].get(queue)):
                 held_ms = end.at_ms - granted_ms
-                why = f"does not know of it, {held_ms} ms after it got it" if held_ms > _KNOWN_MS else None
+                is_late = held_ms > self._known_ms(broker, owner, granted_ms)
+                why = f"does not know of it, {held_ms} ms after it got it" if is_late else None
             else:
                 why = None
             if why is not None:
                 sentence = f"{broker} keeps {queue} (lock of {lock_group}) for {owner}, which {why}"
                 yield self.finding("safety", "balance", end.at_ms, sentence)
+
+    def _known_ms(self, broker: str, owner: str, granted_ms: int) -> int:
+        """Return how long a living owner may not know of its lock: Apache's takes words of a line that was replaced."""
+        lost_ms = self._scene.line_lost_ms(owner, broker)
+        return _KNOWN_MS if self.terms.is_ours(broker) or lost_ms < granted_ms - _KNOWN_MS else _JAVA_MS
 
     def _is_overdue(self, end: End, held: Held, granted_ms: int) -> bool:
         """Say whether a lock of a dead owner should be gone by now."""

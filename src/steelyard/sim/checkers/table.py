@@ -13,16 +13,21 @@ from steelyard.sim.checkers.few_rounds import FewRounds
 from steelyard.sim.checkers.goodbye_last import GoodbyeLast
 from steelyard.sim.checkers.halves_invisible import HalvesInvisible
 from steelyard.sim.checkers.handled_below_commit import HandledBelowCommit
+from steelyard.sim.checkers.holders_asked import HoldersAsked
 from steelyard.sim.checkers.holders_first import HoldersFirst
 from steelyard.sim.checkers.leases_kept import LeasesKept
 from steelyard.sim.checkers.least_moves import LeastMoves
+from steelyard.sim.checkers.leavers_leave import LeaversLeave
 from steelyard.sim.checkers.no_orphan_locks import NoOrphanLocks
+from steelyard.sim.checkers.nobody_overlooked import NobodyOverlooked
 from steelyard.sim.checkers.nothing_unexpected import NothingUnexpected
 from steelyard.sim.checkers.one_message_per_offset import OneMessagePerOffset
 from steelyard.sim.checkers.one_owner import OneOwner
+from steelyard.sim.checkers.only_owners_start import OnlyOwnersStart
 from steelyard.sim.checkers.order_per_key import OrderPerKey
 from steelyard.sim.checkers.progress import Progress
 from steelyard.sim.checkers.retries_do_not_multiply import RetriesDoNotMultiply
+from steelyard.sim.checkers.sends_find_a_way import SendsFindAWay
 from steelyard.sim.checkers.settled_as_planned import SettledAsPlanned
 from steelyard.sim.checkers.starts_once import StartsOnce
 from steelyard.sim.checkers.waits_are_short import WaitsAreShort
@@ -42,15 +47,20 @@ ALL: tuple[type[Checker], ...] = (
     HandledBelowCommit,
     CommitsGoForward,
     OneOwner,
+    OnlyOwnersStart,
     FencedStarts,
     LeasesKept,
+    HoldersAsked,
     HoldersFirst,
     NoOrphanLocks,
     GoodbyeLast,
+    NobodyOverlooked,
     LeastMoves,
     FewRounds,
     CrashBounds,
     WaitsAreShort,
+    LeaversLeave,
+    SendsFindAWay,
     Progress,
     DrainedAndSettled,
     SettledAsPlanned,

@@ -210,6 +210,10 @@ class Draft:
         self._faults.append(FaultPlan(f"f{len(self._faults) + 1}", at_ms, kind, target, other, for_ms, amount))
         self._note(at_ms + for_ms)
 
+    def lasts(self, until_ms: int) -> None:
+        """Let the history be healed no earlier than this, so that what goes wrong shows by itself."""
+        self._note(until_ms)
+
     def _note(self, at_ms: int) -> None:
         self._last_ms = max(self._last_ms, at_ms)
 

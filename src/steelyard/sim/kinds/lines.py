@@ -10,17 +10,22 @@ _LINE_FAULTS = (
     FaultKind.CUT,
     FaultKind.ONE_WAY,
     FaultKind.HALF_OPEN,
+    FaultKind.STUCK,
+    FaultKind.STUCK,
     FaultKind.JAM,
     FaultKind.SLOW,
 )
 
 
 def network(draft: Draft) -> None:
-    """Draw lines that are cut, jammed, slow or dead one way."""
+    """Draw lines that are cut, stuck, jammed, slow or dead one way, now and then while queues change hands."""
     draft.brokers()
     topic = draft.topic()
     group = draft.group(topic)
     members = draft.members(group, 2, 4)
+    for _ in range(draft.one_of((0, 0, 1, 3))):
+        joins_ms = draft.between(2_000, 8_000)
+        members.append(draft.member(group, joins_ms=joins_ms, leaves_ms=joins_ms + draft.between(100, 4_000)))
     draft.traffic(topic)
     for _ in range(draft.between(1, 5)):
         kind = draft.one_of(_LINE_FAULTS)
@@ -44,6 +49,9 @@ def clock(draft: Draft) -> None:
             # Quartz is good to 100 parts in a million; a thousand is a broken clock.
             draft.fault(FaultKind.CLOCK_SKEW, name, at_ms=100, amount=draft.between(-1_000, 1_000))
     for _ in range(draft.between(1, 3)):
-        amount = draft.one_of((-3_600_000, -30_000, -2_000, 2_000, 30_000, 3_600_000))
         target = draft.one_of((*members, *draft.broker_names))
+        # By the clock on the wall Apache measures everything: what it is told in the hour that was not, it does
+        # an hour later.
+        most_ms = 3_600_000 if draft.is_ours or target in members else 20_000
+        amount = draft.one_of((-most_ms, -20_000, -2_000, 2_000, 20_000, most_ms))
         draft.fault(FaultKind.CLOCK_JUMP, target, at_ms=draft.between(1_500, 9_000), amount=amount)

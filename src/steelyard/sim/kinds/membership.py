@@ -5,6 +5,9 @@ from steelyard.sim.plan import FaultKind
 
 __all__ = ["churn", "crash", "hung", "storm"]
 
+_NOTICED_MS = 23_000
+"""Until a broker of ours has noticed that a member is silent, and its queues are in other hands."""
+
 
 def churn(draft: Draft) -> None:
     """Draw joins and leaves alone: nothing fails, so nothing may be handled twice."""
@@ -41,6 +44,7 @@ def hung(draft: Draft) -> None:
         at_ms = draft.between(2_000, 8_000)
         if draft.chance(30):
             draft.fault(FaultKind.VANISH, member, at_ms=at_ms)
+            draft.lasts(at_ms + _NOTICED_MS)
         else:
             draft.fault(FaultKind.PAUSE, member, at_ms=at_ms, for_ms=draft.one_of((500, 2_000, 8_000, 14_000, 20_000)))
     draft.traffic(topic)

@@ -35,7 +35,7 @@ def power(draft: Draft) -> None:
 
 def disk(draft: Draft) -> None:
     """Draw disks that fail or are full for a while; what a failed sync left unsafe, a loss of power may take."""
-    draft.brokers(ours=True)
+    draft.brokers(ours=True, sync_flush=draft.chance(50))
     topic = draft.topic()
     group = draft.group(topic)
     draft.members(group, 1, 3)

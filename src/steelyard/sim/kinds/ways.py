@@ -5,6 +5,15 @@ from steelyard.sim.plan import FaultKind
 
 __all__ = ["broadcast", "mixed", "order", "retry", "transaction", "wild"]
 
+_WILD = (
+    FaultKind.KILL,
+    FaultKind.PAUSE,
+    FaultKind.CUT,
+    FaultKind.STUCK,
+    FaultKind.JAM,
+    FaultKind.CLOCK_JUMP,
+)
+
 
 def order(draft: Draft) -> None:
     """Draw groups for which the order of messages of one key matters, with joins, leaves and now and then a crash."""
@@ -100,8 +109,8 @@ def wild(draft: Draft) -> None:
         at_ms = draft.between(1_500, 9_000)
         member, broker = draft.one_of(members), draft.one_of(draft.broker_names)
         for_ms = draft.one_of((50, 300, 1_500, 4_000))
-        kind = draft.one_of((FaultKind.KILL, FaultKind.PAUSE, FaultKind.CUT, FaultKind.JAM, FaultKind.CLOCK_JUMP))
-        if kind in (FaultKind.CUT, FaultKind.JAM):
+        kind = draft.one_of(_WILD)
+        if kind in (FaultKind.CUT, FaultKind.STUCK, FaultKind.JAM):
             draft.fault(kind, member, other=broker, at_ms=at_ms, for_ms=for_ms)
         elif kind is FaultKind.CLOCK_JUMP:
             draft.fault(kind, draft.one_of((member, broker)), at_ms=at_ms, amount=draft.one_of((-5_000, 5_000)))

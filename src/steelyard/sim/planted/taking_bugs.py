@@ -3,10 +3,10 @@
 from msgspec.structs import replace
 
 from steelyard.balance import board, lives
-from steelyard.balance.actions import Lock, Renew
+from steelyard.balance.actions import Lock, Renew, Unlock
 from steelyard.balance.asking import Asking, _Round, _Sweep
 from steelyard.balance.committing import Committing
-from steelyard.balance.events import HoldersFailed, HoldersSeen, OffsetFailed, OffsetSeen
+from steelyard.balance.events import HoldersFailed, HoldersSeen, OffsetFailed, OffsetSeen, Unlocked, UnlockFailed
 from steelyard.balance.holdings import Holdings
 from steelyard.balance.life import LIFE, Row, Seen, State
 from steelyard.balance.lines import Lines
@@ -25,7 +25,7 @@ __all__ = ["TAKING_BUGS"]
 
 # What is right, for the wrong ones that go on from there.
 _ask_locks, _answered, _hold_or_ask, _cut = Taking._ask_locks, Asking.answered, Lives.hold_or_ask, Taking.cut
-_holdings, _doubt, _start, _ask = Member.holdings, Lives.doubt, Lives._start, Taking._ask
+_holdings, _doubt, _start = Member.holdings, Lives.doubt, Lives._start
 
 
 # -- locks ------------------------------------------------------------------------------------------------------------
@@ -70,14 +70,18 @@ def _want_for_ever(lives: Lives, record: Record, about: Denial) -> None:
     lives.asking.poke(record, about.holder)
 
 
-def _flush_unlocks_first(taking: Taking) -> None:
-    """Ask whatever can be asked now, and unlock even while a renewal is unanswered."""
-    while taking._touched:
-        touched = list(taking._touched.values())
-        taking._touched.clear()
-        for desk in touched:
-            if taking._lines.is_registered(desk.broker) and (desk.out is None or desk.to_unlock):
-                _ask(taking, desk)
+def _unlock_blindly(taking: Taking, queue: Queue, epoch: int | None) -> None:
+    """Say that a lock goes back, whatever is unanswered, and do not wait for the answer."""
+    desk, found = taking.desk(queue.broker), taking._board.records.get(queue)
+    desk.to_lock.pop(queue, None)
+    desk.to_renew.pop(queue, None)
+    taking._board.say(Unlock(queue.broker, (queue,), taking._options.lock_group, (epoch,)))
+    if found is not None and found.state is State.RELEASING:
+        taking._board.see(found, Seen.UNLOCKED)
+
+
+def _hear_no_unlock(_taking: Taking, _event: Unlocked | UnlockFailed) -> None:
+    """Drop an answer that nobody waits for."""
 
 
 def _renew_as_lock(said: speech.Asking, action: Lock | Renew) -> speech.Request:
@@ -114,7 +118,7 @@ def _take_silence_for_no(asking: Asking, event: HoldersSeen | HoldersFailed) -> 
 
 
 def _hold_what_is_owned(member: Member, now_ms: int) -> Holdings:
-    return replace(_holdings(member, now_ms), held=member.assignment())
+    return replace(_holdings(member, now_ms), held=member.assignment(), draining=())
 
 
 # -- doubt ------------------------------------------------------------------------------------------------------------
@@ -216,10 +220,14 @@ TAKING_BUGS: tuple[Bug, ...] = (
         (swap(Taking, "cut", _forget_unknown_lock), swap(Lives, "unlock_all_the_same", _stay_locked)),
     ),
     Bug(
-        "unlock-overtakes-renewal",
-        "A queue is unlocked while its renewal is unanswered.",
-        ("order", "network"),
-        (swap(Taking, "flush", _flush_unlocks_first), swap(Lives, "unlock_all_the_same", _stay_locked)),
+        "unlock-not-awaited",
+        "A member unlocks whatever is unanswered, and goes on as if that were done.",
+        ("order", "churn"),
+        (
+            swap(Taking, "want_unlock", _unlock_blindly),
+            swap(Taking, "unlocked", _hear_no_unlock),
+            swap(Taking, "unlock_failed", _hear_no_unlock),
+        ),
     ),
     Bug(
         "renewal-takes",
