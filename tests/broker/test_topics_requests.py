@@ -74,6 +74,19 @@ def test_the_same_again_changes_nothing(desk: Desk) -> None:
     assert desk.state.topics.version == version
 
 
+def test_groups_begin_in_new_queues_at_the_first_message_whether_they_run_or_not(desk: Desk) -> None:
+    create(desk, "orders")
+    desk.state.offsets.put("billing", "orders", 0, 7)
+    desk.state.offsets.put("audit", "refunds", 0, 7)
+    create(desk, "orders", readQueueNums="6", writeQueueNums="6")
+    assert desk.state.offsets.of("billing", "orders") == {0: 7, 4: 0, 5: 0}
+    assert desk.state.offsets.topics_of("audit") == ["refunds"]
+    desk.state.offsets.put("billing", "orders", 5, 3)
+    for queues in "482":
+        create(desk, "orders", readQueueNums=queues, writeQueueNums=queues)
+    assert desk.state.offsets.of("billing", "orders") == {0: 7, 4: 0, 5: 3, 6: 0, 7: 0}, "what was read stays read"
+
+
 def test_attributes_are_changed_one_by_one(desk: Desk) -> None:
     create(desk, "orders", attributes="+message.type=FIFO,+reserve.time=5")
     assert settings(desk, "orders").attributes == {"message.type": "FIFO", "reserve.time": "5"}

@@ -151,6 +151,9 @@ def test_a_member_that_the_broker_does_not_know_is_gone() -> None:
     assert talk.ask(actions.AskHolders(BROKER, OTHER, ticket=9)) == gone
     silent = answered(actions.AskHolders(BROKER, OTHER), ResponseCode.CONSUME_MSG_TIMEOUT, remark="Timeout")
     assert silent == events.HoldersFailed(BROKER, OTHER)
+    remark = f"invoke consumer <{GROUP}> <{OTHER}> Exception: RemotingSendRequestException: send request to <…> failed"
+    closed = answered(actions.AskHolders(BROKER, OTHER), ResponseCode.SYSTEM_ERROR, remark=remark)
+    assert closed == events.HoldersFailed(BROKER, OTHER, closed=True)
 
 
 def test_a_foreign_member_holds_what_it_has_not_dropped() -> None:

@@ -3,10 +3,10 @@
 from tests.sim.scene import mistake, rule
 
 from steelyard.balance import board
+from steelyard.balance.desk import Grant
 from steelyard.balance.life import LIFE, Row, Seen, State
 from steelyard.balance.lives import Lives
 from steelyard.balance.record import Record
-from steelyard.balance.desk import Grant
 from steelyard.sim.planted.bug import Swap, swap
 
 __all__ = ["NOBODY_ASKED", "other_life"]

@@ -58,9 +58,9 @@ def rule(owner: type, attribute: str, wrong: object) -> Swap:
     return swap(next(each for each in owner.__mro__ if attribute in vars(each)), attribute, wrong)
 
 
-def known(name: str) -> tuple[Swap, ...]:
-    """Return what a mistake that the simulator knows by name replaces."""
-    return BUGS[name].swaps
+def known(name: str) -> Bug:
+    """Return a mistake that the simulator knows by name."""
+    return BUGS[name]
 
 
 def on(*, ours: Bug | None = None, apache: Bug | None = None) -> Callable[[Scenario], Scenario]:

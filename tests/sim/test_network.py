@@ -91,6 +91,21 @@ def test_who_is_left_with_half_a_line_finds_out_by_speaking(seed: int) -> None:
     assert echo.heard_opaques == []
 
 
+def test_what_is_stuck_arrives_once_its_sender_has_another_line() -> None:
+    world, echo, talker = connected(1)
+    talker.again_ms = 1
+    world.network.strand("talker", "echo", 1_000_000)
+    talker.say(34)
+    world.run(world.now_ms() + 700)
+    assert (len(talker.closed_ms), len(talker.opened_ms)) == (1, 2)
+    talker.say(34)
+    world.run(world.now_ms() + 200)
+    assert (echo.heard_opaques, echo.lost) == ([2], 0)
+    world.run(world.now_ms() + 200)
+    assert (echo.heard_opaques, echo.lost) == ([2, 1], 1)
+    assert list(talker.answers) == [2]
+
+
 def test_one_way_silence_holds_one_direction_only() -> None:
     world, echo, talker = connected(1)
     world.network.jam("echo", "talker", one_way=True)

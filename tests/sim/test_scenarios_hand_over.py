@@ -3,16 +3,14 @@
 from collections import Counter
 
 from tests.sim.cluster import GROUP
-from tests.sim.mistakes import other_life
 from tests.sim.scene import Kind, Scene, fails_with, known, mistake, on, rule, taking
 
 from steelyard.balance.actions import Commit, Start, StartAt
 from steelyard.balance.events import Handled
 from steelyard.balance.handling import Handling
-from steelyard.balance.life import Seen, State
+from steelyard.balance.life import State
 from steelyard.balance.lives import Lives
 from steelyard.balance.member_options import MemberOptions, Times
-from steelyard.balance.record import Record
 from steelyard.dialect.asking import Asking
 from steelyard.model import Subscription
 from steelyard.sim.apache.java_member import JavaMemberProcess
@@ -30,10 +28,7 @@ _COMMIT_BIT = 1
 # -- the order of commits ---------------------------------------------------------------------------------------------
 
 
-ONEWAY = mistake("a commit does not wait for the one before it", *known("two-commits-under-way"))
-
-
-@on(apache=ONEWAY)
+@on(apache=known("two-commits-under-way"))
 def test_two_commits_on_one_line_may_swap(kind: Kind, bug: Bug | None) -> None:
     scene = Scene(kind)
     member = scene.member(1)
@@ -52,10 +47,7 @@ def test_two_commits_on_one_line_may_swap(kind: Kind, bug: Bug | None) -> None:
         assert scene.committed() == 2
 
 
-CARRIED = mistake("a pull carries an offset", *known("pull-carries-commit"))
-
-
-@on(ours=CARRIED, apache=CARRIED)
+@on(ours=known("pull-carries-commit"), apache=known("pull-carries-commit"))
 def test_a_pull_never_carries_a_commit(kind: Kind, bug: Bug | None) -> None:
     scene = Scene(kind)
     member = scene.member(1, work=taking(1_000))
@@ -76,21 +68,7 @@ def test_a_pull_never_carries_a_commit(kind: Kind, bug: Bug | None) -> None:
 # -- drains -----------------------------------------------------------------------------------------------------------
 
 
-def _undo_drain(lives: Lives, record: Record, about: object) -> None:
-    _planned_in(lives, record, about)
-    if record.state is State.DRAINING:
-        record.state, record.was_draining = State.OWNED, False
-        lives.pulling.pull(record)
-
-
-UNDONE = mistake(
-    "a drain is undone",
-    rule(Lives, "note_planned_in", _undo_drain),
-    other_life(State.DRAINING, Seen.PLANNED_IN, "note_planned_in"),
-)
-
-
-@on(ours=UNDONE, apache=UNDONE)
+@on(ours=known("drain-undone"), apache=known("drain-undone"))
 def test_a_draining_window_never_returns_to_owned(kind: Kind, bug: Bug | None) -> None:
     scene = Scene(kind)
     member = scene.member(1, handlers=1, work=taking(200))
@@ -117,7 +95,7 @@ def _commit_late(handling: Handling, event: Handled) -> None:
 STRANGER = rule(Handling, "_handled_by_stranger", _commit_late)
 STRANGER_COMMITS = mistake("a handler that was given up commits", STRANGER)
 STRANGER_UNFENCED = mistake(
-    "a handler that was given up commits, and nobody minds", STRANGER, *known("fencing-skipped")
+    "a handler that was given up commits, and nobody minds", STRANGER, *known("fencing-skipped").swaps
 )
 
 

@@ -5,17 +5,13 @@ from unittest.mock import patch
 from tests.sim.mistakes import NOBODY_ASKED, other_life
 from tests.sim.scene import Kind, Scene, fails_with, known, mistake, on, rule, taking
 
-from steelyard.balance import lives as lives_module
-from steelyard.balance.committing import Committing
 from steelyard.balance.life import Seen, State
-from steelyard.balance.lines import Lines
-from steelyard.balance.lists import Lists
 from steelyard.balance.lives import Lives
 from steelyard.balance.member_options import Mode
 from steelyard.balance.record import Record, Step
 from steelyard.balance.views import Views
 from steelyard.sim.facts import Moved
-from steelyard.sim.planted.bug import Bug, swap
+from steelyard.sim.planted.bug import Bug
 from steelyard.wire.codes import RequestCode as Code
 
 _moved, _fall_back = Lives.moved, Lives.fall_back
@@ -26,8 +22,8 @@ _moved, _fall_back = Lives.moved, Lives.fall_back
 
 LATE_UNLOCK = mistake(
     "an unlock of a line that was replaced frees what its member took since",
-    *known("replaced-line-locks"),
-    *known("unlocked-by-old-epoch"),
+    *known("replaced-line-locks").swaps,
+    *known("unlocked-by-old-epoch").swaps,
 )
 
 
@@ -44,6 +40,7 @@ def test_a_late_unlock_of_a_dead_line_does_not_free_the_new_lease(kind: Kind, bu
         # There the lock goes back as soon as a queue is taken.
         scene.own(member)
     scene.until(lambda: bool(unlock.kept))
+    scene.run(300)
     unlock.open()
     scene.cut(member, broker_knows=kind == "apache")
     scene.own(member)
@@ -56,11 +53,7 @@ def test_a_late_unlock_of_a_dead_line_does_not_free_the_new_lease(kind: Kind, bu
         assert scene.is_owned_by(member)
 
 
-SAID_ONCE = mistake("an offset is not said again", rule(Committing, "repeat", lambda _committing, _record: None))
-UNFENCED = mistake("commits are not fenced", *known("fencing-skipped"))
-
-
-@on(ours=UNFENCED, apache=SAID_ONCE)
+@on(ours=known("fencing-skipped"), apache=known("late-commit-stays"))
 def test_a_late_commit_of_a_dead_line_is_not_the_last_word(kind: Kind, bug: Bug | None) -> None:
     scene = Scene(kind)
     member = scene.member(1)
@@ -132,12 +125,14 @@ def test_a_cut_before_the_first_offset_keeps_no_window(kind: Kind, bug: Bug | No
         assert scene.starts() == sent
 
 
-SURVIVES = swap(lives_module, "window_survives", lambda _record, _seen: True)
-OVERTAKEN = mistake("who comes back goes on where it was", SURVIVES)
-OVERTAKEN_BY_RENEWAL = mistake("who comes back takes its lock and goes on", SURVIVES, *known("renewal-takes"))
+OVERTAKEN = mistake(
+    "who comes back takes its lock and goes on where it was",
+    *known("overtaken-window-kept").swaps,
+    *known("renewal-takes").swaps,
+)
 
 
-@on(ours=OVERTAKEN_BY_RENEWAL, apache=OVERTAKEN)
+@on(ours=OVERTAKEN, apache=known("overtaken-window-kept"))
 def test_an_overtaken_window_is_dropped_after_a_cut(kind: Kind, bug: Bug | None) -> None:
     scene = Scene(kind)
     member, other = scene.member(1, handlers=1, work=taking(200)), scene.member(2)
@@ -161,11 +156,7 @@ def test_an_overtaken_window_is_dropped_after_a_cut(kind: Kind, bug: Bug | None)
 # -- brokers that start again -----------------------------------------------------------------------------------------
 
 
-UNSETTLED = mistake("a broker that was just started gives what is asked for", *known("settling-ignored"))
-NEVER_SETTLES = mistake("a free lock of a young broker counts", rule(Lines, "settles", lambda *_: False))
-
-
-@on(ours=UNSETTLED, apache=NEVER_SETTLES)
+@on(ours=known("settling-ignored"), apache=known("restarted-broker-trusted"))
 def test_a_restarted_broker_gives_everything_to_the_first_caller(kind: Kind, bug: Bug | None) -> None:
     scene = Scene(kind)
     owner, waiting = scene.member(1, handlers=1, work=taking(400)), scene.member(2)
@@ -190,15 +181,14 @@ def test_a_restarted_broker_gives_everything_to_the_first_caller(kind: Kind, bug
 # -- blips and pauses -------------------------------------------------------------------------------------------------
 
 
-NO_GRACE = mistake("a member is gone as soon as its line closes", *known("line-grace-forgotten"))
 GONE_AT_ONCE = mistake(
     "an id that is missing once is gone",
-    rule(Lists, "_departs_ms", lambda _lists, _broker, missing_ms: missing_ms),
+    *known("blip-counts-as-gone").swaps,
     rule(Views, "_is_sure", lambda *_: True),
 )
 
 
-@on(ours=NO_GRACE, apache=GONE_AT_ONCE)
+@on(ours=known("line-grace-forgotten"), apache=GONE_AT_ONCE)
 def test_a_line_blip_moves_nothing(kind: Kind, bug: Bug | None) -> None:
     scene = Scene(kind, queues=4)
     members = [scene.member(number, is_steered=False) for number in (1, 2)]
@@ -216,10 +206,7 @@ def test_a_line_blip_moves_nothing(kind: Kind, bug: Bug | None) -> None:
         ]
 
 
-UNFENCED_STARTS = mistake("a handler starts however old the proof", *known("fence-ignored"))
-
-
-@on(ours=UNFENCED_STARTS, apache=UNFENCED_STARTS)
+@on(ours=known("fence-ignored"), apache=known("fence-ignored"))
 def test_a_resumed_process_starts_nothing_before_its_proof(kind: Kind, bug: Bug | None) -> None:
     scene = Scene(kind)
     mode = Mode.CONCURRENT if kind == "ours" else Mode.ORDERLY

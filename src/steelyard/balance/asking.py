@@ -3,7 +3,8 @@
 A *sweep* finds out whether anybody holds some queues of one broker. It begins after their locks were granted: the list
 of members is read, then each one on it, or missing for a moment only, is asked through the broker, a few at a time. One
 who is listed and silent counts as a holder until it is off the list. A foreign member is believed for a short while
-only: it does not wait for us either. If our own id is not on the list nobody would ask us, so we take nothing.
+only: it does not wait for us either. If our own id is not on the list nobody would ask us, so we take nothing. Who is
+known by a closed line only is not waited for once a second sweep under the same lock has shown it (phantoms.py).
 
 A *poke* is the same question, asked because a lock was denied for long: whoever hears it looks at the group again, and
 unlocks what it does not know to have. On Apache's broker a member that died while it took a queue leaves a lock behind,
@@ -19,11 +20,12 @@ from steelyard.balance.board import Board
 from steelyard.balance.events import GroupFailed, GroupSeen, HoldersFailed, HoldersSeen
 from steelyard.balance.life import Seen, State
 from steelyard.balance.member_options import is_ours
+from steelyard.balance.phantoms import Phantoms
 from steelyard.balance.record import Manner, Record, Step
 from steelyard.balance.taking import Taking
 from steelyard.model import Queue
 
-__all__ = ["Asking"]
+__all__ = ["Asking", "Questions", "Sweep"]
 
 _AT_A_TIME = 4
 """Apache's broker blocks one of 16 threads for each question."""
@@ -37,7 +39,7 @@ _MOST_DEPARTED = 10_000
 
 
 @dataclass(slots=True, eq=False)
-class _Sweep:
+class Sweep:
     """One look at who holds some queues."""
 
     ticket: int
@@ -48,16 +50,22 @@ class _Sweep:
     holders: dict[Queue, set[str]] = field(default_factory=dict)
     seekers: dict[Queue, set[str]] = field(default_factory=dict)
     silent: dict[Queue, set[str]] = field(default_factory=dict)
+    said: tuple[str, ...] = ()
+    """The list: who has two lines is in it twice."""
+    closed: set[str] = field(default_factory=set)
+    """Who is known by a closed line."""
+    phantoms: dict[Queue, frozenset[str]] = field(default_factory=dict)
+    """Who was so in an earlier sweep under the same lock, and has no other line since."""
 
 
 @dataclass(slots=True, eq=False)
-class _Round:
+class Questions:
     """The questions that go through one broker."""
 
-    sweep: _Sweep | None = None
+    sweep: Sweep | None = None
     to_sweep: dict[Queue, frozenset[str] | None] = field(default_factory=dict)
-    waiting: deque[tuple[str, tuple[Queue, ...], _Sweep | None]] = field(default_factory=deque)
-    out: dict[int, tuple[str, tuple[Queue, ...], _Sweep | None]] = field(default_factory=dict)
+    waiting: deque[tuple[str, tuple[Queue, ...], Sweep | None]] = field(default_factory=deque)
+    out: dict[int, tuple[str, tuple[Queue, ...], Sweep | None]] = field(default_factory=dict)
     to_poke: dict[Queue, str | None] = field(default_factory=dict)
 
 
@@ -69,11 +77,13 @@ class Asking:
         self._taking = taking
         self._me = board.options.id
         self._times = board.times
-        self._rounds: dict[str, _Round] = {}
-        self._touched: dict[str, _Round] = {}
+        self._rounds: dict[str, Questions] = {}
+        self._touched: dict[str, Questions] = {}
         self._ticket = -1
         self._listed_ms: dict[str, int] = {}
         """When each member of the group was last seen on a list."""
+        self._phantoms: dict[Queue, Phantoms] = {}
+        """Of queues that are being taken, where anybody is suspected."""
 
     @property
     def is_idle(self) -> bool:
@@ -90,7 +100,9 @@ class Asking:
         }
 
     def sweep(self, record: Record, members: frozenset[str] | None) -> None:
-        """Find out whether anybody holds a queue: these members, or everybody."""
+        """Find out whether anybody holds a queue: these members, or everybody, as is asked under a new lock."""
+        if members is None:
+            self._phantoms.pop(record.queue, None)
         self._touch(record.broker).to_sweep[record.queue] = members
 
     def poke(self, record: Record, holder: str | None) -> None:
@@ -107,10 +119,10 @@ class Asking:
 
     # -- asking -------------------------------------------------------------------------------------------------------
 
-    def _touch(self, broker: str) -> _Round:
+    def _touch(self, broker: str) -> Questions:
         found = self._rounds.get(broker)
         if found is None:
-            found = self._rounds[broker] = _Round()
+            found = self._rounds[broker] = Questions()
         self._touched[broker] = found
         return found
 
@@ -123,13 +135,13 @@ class Asking:
                 self._poke(broker, found)
                 self._ask_next(broker, found)
 
-    def _begin(self, broker: str, found: _Round) -> None:
+    def _begin(self, broker: str, found: Questions) -> None:
         if found.sweep is None and found.to_sweep:
-            found.sweep = _Sweep(self._next_ticket(), found.to_sweep)
+            found.sweep = Sweep(self._next_ticket(), found.to_sweep)
             found.to_sweep = {}
             self._board.say(AskGroup(broker, found.sweep.ticket))
 
-    def _poke(self, broker: str, found: _Round) -> None:
+    def _poke(self, broker: str, found: Questions) -> None:
         if not found.to_poke:
             return
         by_holder: dict[str, list[Queue]] = {}
@@ -155,7 +167,7 @@ class Asking:
             if is_ours(member) and member != self._me:
                 self._taking.want_unlock_for(broker, member, queues)
 
-    def _ask_next(self, broker: str, found: _Round) -> None:
+    def _ask_next(self, broker: str, found: Questions) -> None:
         while found.waiting and len(found.out) < _AT_A_TIME:
             question = found.waiting.popleft()
             ticket = self._next_ticket()
@@ -180,6 +192,7 @@ class Asking:
         if isinstance(event, GroupFailed) or self._me not in event.ids:
             self._give_up(event.broker, found)
             return
+        self._sift(sweep, event.ids)
         for member in self._board.views.listed(event.broker, self._board.now_ms):
             if member == self._me:
                 continue
@@ -190,6 +203,13 @@ class Asking:
         self._touched[event.broker] = found
         if not sweep.unanswered:
             self._conclude(event.broker, found, sweep)
+
+    def _sift(self, sweep: Sweep, said: tuple[str, ...]) -> None:
+        sweep.said = said
+        for queue in sweep.asked if self._phantoms else ():
+            if queue in self._phantoms:
+                grace_ms = self._times.departed_ms
+                sweep.phantoms[queue] = self._phantoms[queue].after(said, self._board.now_ms, grace_ms)
 
     def _note_listed(self, members: tuple[str, ...]) -> None:
         now_ms = self._board.now_ms
@@ -211,6 +231,7 @@ class Asking:
         if sweep is None or found.sweep is not sweep:
             return
         for queue in queues:
+            self._note_closed(queue, sweep, event)
             if isinstance(event, HoldersFailed):
                 sweep.silent.setdefault(queue, set()).add(member)
             elif queue in event.held:
@@ -220,6 +241,13 @@ class Asking:
         sweep.unanswered -= 1
         if not sweep.unanswered:
             self._conclude(event.broker, found, sweep)
+
+    def _note_closed(self, queue: Queue, sweep: Sweep, event: HoldersSeen | HoldersFailed) -> None:
+        if isinstance(event, HoldersFailed) and event.closed:
+            sweep.closed.add(event.member)
+            self._phantoms.setdefault(queue, Phantoms()).found_closed(event.member, sweep.said, self._board.now_ms)
+        elif queue in self._phantoms:
+            self._phantoms[queue].spoke(event.member)
 
     def _note_departed(self, departed: Mapping[str, int]) -> None:
         for member, ago_ms in departed.items():
@@ -232,7 +260,7 @@ class Asking:
             return False
         return views.has_departed(member, now_ms) or now_ms - self._listed_ms[member] >= self._times.departed_ms * 2
 
-    def _conclude(self, broker: str, found: _Round, sweep: _Sweep) -> None:
+    def _conclude(self, broker: str, found: Questions, sweep: Sweep) -> None:
         found.sweep = None
         self._touched[broker] = found
         listed = frozenset(self._board.views.listed(broker, self._board.now_ms))
@@ -241,10 +269,10 @@ class Asking:
             if record is not None and _waits(record):
                 self._tell(record, sweep, listed)
 
-    def _tell(self, record: Record, sweep: _Sweep, listed: frozenset[str]) -> None:
+    def _tell(self, record: Record, sweep: Sweep, listed: frozenset[str]) -> None:
         board, queue = self._board, record.queue
         holders = self._counting(record, sweep.holders.get(queue, ()), listed)
-        silent = self._counting(record, sweep.silent.get(queue, ()), listed)
+        silent = self._counting(record, sweep.silent.get(queue, ()), listed) - self._surely_gone(record, sweep)
         if holders or (record.state is State.UNSURE and queue in sweep.seekers):
             board.see(record, Seen.PEER_HOLDS, holders | silent)
         elif silent:
@@ -252,12 +280,18 @@ class Asking:
         else:
             board.see(record, Seen.NOBODY_HOLDS)
 
+    def _surely_gone(self, record: Record, sweep: Sweep) -> frozenset[str]:
+        """Return whose line was closed in two sweeps; without a lock, somebody might have come back in between."""
+        if not record.maybe_held:
+            return frozenset()
+        return sweep.phantoms.get(record.queue, frozenset()) & sweep.closed
+
     def _counting(self, record: Record, members: Iterable[str], listed: frozenset[str]) -> frozenset[str]:
         """Return who of these is to be waited for: those still on the list, and foreign ones for a while."""
         is_over = self._board.now_ms - record.since_ms >= self._times.foreign_wait_ms
         return frozenset(member for member in members if member in listed and (is_ours(member) or not is_over))
 
-    def _give_up(self, broker: str, found: _Round) -> None:
+    def _give_up(self, broker: str, found: Questions) -> None:
         sweep, found.sweep = found.sweep, None
         self._touched[broker] = found
         for queue, whom in () if sweep is None else sweep.asked.items():

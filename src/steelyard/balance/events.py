@@ -304,6 +304,8 @@ class HoldersFailed(Struct, frozen=True, tag=True):
     member: str
     gone: bool = False
     ticket: int = 0
+    closed: bool = False
+    """The broker knows it by a line that is closed; it may have another one."""
 
 
 class Poked(Struct, frozen=True, tag=True):

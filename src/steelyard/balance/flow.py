@@ -11,7 +11,7 @@ from steelyard.balance.committing import Committing
 from steelyard.balance.events import OffsetReset, OffsetSeen, Pulled, PullFailed, PullOutcome
 from steelyard.balance.handling import Handling
 from steelyard.balance.life import WORKED_ON, Seen, State
-from steelyard.balance.pulling import Pulling
+from steelyard.balance.pulling import Pulling, is_same_log
 from steelyard.balance.record import Record
 from steelyard.balance.starting import Starting
 from steelyard.balance.taking import Taking
@@ -102,6 +102,11 @@ class Flow:
     def take_messages(self, record: Record, event: Pulled) -> None:
         """Take pulled messages in, pull the next ones, and let handlers have these."""
         window = record.window
+        restart_at, record.restart_at = record.restart_at, None
+        if restart_at is not None and not is_same_log(record, event):
+            self._board.report("rewound", "read again from what is committed: the log has lost its end", record.queue)
+            self._jump_to(record, min(restart_at, event.next_offset))
+            return
         if event.outcome is PullOutcome.MOVED and event.next_offset < window.next:
             # The broker has less than we read: what is left is read again from there.
             self._jump_to(record, event.next_offset)
@@ -113,6 +118,7 @@ class Flow:
         window.add(offsets, event.next_offset, event.body_bytes)
         if offsets:
             record.batches.append((offsets, messages))
+            record.last = offsets[-1], messages[-1]
         if record.state is State.OWNED:
             self.pulling.pull(record)
             self.handling.stand_in_line(record)

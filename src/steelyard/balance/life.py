@@ -132,7 +132,6 @@ LIFE: Mapping[tuple[State, Seen], Row] = {
     (_WANTED, Seen.POKED): Row("stay", (_WANTED,)),
     (_WANTED, Seen.GIVEN_UP): Row("forget", (_ABSENT,)),
     # -- asking: Apache's lock is held while the others are asked
-    (_ASKING, Seen.PLANNED_IN): Row("note_planned_in", (_ASKING,)),
     (_ASKING, Seen.PLANNED_OUT): Row("stop_asking", (_RELEASING, _ABSENT)),
     (_ASKING, Seen.PEER_HOLDS): Row("ask_again_later", (_ASKING,)),
     (_ASKING, Seen.PEER_SILENT): Row("ask_again_later", (_ASKING,)),
@@ -173,7 +172,6 @@ LIFE: Mapping[tuple[State, Seen], Row] = {
     (_OWNED, Seen.LINE_CUT): Row("doubt", (_UNSURE,)),
     (_OWNED, Seen.PROOF_OLD): Row("doubt", (_UNSURE,)),
     (_OWNED, Seen.POKED): Row("stay", (_OWNED,)),
-    (_OWNED, Seen.GIVEN_UP): Row("lose", (_ABSENT,)),
     # -- unsure: to be proven again
     (_UNSURE, Seen.PLANNED_IN): Row("note_planned_in", (_UNSURE,)),
     (_UNSURE, Seen.PLANNED_OUT): Row("note_planned_out", (_UNSURE,)),

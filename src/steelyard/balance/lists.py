@@ -8,7 +8,8 @@ The rules:
   nobody. A broker of ours waits by itself, and says while it is not settled that its list may be short;
 - the last list of a broker that does not answer counts for half a minute. What it said of owners counts for as long as
   nobody says otherwise: owners are a hint to keep queues where they are, and not a reason to do anything;
-- a client id tells whether the member behind it is ours.
+- a client id tells whether the member behind it is ours;
+- a phantom (phantoms.py) is on the list and not in the group.
 
 Whoever takes a queue reads these lists too (`listed`), so a list is taken from any broker that tells one.
 
@@ -22,6 +23,7 @@ from steelyard.balance.events import GroupSeen, MemberFacts
 from steelyard.balance.hazards import duplicate_ids
 from steelyard.balance.lines import Lines
 from steelyard.balance.member_options import MemberOptions, is_ours
+from steelyard.balance.phantoms import Phantoms
 from steelyard.balance.rounds import NEVER_MS
 from steelyard.model import Queue, names_in_order
 
@@ -55,9 +57,13 @@ class Sight:
 class _List:
     """The list of one broker."""
 
+    said: Sequence[str]
+    """As the broker said it: who has two lines is in it twice."""
     ids: frozenset[str]
+    """Without phantoms."""
     missing: dict[str, int]
     """Ids that were listed, and since when they are not."""
+    phantoms: frozenset[str] = frozenset()
     is_settled: bool = True
     facts: Mapping[str, MemberFacts] = field(default_factory=dict)
     owners: Mapping[Queue, str] = field(default_factory=dict)
@@ -77,13 +83,15 @@ class Lists:
         self._times = options.times
         self._lines = lines
         self._lists: dict[str, _List] = {}
+        self._phantoms: dict[str, Phantoms] = {}
+        """By broker, where anybody was ever suspected."""
 
     # -- noting --------------------------------------------------------------------------------------------------------
 
     def note(self, seen: GroupSeen, now_ms: int) -> bool:
         """Take a broker's list; say whether other members are on it, or others leave, than on the last one."""
         before = self._lists.get(seen.broker)
-        listed = _List(frozenset(seen.ids), {})
+        listed = self._listed(seen, now_ms)
         if seen.members is not None:
             listed.is_settled = seen.settled is not False
             listed.facts = {facts.id: facts for facts in seen.members}
@@ -94,12 +102,31 @@ class Lists:
             return True
         if seen.members is None or not listed.is_settled:
             # One after the other, so that what is kept is in an order that every run repeats.
-            for member in sorted((before.ids | before.missing.keys()) - listed.ids):
+            for member in sorted((before.ids | before.missing.keys()) - listed.ids - listed.phantoms):
                 since_ms = before.missing.get(member, now_ms)
                 if now_ms < self._departs_ms(seen.broker, since_ms):
                     listed.missing[member] = since_ms
         changed = before.ids != listed.ids or before.is_settled != listed.is_settled
         return changed or _leaving(before) != _leaving(listed)
+
+    def _listed(self, seen: GroupSeen, now_ms: int) -> _List:
+        suspects, ids = self._phantoms.get(seen.broker), frozenset(seen.ids)
+        if suspects is None:
+            return _List(seen.ids, ids, {})
+        phantoms = suspects.after(seen.ids, now_ms, self._times.departed_ms)
+        return _List(seen.ids, ids - phantoms, {}, phantoms)
+
+    def found_closed(self, broker: str, member: str, now_ms: int) -> bool:
+        """Take note that a broker knows a member by a closed line; say whether that is news."""
+        listed = self._lists.get(broker)
+        if listed is None:
+            return False
+        return self._phantoms.setdefault(broker, Phantoms()).found_closed(member, listed.said, now_ms)
+
+    def spoke(self, broker: str, member: str) -> bool:
+        """Take note that a member is there after all, or may be; say whether it was taken for a phantom."""
+        suspects = self._phantoms.get(broker)
+        return suspects is not None and suspects.spoke(member)
 
     def no_answer(self, broker: str, now_ms: int) -> None:
         """Take note that a broker does not answer."""
@@ -125,7 +152,14 @@ class Lists:
         if listed is None:
             return ()
         since_ms = now_ms - self._times.departed_ms
-        return tuple(sorted([*listed.ids, *(each for each, at_ms in listed.missing.items() if at_ms > since_ms)]))
+        lately = (each for each, at_ms in listed.missing.items() if at_ms > since_ms)
+        # A phantom is asked as well: who takes a queue wants to be sure.
+        return tuple(sorted([*listed.ids, *listed.phantoms, *lately]))
+
+    def phantoms(self, broker: str) -> list[str]:
+        """Return the phantoms on a broker's last list, in order."""
+        listed = self._lists.get(broker)
+        return [] if listed is None else sorted(listed.phantoms)
 
     def answers(self, broker: str) -> bool:
         """Say whether a broker told its list when it was last asked."""
@@ -139,7 +173,9 @@ class Lists:
     def has_departed(self, member: str, brokers: Iterable[str], now_ms: int) -> bool:
         """Say whether a member is surely gone: on no list of these brokers that counts, and not just since a moment."""
         counting = [broker for broker in brokers if self._counts(broker, now_ms)]
-        return bool(counting) and not any(member in self._present(broker, now_ms) for broker in counting)
+        return bool(counting) and not any(
+            member in self._present(broker, now_ms) or member in self._lists[broker].phantoms for broker in counting
+        )
 
     def hazards(self, brokers: Iterable[str]) -> set[str]:
         """Return what is wrong in the group by what these brokers say, in sentences."""

@@ -24,10 +24,13 @@ _KEEPS_LOCK = frozenset({Manner.LEASED, Manner.KEPT})
 def window_survives(record: Record, seen: OffsetSeen) -> bool:
     """Say whether nobody worked on a queue while we were unsure: what is stored lies within what we did.
 
-    A broker that has nothing stored, or lost it, says nothing about others: our own window is all that is known.
+    A broker that has nothing stored, or lost it, says nothing about others: our own window is all that is known. Under
+    the epoch of a lease nobody else can have been here, so a broker that says less than it confirmed has forgotten it.
     """
     if record.reset_to is not None:
         return False
+    if record.manner is Manner.LEASED and record.epoch is not None and seen.offset <= record.window.low:
+        return True
     known = record.window.start if record.acked is None else record.acked
     return not seen.stored or known <= seen.offset <= record.window.low
 
@@ -264,6 +267,7 @@ class Lives(Flow):
             self.taking.try_later(record)
         elif window_survives(record, about):
             record.acked = about.offset if about.stored else None
+            record.restart_at = about.offset if about.stored else record.window.start
             self._return(record)
         elif record.was_draining:
             self.lose(record, "lost, since somebody else worked on it")

@@ -2,18 +2,41 @@
 
 A queue that holds too much pulls again when something of it was finished, not by the clock. A pull that failed is
 repeated after a pause. One whose answer never comes, though whoever runs us promised it, makes the queue start anew.
+
+After a doubt the first pull begins one message early. A broker whose machine lost power has forgotten the end of its
+log and gives the same offsets to other messages; who goes on where it was would pass them over. A log is cut at its
+end, so if the last message is the one we know, so is everything before it.
 """
 
 from collections.abc import Iterable
 
 from steelyard.balance.actions import Pull
 from steelyard.balance.board import Board
-from steelyard.balance.events import Pulled, PullFailed
+from steelyard.balance.events import Pulled, PullFailed, PullOutcome
 from steelyard.balance.life import Seen, State
 from steelyard.balance.pace import Pace
 from steelyard.balance.record import Record
+from steelyard.model import StoredMessage
 
-__all__ = ["Pulling"]
+__all__ = ["Pulling", "is_same_log"]
+
+
+def is_same_log(record: Record, event: Pulled) -> bool:
+    """Say whether the log still has the last message that we know, or has passed it by its age or our filter."""
+    if record.last is None:
+        return True
+    offset, known = record.last
+    if event.outcome is not PullOutcome.FOUND or not event.offsets:
+        return event.next_offset > offset
+    found = event.messages[0]
+    if event.offsets[0] != offset or not isinstance(known, StoredMessage) or not isinstance(found, StoredMessage):
+        return event.offsets[0] >= offset
+    return (found.position, found.stored_ms) == (known.position, known.stored_ms)
+
+
+def _first(record: Record) -> int:
+    """Return where the next pull begins."""
+    return record.window.next if record.restart_at is None or record.last is None else record.last[0]
 
 
 class Pulling:
@@ -32,7 +55,7 @@ class Pulling:
         record.is_held_back = not self.pace.may_pull(record.queue.topic, record.window)
         if not record.is_held_back:
             record.pulling_ms = self._board.now_ms
-            self._board.say(Pull(record.queue, record.generation, record.window.next, self._most))
+            self._board.say(Pull(record.queue, record.generation, _first(record), self._most))
 
     def pull_held_back(self, records: Iterable[Record]) -> None:
         """Look again at queues that were held back: their limits changed."""

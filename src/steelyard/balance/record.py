@@ -81,6 +81,7 @@ class Record:
         "is_held_back",
         "is_queued",
         "is_suspended",
+        "last",
         "life",
         "manner",
         "maybe_held",
@@ -90,6 +91,7 @@ class Record:
         "pulling_ms",
         "queue",
         "reset_to",
+        "restart_at",
         "running",
         "since_ms",
         "state",
@@ -143,6 +145,10 @@ class Record:
         """When the pull was sent that is unanswered."""
         self.is_held_back = False
         """It would pull, but too much is waiting."""
+        self.last: tuple[int, object] | None = None
+        """The last message that was pulled, with its offset: what a log must still have that lost nothing."""
+        self.restart_at: int | None = None
+        """The next pull begins with the last message once more; if the log has another one there, start from here."""
         self.batches: deque[tuple[Sequence[int], Sequence[object]]] = deque()
         """What was pulled and not started."""
         self.batch_at = 0
@@ -169,7 +175,7 @@ class Record:
         self.forget_unstarted()
         self.generation = generation
         self.window = Window(offset)
-        self.acked = self.reset_to = None
+        self.acked = self.reset_to = self.last = self.restart_at = None
         self.pulling_ms = None
         self.running = {}
         self.backs = {}

@@ -11,7 +11,7 @@ from steelyard.balance.life import Seen, State
 from steelyard.balance.record import Record, Step
 from steelyard.model import Queue
 
-__all__ = ["Starting"]
+__all__ = ["Starting", "waits"]
 
 
 class Starting:

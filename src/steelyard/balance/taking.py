@@ -20,7 +20,7 @@ from steelyard.balance.member_options import Mode
 from steelyard.balance.record import Manner, Record
 from steelyard.model import Queue
 
-__all__ = ["Taking"]
+__all__ = ["Taking", "first_queues"]
 
 _MOST_QUEUES = 4_096
 """In one request: some hundred kilobytes at most."""
@@ -134,7 +134,7 @@ class Taking:
     def _ask(self, desk: Desk) -> None:
         board, group = self._board, self._options.lock_group
         if desk.to_unlock:
-            queues = _first(desk.to_unlock)
+            queues = first_queues(desk.to_unlock)
             epochs = tuple(desk.to_unlock.pop(queue) for queue in queues)
             self._send(desk, Request(Unlock, queues, board.now_ms))
             board.say(Unlock(desk.broker, queues, group, epochs))
@@ -144,7 +144,7 @@ class Taking:
             self._send(desk, Request(Unlock, queues, board.now_ms, owner))
             board.say(Unlock(desk.broker, queues, group, (None,) * len(queues), owner))
         elif desk.to_renew:
-            queues = _first(desk.to_renew)
+            queues = first_queues(desk.to_renew)
             records = self._asked(desk, desk.to_renew, queues)
             if records:
                 queues = tuple(record.queue for record in records)
@@ -156,7 +156,7 @@ class Taking:
     def _ask_locks(self, desk: Desk) -> None:
         board = self._board
         manner = self.manner(desk.broker)
-        records = self._asked(desk, desk.to_lock, _first(desk.to_lock))
+        records = self._asked(desk, desk.to_lock, first_queues(desk.to_lock))
         if manner is Manner.FREE or (manner is Manner.ASKED and desk.is_lockless):
             for record in records:
                 board.see(record, Seen.LOCK_GRANTED, Grant(None, board.now_ms, manner, is_real=False))
@@ -366,7 +366,8 @@ class Taking:
             self._board.timers.at(self._board.now_ms + self._times.renew_ms, self._renew, desk)
 
 
-def _first(waiting: dict[Queue, None] | dict[Queue, int | None]) -> tuple[Queue, ...]:
+def first_queues(waiting: dict[Queue, None] | dict[Queue, int | None]) -> tuple[Queue, ...]:
+    """Return as many of these as fit into one request, in order."""
     if len(waiting) <= _MOST_QUEUES:
         return tuple(waiting)
     return tuple(queue for queue, _ in zip(waiting, range(_MOST_QUEUES), strict=False))

@@ -18,7 +18,7 @@ a view that is likely to be false:
 The tickets of questions asked here are even.
 """
 
-from steelyard.balance.actions import Action, AskGroup
+from steelyard.balance.actions import Action, AskGroup, AskHolders
 from steelyard.balance.allocate.strategy import Owned, Remembering
 from steelyard.balance.events import (
     BeatAnswered,
@@ -191,10 +191,11 @@ class Views:
                 return self._group_seen(event, now_ms)
             case HoldersSeen():
                 asks, is_news = self._owners.seen(event)
-                if is_news:
+                if self._lists.spoke(event.broker, event.member) or is_news:
                     self._rounds.want(now_ms)
                 return asks + self._end_if_owners_known(now_ms)
             case HoldersFailed():
+                self._note_closed(event, now_ms)
                 return self._owners.failed(event) + self._end_if_owners_known(now_ms)
             case GroupFailed():
                 return self._no_list(event.broker, now_ms) if event.ticket == self._ticket else []
@@ -203,6 +204,13 @@ class Views:
             case _:
                 self._note_a_reason(event, now_ms)
                 return []
+
+    def _note_closed(self, event: HoldersFailed, now_ms: int) -> None:
+        """Look again at the list after a blip's time if a member was known by a closed line: it may be a phantom."""
+        if not event.closed:
+            self._lists.spoke(event.broker, event.member)
+        elif self._lists.found_closed(event.broker, event.member, now_ms):
+            self._rounds.want(now_ms + self._times.departed_ms)
 
     def _note_a_reason(self, event: Event, now_ms: int) -> None:
         """Take note of what is a reason to look at the group, and nothing else."""
@@ -259,6 +267,12 @@ class Views:
                 self._lists.no_answer(broker, now_ms)
         self._unanswered = set(asked)
         actions: list[Action] = [AskGroup(broker, self._ticket) for broker in asked]
+        # Who was taken for a phantom and answers is none.
+        actions += [
+            AskHolders(broker, member, ticket=self._ticket)
+            for broker in asked
+            for member in self._lists.phantoms(broker)
+        ]
         # None at all, if only brokers are connected that are not asked.
         return actions or self._judge_if_all_answered(now_ms)
 

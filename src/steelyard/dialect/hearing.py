@@ -8,7 +8,9 @@ None: no epochs, no holders, no owners; an answer of ours is known by the word `
 14  22 means that nothing is stored, and a second question follows (starting.py). 4.9 does not know the field that asks
     for this, and says 0 for a young queue: which is taken for stored, since nobody can tell.
 15  16 means that somebody else holds the queue: only our broker says so.
-307 A member that is not ours holds what its table of queues shows and has not dropped.
+307 A member that is not ours holds what its table of queues shows and has not dropped. Apache says 1, "invoke consumer
+    … Exception", if the line on which it knows the member is closed. Release 5 says the same after ten seconds in which
+    it was too busy to ask, but nobody waits for that here.
 """
 
 import re
@@ -49,6 +51,7 @@ __all__ = ["failure", "outcome", "read_route", "uptime_ms"]
 
 _NOBODY = "no consumer for this group"
 _NOT_ONLINE = "not online"
+_LINE_CLOSED = "invoke consumer "
 _ACL_4_9 = "AclException"
 
 _RUNTIME = re.compile(r"(\d[\d,. \u00a0\u202f]{0,20}) (day|hour|minute|second)s")
@@ -72,6 +75,8 @@ def outcome(question: Question, answer: Command) -> Event | FindStart | None:
             return events.GroupSeen(question.broker, (), ticket=question.ticket)
         case AskHolders() if code == Answer.SYSTEM_ERROR and (answer.remark or "").endswith(_NOT_ONLINE):
             return events.HoldersFailed(question.broker, question.member, gone=True, ticket=question.ticket)
+        case AskHolders() if code == Answer.SYSTEM_ERROR and (answer.remark or "").startswith(_LINE_CLOSED):
+            return events.HoldersFailed(question.broker, question.member, closed=True, ticket=question.ticket)
         case Lock() | Renew() if _is_forbidden(answer):
             return events.LockFailed(question.broker, question.queues, forbidden=True)
         case Heartbeat():

@@ -74,6 +74,8 @@ class GroupPlan:
     handlers: int = 8
     chunk: int = 1
     most_tries: int = 16
+    from_first: bool = True
+    """Whether it reads a queue from its first message on, or from what is stored after it came."""
 
     def __str__(self) -> str:
         """Say what it is."""

@@ -42,7 +42,9 @@ class Rest:
         held: list[Queue] = []
         for member in self._stage.alive(group):
             if isinstance(member, MemberProcess):
-                states = member.member.states()
+                states, plan = member.member.states(), member.member.plan
+                if plan is None or sorted(states) != sorted(plan):
+                    return False
                 if any(state.name != "OWNED" for state in states.values()):
                     return False
                 mine = list(states)

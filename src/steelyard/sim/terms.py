@@ -36,7 +36,7 @@ def terms_of(plan: Plan) -> Terms:
                 topics=group.topics,
                 mode=group.mode,
                 sticky=group.sticky,
-                from_first=True,
+                from_first=group.from_first,
                 most_tries=group.most_tries,
                 drain_ms=group.drain_ms,
             )

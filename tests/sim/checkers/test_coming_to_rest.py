@@ -120,6 +120,10 @@ def test_an_owner_that_sits_on_work_is_found() -> None:
     assert "has not started u1" in judge(Progress, story, end=End(60_000))[0].sentence
     assert not judge(Progress, [*story, *handled("m1", 310, 1)], end=End(60_000))
     assert not judge(Progress, [*story, cut("m1", 40_000)], end=End(60_000))
+    # Where nothing went wrong for long, a few seconds are enough to tell; after a trouble they are not.
+    assert judge(Progress, story, end=End(6_000))
+    assert not judge(Progress, [*story, cut("m1", 500)], end=End(40_000))
+    assert judge(Progress, [*story, cut("m1", 500)], end=End(60_000))
 
 
 # -- the end ----------------------------------------------------------------------------------------------------------
@@ -202,3 +206,17 @@ def test_a_calm_history_pleases_everybody_and_a_flood_of_findings_is_cut() -> No
     for number in range(500):
         flooded.note(started("m1", number, number, queue=Q1))
     assert len(flooded.findings) < 100
+
+
+def test_a_queue_that_nobody_takes_after_a_goodbye_is_found() -> None:
+    let_go = [moved("m1", 5_900, "OWNED", "RELEASING"), moved("m1", 5_950, "RELEASING", "absent")]
+    story = [*TWO, *owned("m1", 100), *let_go, gone("m1", 6_000, "left")]
+    assert "had no owner" in judge(CrashBounds, story, end=End(12_000))[0].sentence
+    assert not judge(CrashBounds, [*story, *owned("m2", 6_500)], end=End(12_000))
+
+
+def test_a_pull_that_is_not_woken_is_found_soon_where_all_is_calm() -> None:
+    story = [*TWO, *owned("m1", 100), sent("u0"), acked("u0", 200, 0)]
+    assert judge(Progress, story, end=End(6_000))
+    assert not judge(Progress, [*story, started("m1", 210)], end=End(6_000))
+    assert not judge(Progress, [*story, cut("m1", 5_000)], end=End(6_000))

@@ -133,6 +133,29 @@ def test_a_commit_of_another_than_the_owner_is_found() -> None:
     assert not judge(CommitsGoForward, [*given, committed("m2", 700, 9, before=3, epoch=2)])
 
 
+def test_where_ours_has_a_lease_the_commit_of_a_java_member_is_found_too() -> None:
+    beside: list[Fact] = [*TWO, joined("j", kind="java")]
+    assert judge(CommitsGoForward, [*beside, granted("m1", 100), committed("j", 200, 3)])
+    assert not judge(CommitsGoForward, [*beside, granted("m1", 100, lock="g"), committed("j", 200, 3)])
+
+
+def test_a_broker_that_forgot_an_old_commit_is_found() -> None:
+    story: list[Fact] = [joined("b", kind="broker"), *TWO, committed("m1", 1_000, 5), gone("b", 9_000)]
+    (found,) = judge(CommitsGoForward, [*story, committed("m1", 9_500, 8, before=None)])
+    assert "knew of none at 9500 ms" in found.sentence
+    assert judge(CommitsGoForward, [*story, committed("m1", 9_500, 8, before=4)])
+    assert not judge(CommitsGoForward, [*story, committed("m1", 9_500, 8, before=5)])
+
+
+def test_a_broker_may_forget_the_commits_of_the_last_seconds_and_more_without_power() -> None:
+    start: list[Fact] = [joined("b", kind="broker"), *TWO]
+    after = committed("m1", 9_500, 8, before=None)
+    assert not judge(CommitsGoForward, [*start, committed("m1", 6_000, 5), gone("b", 9_000), after])
+    assert not judge(CommitsGoForward, [*start, committed("m1", 1_000, 5), gone("b", 9_000, "power"), after])
+    twice = [committed("m1", 1_000, 5), gone("b", 2_000), joined("b", 2_100, kind="broker"), gone("b", 9_000)]
+    assert not judge(CommitsGoForward, [*start, *twice, after])
+
+
 # -- nothing lost -----------------------------------------------------------------------------------------------------
 
 STORED: list[Fact] = [*TWO, sent("u0"), acked("u0", offset=0)]
@@ -325,3 +348,17 @@ def test_what_took_the_place_of_a_lost_message_may_be_passed_over_where_answers_
         assert judge(checker, story, end=end)
         unhandled = [fact for fact in story if fact not in handled("m1", 50, 0)]
         assert judge(checker, unhandled, early, end)
+
+
+def test_a_broker_that_forgets_its_commits_is_found() -> None:
+    story = [*TWO, committed("m1", 1_000, 5), committed("m1", 12_000, 9, before=5)]
+    restart = [gone("b", 13_000), joined("b", 13_500, "broker")]
+    assert judge(CommitsGoForward, [*story, *restart, committed("m1", 14_000, 10)])
+    assert not judge(CommitsGoForward, [*story, *restart, committed("m1", 14_000, 10, before=5)])
+
+
+def test_a_delayed_message_that_arrives_twice_is_found() -> None:
+    story: list[Fact] = [sent("u0", due_ms=1_000)]
+    assert not judge(RetriesDoNotMultiply, story, end=ending(("u0", 0, WAITING, 0), ("u0", 0, Q0, 0)))
+    twice = ending(("u0", 0, WAITING, 0), ("u0", 0, Q0, 0), ("u0", 1, Q0, 0))
+    assert "arrived 2 times" in judge(RetriesDoNotMultiply, story, end=twice)[0].sentence

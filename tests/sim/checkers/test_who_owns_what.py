@@ -6,11 +6,12 @@ from tests.sim.checkers.told import Q0, cut, freed, gone, granted, joined, judge
 from steelyard.sim.checkers.checker import End
 from steelyard.sim.checkers.fenced_starts import FencedStarts
 from steelyard.sim.checkers.goodbye_last import GoodbyeLast
+from steelyard.sim.checkers.grace_kept import GraceKept
 from steelyard.sim.checkers.holders_first import HoldersFirst
 from steelyard.sim.checkers.leases_kept import LeasesKept
 from steelyard.sim.checkers.no_orphan_locks import NoOrphanLocks
 from steelyard.sim.checkers.one_owner import OneOwner
-from steelyard.sim.facts import Fact, Paused, Reported, Resumed, Situation, Unregistered
+from steelyard.sim.facts import Fact, Paused, Registered, Reported, Resumed, Situation, Unregistered
 
 TWO: list[Fact] = [joined("b", kind="broker"), joined("m1"), joined("m2")]
 
@@ -165,8 +166,9 @@ def test_a_lock_in_the_end_whose_owner_does_not_know_of_it_is_found() -> None:
     assert "does not know of it" in judge(NoOrphanLocks, story, end=unknown)[0].sentence
     known = End(20_000, locks=locks, alive={"g": ("m1", "m2")}, states={"m1": {Q0: "OWNED"}, "m2": {}})
     assert not judge(NoOrphanLocks, story, end=known)
-    # On an Apache broker nobody keeps a lease once it owns the queue.
+    # On an Apache broker nobody keeps a lease once it owns the queue, unless a lost line asked for it late.
     assert judge(NoOrphanLocks, story, terms(apache_brokers=frozenset({"b"})), known)
+    assert not judge(NoOrphanLocks, [cut("m1", 50), *story], terms(apache_brokers=frozenset({"b"})), known)
 
 
 # -- goodbyes ---------------------------------------------------------------------------------------------------------
@@ -185,3 +187,33 @@ def test_a_goodbye_with_a_queue_in_hand_and_a_start_after_it_are_found() -> None
     apache = terms(apache_brokers=frozenset({"b"}))
     assert "had it OWNED" in judge(GoodbyeLast, [*TWO, *owned("m1", 110), GOODBYE], apache)[0].sentence
     assert "after its goodbye" in judge(GoodbyeLast, [*TWO, GOODBYE, started("m1", 600)])[0].sentence
+
+
+# -- graces -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_member_that_is_counted_out_as_soon_as_its_line_closes_is_found() -> None:
+    def out(at_ms: int, how: str = "closed") -> Fact:
+        return Unregistered(at_ms=at_ms, broker="b", group="g", member="m1", how=how)
+
+    assert judge(GraceKept, [*TWO, cut("m1", 20_000), out(20_050)])
+    assert not judge(GraceKept, [*TWO, cut("m1", 20_000), out(20_310)])
+    assert not judge(GraceKept, [*TWO, cut("m1", 19_000), cut("m1", 20_000), out(20_050)])
+    assert not judge(GraceKept, [*TWO, cut("m1", 20_000), out(20_050, "goodbye")])
+
+
+def test_a_queue_in_order_that_changes_hands_too_soon_is_found() -> None:
+    story = [*TWO, granted("m1", 100, lock="g"), gone("m1", 20_000)]
+    assert judge(GraceKept, [*story, freed("m1", 20_400, "gone", lock="g")])
+    assert not judge(GraceKept, [*story, freed("m1", 22_310, "expired", lock="g")])
+    assert not judge(GraceKept, [*story, freed("m1", 20_400, "gone")])
+
+
+def test_a_holder_that_was_back_in_time_and_lost_its_queue_is_found() -> None:
+    before = [*TWO, granted("m1", 100), *owned("m1", 110), moved("m1", 9_000, "OWNED", "UNSURE")]
+    restart = [gone("b", 9_000), joined("b", 9_500, "broker")]
+    back: list[Fact] = [*before, *restart, Registered(at_ms=9_600, broker="b", group="g", member="m1")]
+    lost = moved("m1", 9_700, "UNSURE", "absent")
+    assert "was back at 9600 ms" in judge(HoldersFirst, [*back, lost])[0].sentence
+    assert not judge(HoldersFirst, [*back, granted("m2", 12_600, 9), lost])
+    assert not judge(HoldersFirst, [*back, moved("m1", 9_700, "UNSURE", "OWNED")])

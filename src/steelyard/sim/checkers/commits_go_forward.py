@@ -27,6 +27,9 @@ __all__ = ["CommitsGoForward"]
 _SAVED_MS = 5_500
 """After so long a commit is saved, and outlives its broker's process."""
 
+_UNSAVED_MS = 7_000
+"""Offsets are written every 5 s, by Apache's broker too, and that takes a moment."""
+
 
 class CommitsGoForward(Checker):
     """Nobody undoes a commit, and nobody commits in another's queue."""

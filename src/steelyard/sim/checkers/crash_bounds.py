@@ -25,11 +25,13 @@ __all__ = ["CrashBounds"]
 _CALM_MS = 5_000
 """For this long nothing else may have happened before a crash that is timed."""
 
-_CLOSED_MS, _ORDER_MS, _SILENT_MS = 9_000, 11_000, 22_000
+_CLOSED_MS, _ORDER_MS, _SILENT_MS = 4_000, 6_000, 17_000
 """Until a queue is owned again on our broker: its holder's lines closed; the same in order; its holder only silent."""
 _ANSWERED_MS = 200
 """A commit that is older than this when a member begins was in the answer to its question."""
 
+_LEFT_MS, _UNTOLD_MS = 3_000, 5_000
+"""The same after a goodbye; and how much later it may be where notices are lost."""
 _APACHE_CLOSED_MS, _APACHE_LOCK_MS, _APACHE_SILENT_MS = 10_000, 75_000, 160_000
 
 
@@ -52,6 +54,7 @@ class CrashBounds(Checker):
         self._scene = Scene(terms)
         self._lives = Lives(self._scene)
         self._orphans: dict[Queue, _Orphan] = {}
+        self._last_owner: dict[tuple[str, Queue], str] = {}
         self._changed_ms = -_CALM_MS
         self._committed: dict[tuple[str, Queue], Committed] = {}
         self._told: dict[tuple[str, str, Queue], Committed] = {}
@@ -69,6 +72,7 @@ class CrashBounds(Checker):
             self._lives.note(fact)
             if fact.after == "OWNED":
                 self._owned(fact)
+                self._last_owner[fact.group, fact.queue] = fact.member
             orphan = self._orphans.get(fact.queue)
             if orphan is not None and fact.after == "OWNED" and orphan.group == fact.group:
                 del self._orphans[fact.queue]
@@ -101,18 +105,25 @@ class CrashBounds(Checker):
             return
         others = [id_ for id_ in self._scene.alive(joined.group) if id_ != member]
         is_idle = any(not self._scene.is_well(id_) for id_ in self._scene.alive(joined.group))
-        if not calm or is_idle or fact.how == "left" or not others or joined.mode == "broadcast":
+        if not calm or is_idle or not others or joined.mode == "broadcast":
             return
         if not self._scene.is_all_ours(joined.group):
             return
-        for group, queue, state in self._lives.of_member(member):
-            if state == "OWNED" and len(self._lives.of(group, queue)) == 1 and queue.broker not in self._scene.gone_ms:
-                self._orphans[queue] = _Orphan(fact, group, fact.at_ms + self._bound_ms(fact, group, queue))
+        for queue, states in self._lives.of_group(joined.group):
+            is_last = self._last_owner.get((joined.group, queue)) == member
+            # Who left has let go before; whoever else has the queue in any state makes it another story.
+            is_orphan = not states if fact.how == "left" else states == {member: "OWNED"}
+            if is_last and is_orphan and queue.broker not in self._scene.gone_ms:
+                until_ms = fact.at_ms + self._bound_ms(fact, joined.group, queue)
+                self._orphans[queue] = _Orphan(fact, joined.group, until_ms)
 
     def _bound_ms(self, fact: Gone, group: str, queue: Queue) -> int:
         in_order = self._scene.mode(group) == "orderly"
+        if fact.how == "left":
+            return _LEFT_MS if self.terms.is_ours(queue.broker) and not self.terms.lost_notices else _APACHE_CLOSED_MS
         if self.terms.is_ours(queue.broker):
-            return _SILENT_MS if fact.how == "vanished" else _ORDER_MS if in_order else _CLOSED_MS
+            late_ms = _UNTOLD_MS if self.terms.lost_notices else 0
+            return late_ms + (_SILENT_MS if fact.how == "vanished" else _ORDER_MS if in_order else _CLOSED_MS)
         if fact.how == "vanished":
             return _APACHE_SILENT_MS
         return _APACHE_LOCK_MS if in_order else _APACHE_CLOSED_MS

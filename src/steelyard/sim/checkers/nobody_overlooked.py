@@ -3,7 +3,8 @@
 Whoever has been registered at a broker for some seconds is in every plan that one of our members makes, as long as that
 member hears the broker. On Apache's broker, which lets go of a member with its line, one whose line closed a moment ago
 is still counted: it may be back at once. Excused: a planner or a broker in trouble lately, or a line between them; a
-member that leaves, which others plan without; plans without any queue, which may be those of a leaver.
+member that leaves, which others plan without; plans without any queue, which may be those of a leaver; on Apache's
+broker a member that was in trouble and is listed by a line that is closed.
 """
 
 from collections.abc import Iterable, Iterator
@@ -72,12 +73,17 @@ class NobodyOverlooked(Checker):
         for (broker, group), listed in self._listed.items():
             if group == fact.group and self._hears(fact, broker):
                 for member, since_ms in listed.items():
-                    yield from self._compare(fact, member, f"{broker} lists since {since_ms} ms", since_ms)
+                    if not self._is_phantom(member, broker, fact.at_ms):
+                        yield from self._compare(fact, member, f"{broker} lists since {since_ms} ms", since_ms)
         for (broker, group), closed in self._closed.items():
             if group == fact.group and self._hears(fact, broker):
                 for member, (since_ms, closed_ms) in closed.items():
                     if fact.at_ms - closed_ms <= _BLIP_MS:
                         yield from self._compare(fact, member, f"{broker} listed until {closed_ms} ms", since_ms)
+
+    def _is_phantom(self, member: str, broker: str, now_ms: int) -> bool:
+        troubled_ms = self._scene.troubled_ms(member, broker, now_ms)
+        return not self.terms.is_ours(broker) and troubled_ms > now_ms - self._scene.lasting_ms(broker)
 
     def _hears(self, fact: Planned, broker: str) -> bool:
         return self._scene.troubled_ms(fact.member, broker, fact.at_ms) < fact.at_ms - LASTING_MS

@@ -93,7 +93,7 @@ class Progress(Checker):
         """Return the oldest message above everything that the group started in the queue."""
         begun = self._begun.get((group, queue), -1)
         # What was never begun at all may lie before the group's start: only a queue at work is judged.
-        if begun < 0:
+        if begun < 0 and not self.terms.group(group).from_first:
             return None
         return next((acked for acked in self._open.get(queue, ()) if (acked.offset or 0) > begun), None)
 

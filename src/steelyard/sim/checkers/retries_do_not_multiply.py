@@ -2,7 +2,8 @@
 
 Counted in the end for each message, group and number of the try: copies in the logs against handlings that failed while
 their member still had the queue in hand, under the generation that started them. A failure that comes back later is
-discarded, so it may not leave a copy. What waits for its time counts once on the way and once where it arrived.
+discarded, so it may not leave a copy. What waits for its time counts once on the way and once where it arrived; and a
+delayed message arrives once for each time that it was stored to wait.
 
 Excused: an Apache broker that died (it delivers what waited again); members of Java count with every failure.
 """
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 from steelyard.sim.checkers.checker import Checker, End, Finding, Terms
 from steelyard.sim.checkers.lives import HOLDING, Lives
 from steelyard.sim.checkers.scene import NEVER_MS, SCENE, Scene
-from steelyard.sim.facts import Ended, Fact, Gone, Joined, Logged, Moved, Started
+from steelyard.sim.facts import Ended, Fact, Gone, Joined, Logged, Moved, Sent, Started
 
 if TYPE_CHECKING:
     from steelyard.model import Queue
@@ -29,7 +30,7 @@ class RetriesDoNotMultiply(Checker):
     """One failure, one copy."""
 
     name = "retries do not multiply"
-    wants = (*SCENE, Moved, Started, Ended)
+    wants = (*SCENE, Moved, Sent, Started, Ended)
 
     def __init__(self, terms: Terms) -> None:
         super().__init__(terms)
@@ -37,6 +38,8 @@ class RetriesDoNotMultiply(Checker):
         self._lives = Lives(self._scene)
         self._tries: dict[tuple[str, Queue, int], Started] = {}
         self._generation: dict[tuple[str, Queue], int] = {}
+        self._delayed: dict[str, str] = {}
+        """The topics of messages that wait first."""
         self._failures: Counter[tuple[str, str, int]] = Counter()
         self._all_failures: Counter[tuple[str, int]] = Counter()
 
@@ -48,6 +51,9 @@ class RetriesDoNotMultiply(Checker):
         elif isinstance(fact, Ended):
             if not fact.ok:
                 self._failed(fact)
+        elif isinstance(fact, Sent):
+            if fact.due_ms is not None:
+                self._delayed[fact.uid] = fact.topic
         elif isinstance(fact, Moved):
             self._lives.note(fact)
         else:
@@ -81,10 +87,24 @@ class RetriesDoNotMultiply(Checker):
             elif topic.startswith((_RETRY, _DLQ)):
                 group = topic.removeprefix(_RETRY).removeprefix(_DLQ)
                 copies.setdefault((group, logged.uid, times), []).append(logged)
+        yield from self._arrived_twice(end)
         for (group, uid, times), places in copies.items():
             yield from self._compare(end, uid, times, places, self._failures[group, uid, times - 1], f"for {group}")
         for (uid, times), places in waiting.items():
             yield from self._compare(end, uid, times, places, self._all_failures[uid, times - 1], "on their way")
+
+    def _arrived_twice(self, end: End) -> Iterator[Finding]:
+        waited: Counter[tuple[str, str]] = Counter()
+        arrived: Counter[tuple[str, str]] = Counter()
+        for logged in end.logged:
+            if logged.uid in self._delayed and not logged.reconsume_times and self.terms.is_ours(logged.queue.broker):
+                place = (logged.uid, logged.queue.broker)
+                waited[place] += logged.queue.topic == _SCHEDULE
+                arrived[place] += logged.queue.topic == self._delayed[logged.uid]
+        for (uid, broker), count in arrived.items():
+            if count > waited[uid, broker]:
+                sentence = f"{uid} waited {waited[uid, broker]} times at {broker} and arrived {count} times"
+                yield self.finding("safety", "delivery", end.at_ms, sentence)
 
     def _may_repeat(self, broker: str) -> bool:
         return not self.terms.is_ours(broker) and self._scene.broker_troubled_ms(broker) > NEVER_MS

@@ -143,6 +143,10 @@ class Scene:
         """Return when a broker itself last was in trouble."""
         return self._troubled.get(broker, NEVER_MS)
 
+    def member_troubled_ms(self, member: str) -> int:
+        """Return when a member itself last was in trouble."""
+        return self._troubled.get(member, NEVER_MS)
+
     def line_lost_ms(self, member: str, broker: str) -> int:
         """Return when the line between a member and a broker was last lost."""
         return self._lines.get((member, broker), NEVER_MS)

@@ -11,6 +11,7 @@ from steelyard.sim.checkers.drained_and_settled import DrainedAndSettled
 from steelyard.sim.checkers.fenced_starts import FencedStarts
 from steelyard.sim.checkers.few_rounds import FewRounds
 from steelyard.sim.checkers.goodbye_last import GoodbyeLast
+from steelyard.sim.checkers.grace_kept import GraceKept
 from steelyard.sim.checkers.halves_invisible import HalvesInvisible
 from steelyard.sim.checkers.handled_below_commit import HandledBelowCommit
 from steelyard.sim.checkers.holders_asked import HoldersAsked
@@ -50,6 +51,7 @@ ALL: tuple[type[Checker], ...] = (
     OnlyOwnersStart,
     FencedStarts,
     LeasesKept,
+    GraceKept,
     HoldersAsked,
     HoldersFirst,
     NoOrphanLocks,

@@ -102,6 +102,7 @@ class Draft:
         sticky: bool | None = None,
         drain_ms: int | None = 30_000,
         most_tries: int = 16,
+        from_first: bool = True,
     ) -> str:
         """Add a group."""
         name = f"g{len(self._groups) + 1}"
@@ -117,6 +118,7 @@ class Draft:
                 handlers=self.one_of((1, 4, 8, 20)),
                 chunk=self.one_of((1, 1, 1, 4)),
                 most_tries=most_tries,
+                from_first=from_first,
             )
         )
         return name

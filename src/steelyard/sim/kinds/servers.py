@@ -7,12 +7,15 @@ __all__ = ["disk", "power", "restart", "routes"]
 
 
 def restart(draft: Draft) -> None:
-    """Draw servers that are killed and come back."""
+    """Draw servers that are killed and come back, perhaps without a member that they knew."""
     draft.brokers()
     draft.name_servers = draft.between(1, 2)
     topic = draft.topic()
     group = draft.group(topic)
-    draft.members(group, 1, 4)
+    members = draft.members(group, 1, 4)
+    if len(members) > 1 and draft.chance(40):
+        for_ms = draft.one_of((0, 500))
+        draft.fault(FaultKind.KILL, draft.one_of(members), at_ms=draft.between(2_000, 9_000), for_ms=for_ms)
     for _ in range(draft.between(1, 3)):
         for_ms = draft.one_of((20, 300, 1_500, 4_000))
         draft.fault(FaultKind.KILL, draft.one_of(draft.broker_names), at_ms=draft.between(2_000, 9_000), for_ms=for_ms)

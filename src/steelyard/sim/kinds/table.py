@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from steelyard.errors import ConfigurationError
 from steelyard.sim.kinds.draft import Draft
+from steelyard.sim.kinds.handovers import flips, late, patience
 from steelyard.sim.kinds.lines import clock, network
 from steelyard.sim.kinds.membership import churn, crash, hung, storm
 from steelyard.sim.kinds.servers import disk, power, restart, routes
@@ -32,6 +33,9 @@ KINDS: dict[str, Callable[[Draft], None]] = {
     "storm": storm,
     "routes": routes,
     "wild": wild,
+    "flips": flips,
+    "late": late,
+    "patience": patience,
 }
 """What draws each kind."""
 

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from steelyard.balance.actions import Left, Pull, Unregister
 from steelyard.balance.committing import Committing, has_moved
-from steelyard.balance.events import Handled, Pulled, PullFailed
+from steelyard.balance.events import Handled, OffsetSeen, Pulled, PullFailed
+from steelyard.balance.flow import Flow
 from steelyard.balance.handling import Handling
 from steelyard.balance.leaving import Leaving
 from steelyard.balance.life import Seen, State
@@ -28,8 +29,12 @@ __all__ = ["MEMBER_BUGS"]
 
 # What is right, for the wrong ones that go on from there.
 _settle, _finish, _send_back = Window._settle, Window.finish, Handling._send_back
-_handled_by_stranger, _pull_request = Handling._handled_by_stranger, speech.Asking.pull
-_finish_leaving, _estrange = Leaving.finish_if_done, Lives.estrange
+_handled_by_stranger, _pull_request, _fence_holds = (
+    Handling._handled_by_stranger,
+    speech.Asking.pull,
+    Taking.fence_holds,
+)
+_begin, _finish_leaving, _estrange = Flow._begin, Leaving.finish_if_done, Lives.estrange
 
 
 # -- windows ----------------------------------------------------------------------------------------------------------
@@ -74,6 +79,11 @@ def _commit_at_once(committing: Committing, record: Record) -> None:
     """Commit after every message, whether the last commit was answered or not."""
     if has_moved(record):
         committing.commit(record)
+
+
+def _believe_stored(flow: Flow, record: Record, about: OffsetSeen, generation: int) -> None:
+    """Begin in a queue, and take it that the broker knows where."""
+    _begin(flow, record, replace(about, stored=True), generation)
 
 
 def _go_without_commit(lives: Lives, record: Record, _about: object) -> None:
@@ -137,6 +147,10 @@ def _can_start_in_doubt(handling: Handling, record: Record) -> bool:
     if record.state not in (State.OWNED, State.UNSURE) or not record.has_messages:
         return False
     return not handling._in_order or not (record.running or record.is_suspended)
+
+
+def _fence_not_in_doubt(taking: Taking, record: Record) -> bool:
+    return record.state is State.UNSURE or _fence_holds(taking, record)
 
 
 def _fence_never(_taking: Taking, _record: Record) -> bool:
@@ -215,6 +229,12 @@ MEMBER_BUGS: tuple[Bug, ...] = (
         (swap(Committing, "note_progress", _commit_at_once),),
     ),
     Bug(
+        "start-uncommitted",
+        "Where a group begins in a queue is not stored until something was handled there.",
+        ("late",),
+        (swap(Flow, "_begin", _believe_stored),),
+    ),
+    Bug(
         "let-go-uncommitted",
         "A queue is given up without a last commit.",
         ("churn",),
@@ -223,7 +243,7 @@ MEMBER_BUGS: tuple[Bug, ...] = (
     Bug(
         "let-go-before-the-answer",
         "A queue is given up while its last commit is unanswered.",
-        ("churn", "storm"),
+        ("churn", "storm", "flips"),
         (swap(Lives, "finish", _go_with_commit),),
     ),
     Bug(
@@ -235,13 +255,13 @@ MEMBER_BUGS: tuple[Bug, ...] = (
     Bug(
         "given-back-unheard",
         "A message counts as given back before the broker says that it has it.",
-        ("retry",),
+        ("retry", "flips"),
         (swap(Handling, "_send_back", _send_back_and_go_on),),
     ),
     Bug(
         "given-back-after-loss",
         "A message that failed is given back by a member that has lost its queue.",
-        ("retry",),
+        ("flips",),
         (swap(Handling, "_handled_by_stranger", _give_back_as_stranger),),
     ),
     Bug(
@@ -265,8 +285,8 @@ MEMBER_BUGS: tuple[Bug, ...] = (
     Bug(
         "doubt-starts-handlers",
         "Handlers start while it is in doubt whether the queue is still held.",
-        ("network", "wild"),
-        (swap(Handling, "_can_start", _can_start_in_doubt),),
+        ("flips", "wild"),
+        (swap(Handling, "_can_start", _can_start_in_doubt), swap(Taking, "fence_holds", _fence_not_in_doubt)),
     ),
     Bug(
         "fence-ignored",
@@ -277,7 +297,7 @@ MEMBER_BUGS: tuple[Bug, ...] = (
     Bug(
         "drain-bound-commits-all",
         "When a drain takes too long, what is still being handled is committed.",
-        ("churn",),
+        ("flips",),
         (swap(Lives, "estrange", _commit_what_runs),),
     ),
     Bug(

@@ -78,7 +78,7 @@ MESSAGE_BUGS = (
     Bug(
         "delivered-again-after-crash",
         "After a crash messages that waited are delivered a second time.",
-        ("restart", "power"),
+        ("restart",),
         (swap(Copies, "has", _never_delivered),),
     ),
     Bug(

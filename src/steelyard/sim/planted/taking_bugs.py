@@ -4,8 +4,9 @@ from msgspec.structs import replace
 
 from steelyard.balance import board, lives
 from steelyard.balance.actions import Lock, Renew, Unlock
-from steelyard.balance.asking import Asking, _Round, _Sweep
+from steelyard.balance.asking import Asking, Questions, Sweep
 from steelyard.balance.committing import Committing
+from steelyard.balance.desk import Denial, Desk, Grant
 from steelyard.balance.events import HoldersFailed, HoldersSeen, OffsetFailed, OffsetSeen, Unlocked, UnlockFailed
 from steelyard.balance.holdings import Holdings
 from steelyard.balance.life import LIFE, Row, Seen, State
@@ -13,8 +14,8 @@ from steelyard.balance.lines import Lines
 from steelyard.balance.lives import Lives
 from steelyard.balance.member import Member
 from steelyard.balance.record import Manner, Record
-from steelyard.balance.starting import Starting, waits
-from steelyard.balance.taking import Denial, Desk, Grant, Taking, _first
+from steelyard.balance.starting import Starting
+from steelyard.balance.taking import Taking, first_queues
 from steelyard.dialect import asking as speech
 from steelyard.model import Queue
 from steelyard.sim.planted.bug import Bug, swap
@@ -25,7 +26,7 @@ __all__ = ["TAKING_BUGS"]
 
 # What is right, for the wrong ones that go on from there.
 _ask_locks, _answered, _hold_or_ask, _cut = Taking._ask_locks, Asking.answered, Lives.hold_or_ask, Taking.cut
-_holdings, _doubt, _start = Member.holdings, Lives.doubt, Lives._start
+_holdings, _doubt, _start, _seen = Member.holdings, Lives.doubt, Lives._start, Starting.seen
 
 
 # -- locks ------------------------------------------------------------------------------------------------------------
@@ -36,7 +37,7 @@ def _lock_nothing(taking: Taking, desk: Desk) -> None:
     if taking.manner(desk.broker) is not Manner.ASKED:
         _ask_locks(taking, desk)
         return
-    for record in taking._asked(desk, desk.to_lock, _first(desk.to_lock)):
+    for record in taking._asked(desk, desk.to_lock, first_queues(desk.to_lock)):
         grant = Grant(None, taking._board.now_ms, Manner.ASKED, is_real=False)
         taking._board.see(record, Seen.LOCK_GRANTED, grant)
 
@@ -96,11 +97,11 @@ def _keep_short_lock(lives: Lives, record: Record, _about: object) -> None:
 # -- asking the others ------------------------------------------------------------------------------------------------
 
 
-def _ask_whom_we_know(asking: Asking, broker: str, found: _Round) -> None:
+def _ask_whom_we_know(asking: Asking, broker: str, found: Questions) -> None:
     """Ask the members of the last list that we saw, which may be older than the lock."""
     if found.sweep is not None or not found.to_sweep:
         return
-    sweep = found.sweep = _Sweep(asking._next_ticket(), found.to_sweep, is_listed=True)
+    sweep = found.sweep = Sweep(asking._next_ticket(), found.to_sweep, is_listed=True)
     found.to_sweep = {}
     for member in asking._board.views.listed(broker, asking._board.now_ms):
         queues = tuple(queue for queue, whom in sweep.asked.items() if whom is None or member in whom)
@@ -135,11 +136,11 @@ def _doubt_drained(lives: Lives, record: Record, is_cut: bool | None) -> None:
 
 
 def _take_any_offset(starting: Starting, event: OffsetSeen | OffsetFailed) -> None:
-    starting._out.pop(event.queue, None)
+    """Take an answer for one to the question of now, whenever it was asked."""
     record = starting._board.records.get(event.queue)
-    if record is not None and waits(record):
-        seen = Seen.OFFSET_SEEN if isinstance(event, OffsetSeen) else Seen.OFFSET_FAILED
-        starting._board.see(record, seen, event)
+    if record is not None and event.queue in starting._out:
+        starting._out[event.queue] = record.life
+    _seen(starting, event)
 
 
 _NEVER_GIVES_WAY = {
@@ -180,19 +181,19 @@ TAKING_BUGS: tuple[Bug, ...] = (
     Bug(
         "asked-by-an-old-list",
         "On Apache's broker a taker asks those whom it knows, and not those who are there when it has the lock.",
-        ("churn", "storm"),
+        ("storm", "flips"),
         (swap(Asking, "_begin", _ask_whom_we_know),),
     ),
     Bug(
         "silence-means-no",
         "A member that does not answer counts as one that does not hold the queue.",
-        ("hung",),
+        ("hung", "flips"),
         (swap(Asking, "answered", _take_silence_for_no),),
     ),
     Bug(
         "held-means-owned",
         "Asked what it holds, a member leaves out what it is starting with or giving up.",
-        ("churn", "storm"),
+        ("flips", "storm"),
         (swap(Member, "holdings", _hold_what_is_owned),),
     ),
     Bug(
@@ -216,13 +217,13 @@ TAKING_BUGS: tuple[Bug, ...] = (
     Bug(
         "unknown-lock-forgotten",
         "A lock that was asked for on a line that broke counts as not given.",
-        ("network", "wild"),
+        ("network", "flips"),
         (swap(Taking, "cut", _forget_unknown_lock), swap(Lives, "unlock_all_the_same", _stay_locked)),
     ),
     Bug(
         "unlock-not-awaited",
         "A member unlocks whatever is unanswered, and goes on as if that were done.",
-        ("order", "churn"),
+        ("order", "patience"),
         (
             swap(Taking, "want_unlock", _unlock_blindly),
             swap(Taking, "unlocked", _hear_no_unlock),
@@ -232,13 +233,13 @@ TAKING_BUGS: tuple[Bug, ...] = (
     Bug(
         "renewal-takes",
         "A member asks for its lease as if it were new, and gets it though it was out of it.",
-        ("hung", "network"),
+        ("flips", "network"),
         (swap(speech.Asking, "lock", _renew_as_lock),),
     ),
     Bug(
         "denied-leaver-stays",
         "A member that leaves while a lock is denied goes on asking for it.",
-        ("churn", "storm"),
+        ("storm", "flips"),
         (swap(Lives, "want_later", _want_for_ever),),
     ),
     Bug(
@@ -250,31 +251,31 @@ TAKING_BUGS: tuple[Bug, ...] = (
     Bug(
         "overtaken-window-kept",
         "After a cut a member goes on where it was, though somebody else was further meanwhile.",
-        ("network", "wild"),
+        ("flips", "network"),
         (swap(lives, "window_survives", _window_always_survives),),
     ),
     Bug(
         "doubt-undoes-drain",
         "A queue that was being given up when its line broke is owned again afterwards.",
-        ("network", "wild"),
+        ("flips",),
         (swap(Lives, "doubt", _doubt_drained),),
     ),
     Bug(
         "drain-undone",
         "A queue that is planned again while it is given up is kept, without the messages that were forgotten.",
-        ("churn", "storm"),
+        ("flips", "storm"),
         (swap(Lives, "note_planned_in", _undo_drain), swap(board, "LIFE", _DRAIN_UNDONE)),
     ),
     Bug(
         "offset-of-an-earlier-life",
         "Where to start is taken from an answer to an earlier question.",
-        ("churn", "storm"),
+        ("flips", "storm"),
         (swap(Starting, "seen", _take_any_offset),),
     ),
     Bug(
         "late-commit-stays",
         "On Apache's broker nobody says an offset again that a late commit of a dead line took back.",
-        ("network", "wild"),
+        ("network", "flips"),
         (swap(Committing, "repeat", _say_once),),
     ),
     Bug(

@@ -132,7 +132,7 @@ VIEW_BUGS: tuple[Bug, ...] = (
     Bug(
         "poke-unheard",
         "A member that holds what another waits for does not look at the group.",
-        ("storm",),
+        ("storm", "flips"),
         (swap(Views, "_note_a_reason", _hear_no_poke),),
     ),
     Bug(
@@ -144,13 +144,13 @@ VIEW_BUGS: tuple[Bug, ...] = (
     Bug(
         "silence-means-alone",
         "A member that is told nothing believes itself alone.",
-        ("network", "wild"),
+        ("network", "flips"),
         (swap(Views, "_judge_if_all_answered", _believe_nobody_is_there),),
     ),
     Bug(
         "new-queue-from-its-end",
         "A queue that was added is read from its end.",
-        ("routes",),
+        ("late",),
         (swap(Routes, "is_new", _nothing_is_new),),
     ),
 )
