@@ -284,6 +284,7 @@ def test_who_broadcasts_locks_nothing_and_drops_failures() -> None:
     assert stage.state() is State.UNSURE
     stage.connect()
     assert stage.state() is State.OWNED
+    stage.pulled(Q, 1)
     assert stage.said(Pull)[-1].offset == 2
     stage.plan()
     stage.handled(Q, 1)

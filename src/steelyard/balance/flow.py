@@ -104,12 +104,12 @@ class Flow:
         window = record.window
         restart_at, record.restart_at = record.restart_at, None
         if restart_at is not None and not is_same_log(record, event):
-            self._board.report("rewound", "read again from what is committed: the log has lost its end", record.queue)
+            self._board.report("rewound", "read again from what is stored, since the log lost its end", record.queue)
             self._jump_to(record, min(restart_at, event.next_offset))
             return
         if event.outcome is PullOutcome.MOVED and event.next_offset < window.next:
-            # The broker has less than we read: what is left is read again from there.
-            self._jump_to(record, event.next_offset)
+            # The broker has less than we read: go on there, and do not forget what we have and did not finish.
+            self._jump_to(record, min(event.next_offset, window.low))
             return
         offsets, messages = event.offsets, event.messages
         known = window.unseen(offsets)

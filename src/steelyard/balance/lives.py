@@ -6,6 +6,8 @@ Each method gets the record of the queue and what the event brought, changes the
 ask for. The state it leaves behind must be one that its row allows.
 """
 
+from msgspec.structs import replace
+
 from steelyard.balance.board import Board
 from steelyard.balance.committing import has_moved
 from steelyard.balance.desk import Denial, Grant
@@ -16,7 +18,7 @@ from steelyard.balance.record import Manner, Record, Step
 from steelyard.balance.rounds import BackOff
 from steelyard.model import Queue
 
-__all__ = ["Lives", "window_survives"]
+__all__ = ["Lives", "safe_start", "window_survives"]
 
 _KEEPS_LOCK = frozenset({Manner.LEASED, Manner.KEPT})
 
@@ -24,15 +26,28 @@ _KEEPS_LOCK = frozenset({Manner.LEASED, Manner.KEPT})
 def window_survives(record: Record, seen: OffsetSeen) -> bool:
     """Say whether nobody worked on a queue while we were unsure: what is stored lies within what we did.
 
-    A broker that has nothing stored, or lost it, says nothing about others: our own window is all that is known. Under
-    the epoch of a lease nobody else can have been here, so a broker that says less than it confirmed has forgotten it.
+    Nothing stored where nothing was ever confirmed says nothing about others. A broker that has nothing any more has
+    forgotten it, and so has one that says less under the epoch of our lease, where nobody else can have been. Then it
+    may have lost messages too, and the window goes on only where the next pull can tell (pulling.py).
     """
     if record.reset_to is not None:
         return False
-    if record.manner is Manner.LEASED and record.epoch is not None and seen.offset <= record.window.low:
-        return True
+    if not seen.stored:
+        return record.acked is None or record.last is not None
     known = record.window.start if record.acked is None else record.acked
-    return not seen.stored or known <= seen.offset <= record.window.low
+    if seen.offset < known:
+        return record.manner is Manner.LEASED and record.epoch is not None and record.last is not None
+    return seen.offset <= record.window.low
+
+
+def safe_start(record: Record, seen: OffsetSeen) -> int:
+    """Return from where on nothing is passed over: what is stored, or the very first if that was forgotten.
+
+    Where nothing was ever confirmed it is where the window began.
+    """
+    if seen.stored:
+        return seen.offset
+    return record.window.start if record.acked is None else 0
 
 
 class Lives(Flow):
@@ -229,7 +244,8 @@ class Lives(Flow):
             return
         record.manner = manner
         if manner is Manner.FREE:
-            self._return(record)
+            # How far a broadcasting member is nobody but itself knows.
+            self._return(record, record.window.start)
             return
         record.step = Step.LOCK
         if manner is Manner.KEPT or (manner is Manner.LEASED and record.epoch is not None):
@@ -266,19 +282,21 @@ class Lives(Flow):
             self.taking.distrust(record.broker)
             self.taking.try_later(record)
         elif window_survives(record, about):
+            start = safe_start(record, about)
             record.acked = about.offset if about.stored else None
-            record.restart_at = about.offset if about.stored else record.window.start
-            self._return(record)
+            self._return(record, start)
         elif record.was_draining:
             self.lose(record, "lost, since somebody else worked on it")
         else:
             self.handling.estrange(record)
-            self._begin(record, about, self._board.number())
+            self._begin(record, replace(about, offset=safe_start(record, about)), self._board.number())
             self._leave_if_unwanted(record)
 
-    def _return(self, record: Record) -> None:
+    def _return(self, record: Record, start: int) -> None:
         record.step = Step.NOT_BEGUN
         record.state = State.DRAINING if record.was_draining else State.OWNED
+        # A pull that is unanswered still is one of a line that was never cut: there the log is what it was.
+        record.restart_at = start if record.pulling_ms is None and record.last is not None else None
         self.handling.pay_debts(record)
         if record.was_draining:
             self._watch_bound(record)

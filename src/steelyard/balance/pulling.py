@@ -16,22 +16,18 @@ from steelyard.balance.events import Pulled, PullFailed, PullOutcome
 from steelyard.balance.life import Seen, State
 from steelyard.balance.pace import Pace
 from steelyard.balance.record import Record
-from steelyard.model import StoredMessage
 
 __all__ = ["Pulling", "is_same_log"]
 
 
 def is_same_log(record: Record, event: Pulled) -> bool:
-    """Say whether the log still has the last message that we know, or has passed it by its age or our filter."""
+    """Say whether a pull that began with the last message we know found it; or it went with its age."""
     if record.last is None:
         return True
-    offset, known = record.last
-    if event.outcome is not PullOutcome.FOUND or not event.offsets:
+    offset, message = record.last
+    if event.outcome is PullOutcome.MOVED:
         return event.next_offset > offset
-    found = event.messages[0]
-    if event.offsets[0] != offset or not isinstance(known, StoredMessage) or not isinstance(found, StoredMessage):
-        return event.offsets[0] >= offset
-    return (found.position, found.stored_ms) == (known.position, known.stored_ms)
+    return bool(event.offsets) and (event.offsets[0], event.messages[0]) == (offset, message)
 
 
 def _first(record: Record) -> int:
@@ -53,7 +49,7 @@ class Pulling:
         if record.state is not State.OWNED or record.pulling_ms is not None:
             return
         record.is_held_back = not self.pace.may_pull(record.queue.topic, record.window)
-        if not record.is_held_back:
+        if not record.is_held_back or record.restart_at is not None:
             record.pulling_ms = self._board.now_ms
             self._board.say(Pull(record.queue, record.generation, _first(record), self._most))
 

@@ -24,11 +24,12 @@ from steelyard.sim.checkers.crash_bounds import CrashBounds
 from steelyard.sim.checkers.drained_and_settled import DrainedAndSettled
 from steelyard.sim.checkers.few_rounds import FewRounds
 from steelyard.sim.checkers.least_moves import LeastMoves
+from steelyard.sim.checkers.newcomers_plan import NewcomersPlan
 from steelyard.sim.checkers.progress import Progress
 from steelyard.sim.checkers.settled_as_planned import SettledAsPlanned
 from steelyard.sim.checkers.table import ALL, Jury
 from steelyard.sim.checkers.waits_are_short import WaitsAreShort
-from steelyard.sim.facts import Fact, RoundBegan
+from steelyard.sim.facts import Fact, Planned, RoundBegan
 
 TWO: list[Fact] = [joined("b", kind="broker"), joined("m1"), joined("m2")]
 FOUR = [Queue("t", "b", number) for number in range(4)]
@@ -127,6 +128,16 @@ def test_an_owner_that_sits_on_work_is_found() -> None:
 
 
 # -- the end ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_newcomer_without_a_plan_is_found_soon_where_all_is_well() -> None:
+    planned = Planned(at_ms=2_000, member="m1", group="g", queues=(), strategy="STICKY", members=("m1",))
+    came = [joined("b", kind="broker"), joined("m1", 1_000)]
+    assert "has no plan at 8000 ms" in judge(NewcomersPlan, came, end=End(8_000))[0].sentence
+    assert not judge(NewcomersPlan, [*came, planned], end=End(8_000))
+    assert not judge(NewcomersPlan, [*came, gone("m1", 3_000, "left")], end=End(8_000))
+    assert not judge(NewcomersPlan, [*came, gone("ns1", 3_000)], end=End(30_000))
+    assert judge(NewcomersPlan, [*came, gone("ns1", 3_000)], end=End(60_000))
 
 
 def test_lag_in_the_end_tells_delivery_from_commit() -> None:

@@ -21,6 +21,9 @@ _KNOWN_MS = 5_000
 _BLIP_MS = 250
 """So long after its line closed nobody plans without a member: it is given 300 ms from when it is first missed."""
 
+_SEEN_MS = 1_000
+"""So long before that the planner must have been there: who came later never saw the one that is missing."""
+
 
 class NobodyOverlooked(Checker):
     """Nobody plans without those who are there."""
@@ -77,8 +80,9 @@ class NobodyOverlooked(Checker):
                         yield from self._compare(fact, member, f"{broker} lists since {since_ms} ms", since_ms)
         for (broker, group), closed in self._closed.items():
             if group == fact.group and self._hears(fact, broker):
+                mine_ms = self._listed.get((broker, group), {}).get(fact.member, fact.at_ms)
                 for member, (since_ms, closed_ms) in closed.items():
-                    if fact.at_ms - closed_ms <= _BLIP_MS:
+                    if mine_ms + _SEEN_MS < closed_ms and fact.at_ms - closed_ms <= _BLIP_MS:
                         yield from self._compare(fact, member, f"{broker} listed until {closed_ms} ms", since_ms)
 
     def _is_phantom(self, member: str, broker: str, now_ms: int) -> bool:
@@ -89,7 +93,7 @@ class NobodyOverlooked(Checker):
         return self._scene.troubled_ms(fact.member, broker, fact.at_ms) < fact.at_ms - LASTING_MS
 
     def _compare(self, fact: Planned, member: str, why: str, since_ms: int) -> Iterator[Finding]:
-        if member in fact.members or member in self._leaving or fact.at_ms - since_ms < _KNOWN_MS:
+        if member in (*fact.members, fact.member) or member in self._leaving or fact.at_ms - since_ms < _KNOWN_MS:
             return
         sentence = f"{fact.member} of {fact.group} planned at {fact.at_ms} ms without {member}, which {why}"
         yield self.finding("safety", "balance", fact.at_ms, sentence, fact)

@@ -19,6 +19,7 @@ from steelyard.sim.checkers.holders_first import HoldersFirst
 from steelyard.sim.checkers.leases_kept import LeasesKept
 from steelyard.sim.checkers.least_moves import LeastMoves
 from steelyard.sim.checkers.leavers_leave import LeaversLeave
+from steelyard.sim.checkers.newcomers_plan import NewcomersPlan
 from steelyard.sim.checkers.no_orphan_locks import NoOrphanLocks
 from steelyard.sim.checkers.nobody_overlooked import NobodyOverlooked
 from steelyard.sim.checkers.nothing_unexpected import NothingUnexpected
@@ -59,6 +60,7 @@ ALL: tuple[type[Checker], ...] = (
     NobodyOverlooked,
     LeastMoves,
     FewRounds,
+    NewcomersPlan,
     CrashBounds,
     WaitsAreShort,
     LeaversLeave,

@@ -45,7 +45,7 @@ def _trouble(draft: Draft, members: list[str]) -> None:
     at_ms, for_ms = draft.between(2_000, 8_000), draft.one_of((0, 50, 500, 2_000, 5_000))
     kind = draft.one_of(_TROUBLES)
     if kind is FaultKind.PAUSE:
-        draft.fault(kind, member, at_ms=at_ms, for_ms=for_ms + 100)
+        draft.fault(kind, member, at_ms=at_ms, for_ms=draft.one_of((300, 2_000, 4_000, 8_000)))
     else:
         draft.fault(kind, member, other=broker, at_ms=at_ms, for_ms=for_ms)
 
@@ -73,6 +73,7 @@ def patience(draft: Draft) -> None:
     draft.brokers()
     topic = draft.topic()
     group = draft.group(topic, mode="orderly")
+    draft.lost_notices_percent = draft.one_of((0, 50, 100))
     members = draft.members(group, 1, 2, by_ms=500)
     for _ in range(draft.between(3, 8)):
         joins_ms = draft.between(15_000, 70_000)

@@ -34,6 +34,8 @@ def power(draft: Draft) -> None:
         for_ms = draft.one_of((50, 500, 3_000))
         draft.fault(FaultKind.POWER, draft.one_of(draft.broker_names), at_ms=draft.between(2_000, 9_000), for_ms=for_ms)
     draft.traffic(topic, least=60)
+    if draft.chance(40):
+        draft.producer(topic, messages=draft.between(20, 60), style="delayed")
 
 
 def disk(draft: Draft) -> None:
@@ -42,13 +44,16 @@ def disk(draft: Draft) -> None:
     topic = draft.topic()
     group = draft.group(topic)
     draft.members(group, 1, 3)
+    at_ms = for_ms = 0
     for _ in range(draft.between(1, 3)):
         kind = draft.one_of((FaultKind.DISK_ERROR, FaultKind.DISK_ERROR, FaultKind.DISK_FULL))
-        for_ms = draft.one_of((50, 500, 2_000))
-        draft.fault(kind, draft.one_of(draft.broker_names), at_ms=draft.between(1_500, 8_000), for_ms=for_ms)
+        at_ms, for_ms = draft.between(1_500, 8_000), draft.one_of((50, 500, 2_000))
+        draft.fault(kind, draft.one_of(draft.broker_names), at_ms=at_ms, for_ms=for_ms)
     if draft.chance(50):
         kind = draft.one_of((FaultKind.KILL, FaultKind.POWER))
-        draft.fault(kind, draft.one_of(draft.broker_names), at_ms=draft.between(3_000, 9_000), for_ms=200)
+        # Troubles come together: mostly it dies of what is wrong with its disk, or soon after.
+        at_ms = draft.one_of((draft.between(3_000, 9_000), at_ms + draft.between(0, for_ms + 300)))
+        draft.fault(kind, draft.one_of(draft.broker_names), at_ms=at_ms, for_ms=200)
     draft.traffic(topic, least=60)
 
 

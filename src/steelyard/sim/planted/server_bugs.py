@@ -291,7 +291,7 @@ SERVER_BUGS = (
     Bug(
         "any-line-ends-brokers",
         "A name server forgets its brokers when any line closes.",
-        ("routes", "crash"),
+        ("churn", "routes"),
         (swap(Registry, "line_closed", _forget_all),),
     ),
     Bug(

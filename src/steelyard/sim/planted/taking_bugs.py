@@ -187,7 +187,7 @@ TAKING_BUGS: tuple[Bug, ...] = (
     Bug(
         "silence-means-no",
         "A member that does not answer counts as one that does not hold the queue.",
-        ("hung", "flips"),
+        ("flips", "hung"),
         (swap(Asking, "answered", _take_silence_for_no),),
     ),
     Bug(

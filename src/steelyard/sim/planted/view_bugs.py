@@ -132,7 +132,7 @@ VIEW_BUGS: tuple[Bug, ...] = (
     Bug(
         "poke-unheard",
         "A member that holds what another waits for does not look at the group.",
-        ("storm", "flips"),
+        ("patience", "storm"),
         (swap(Views, "_note_a_reason", _hear_no_poke),),
     ),
     Bug(
