@@ -49,8 +49,13 @@ class Committing:
         self._board.say(Commit(record.queue, record.window.low, record.epoch))
 
     def note_progress(self, record: Record) -> None:
-        """Commit if the low end moved, now or when the last commit was long enough ago."""
+        """Commit if the low end moved, now or when the last commit was long enough ago.
+
+        After a doubt that waits until the log has shown that it is the one we read.
+        """
         if record.is_commit_due or not has_moved(record) or record.queue in self._out:
+            return
+        if record.restart_at is not None:
             return
         due_ms = record.committed_ms + self._times.commit_ms
         if due_ms <= self._board.now_ms:

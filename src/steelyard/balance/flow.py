@@ -111,6 +111,10 @@ class Flow:
             # The broker has less than we read: go on there, and do not forget what we have and did not finish.
             self._jump_to(record, min(event.next_offset, window.low))
             return
+        if record.state is State.DRAINING:
+            # All that it was pulled for is known now: the log is the one we read.
+            self._check_drained(record)
+            return
         offsets, messages = event.offsets, event.messages
         known = window.unseen(offsets)
         if known:
@@ -122,7 +126,7 @@ class Flow:
         if record.state is State.OWNED:
             self.pulling.pull(record)
             self.handling.stand_in_line(record)
-            if not offsets:
+            if not offsets or restart_at is not None:
                 self.committing.note_progress(record)
 
     def pull_later(self, record: Record, about: PullFailed) -> None:
@@ -173,5 +177,7 @@ class Flow:
             self.pulling.pull(record)
 
     def _check_drained(self, record: Record) -> None:
-        if not (record.running or record.backs or self.committing.is_unanswered(record.queue)):
+        """Find out whether nothing runs and nothing is unanswered; nor whether the log is the one we read."""
+        is_busy = record.running or record.backs or record.restart_at is not None
+        if not is_busy and not self.committing.is_unanswered(record.queue):
             self._board.see(record, Seen.DRAINED)

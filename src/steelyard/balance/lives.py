@@ -300,6 +300,7 @@ class Lives(Flow):
         self.handling.pay_debts(record)
         if record.was_draining:
             self._watch_bound(record)
+            self.pulling.pull(record)
             self._check_drained(record)
             return
         self.committing.note_progress(record)
@@ -341,7 +342,8 @@ class Lives(Flow):
         record.state = State.DRAINING
         record.was_draining = True
         record.forget_unstarted()
-        record.pulling_ms = None
+        if record.restart_at is None:
+            record.pulling_ms = None
         record.is_held_back = False
         self._bound(record)
         self._check_drained(record)
@@ -373,6 +375,9 @@ class Lives(Flow):
         if self.handling.estrange(record):
             self._board.report("drain-bound", "given up while handlers still run", record.queue)
         record.generation = self._board.number()
+        # What was pulled under the old one is not looked at any more.
+        record.pulling_ms = None
+        self.pulling.pull(record)
         self._check_drained(record)
 
     def finish(self, record: Record, _about: object) -> None:

@@ -45,11 +45,17 @@ class Pulling:
         self.pace = Pace(board.options)
 
     def pull(self, record: Record) -> None:
-        """Pull from a queue if it is owned, has no pull under way, and does not hold too much."""
-        if record.state is not State.OWNED or record.pulling_ms is not None:
+        """Pull from a queue if it is owned, has no pull under way, and does not hold too much.
+
+        Whether its log is the one we read is found out in any case, also by who gives it up.
+        """
+        is_asking = record.restart_at is not None
+        if record.pulling_ms is not None:
+            return
+        if record.state is not State.OWNED and not (is_asking and record.state is State.DRAINING):
             return
         record.is_held_back = not self.pace.may_pull(record.queue.topic, record.window)
-        if not record.is_held_back or record.restart_at is not None:
+        if not record.is_held_back or is_asking:
             record.pulling_ms = self._board.now_ms
             self._board.say(Pull(record.queue, record.generation, _first(record), self._most))
 

@@ -3,13 +3,13 @@
 The rules: a topic that the name server no longer knows keeps its last route; a queue that appears in a topic after a
 name server first told of it, be it that there is no such topic, is new for ever, since nothing in it was ever seen.
 Routes are asked for soon while something is not settled, else seldom, and at once when a broker says that it has
-another number of queues.
+another number of queues, or when somebody waits for a queue that we take for ours.
 
 Left out: who reads which queue.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from zlib import crc32
@@ -114,6 +114,13 @@ class Routes:
             and now_ms - topic.asked_ms >= self._times.ask_again_ms
         ]
         return self._ask(differing, now_ms)
+
+    def suspect(self, names: Iterable[str], now_ms: int) -> None:
+        """Let topics be asked for again that somebody else seems to see otherwise, unless that was just done."""
+        for name in names:
+            topic = self._topics.get(name)
+            if topic is not None and now_ms - topic.asked_ms >= self._times.ask_again_ms:
+                self._again[name] = now_ms
 
     def note(self, seen: RouteSeen, now_ms: int) -> bool:
         """Take the route of a topic; say whether it differs from what was known."""

@@ -219,6 +219,7 @@ class Views:
                 self._rounds.want(now_ms)
             case Poked() if self._concerns_us(event):
                 self._rounds.want(now_ms)
+                self._routes.suspect((queue.topic for queue in event.wanted), now_ms)
             case BeatAnswered() if self._lines.is_registered(event.broker) and event.broker not in self._registered:
                 if event.broker in self._routes.brokers():
                     self._registered.add(event.broker)
@@ -231,7 +232,7 @@ class Views:
                 pass
 
     def _concerns_us(self, event: Poked) -> bool:
-        """Say whether somebody waits for a queue of ours: then one of us two sees the group wrongly."""
+        """Say whether somebody waits for a queue of ours: then one of us two sees the group or a route wrongly."""
         if not event.wanted:
             return False
         ours = {*(self._planner.plan or ()), *self.held_by_me()}

@@ -34,6 +34,11 @@ from steelyard.sim.facts import Fact, Planned, RoundBegan
 TWO: list[Fact] = [joined("b", kind="broker"), joined("m1"), joined("m2")]
 FOUR = [Queue("t", "b", number) for number in range(4)]
 
+
+def planned(member: str, at_ms: int) -> Planned:
+    return Planned(at_ms=at_ms, member=member, group="g", queues=(Q0,), members=("m1", "m2"))
+
+
 # -- crashes ----------------------------------------------------------------------------------------------------------
 
 
@@ -131,10 +136,9 @@ def test_an_owner_that_sits_on_work_is_found() -> None:
 
 
 def test_a_newcomer_without_a_plan_is_found_soon_where_all_is_well() -> None:
-    planned = Planned(at_ms=2_000, member="m1", group="g", queues=(), strategy="STICKY", members=("m1",))
     came = [joined("b", kind="broker"), joined("m1", 1_000)]
     assert "has no plan at 8000 ms" in judge(NewcomersPlan, came, end=End(8_000))[0].sentence
-    assert not judge(NewcomersPlan, [*came, planned], end=End(8_000))
+    assert not judge(NewcomersPlan, [*came, planned("m1", 2_000)], end=End(8_000))
     assert not judge(NewcomersPlan, [*came, gone("m1", 3_000, "left")], end=End(8_000))
     assert not judge(NewcomersPlan, [*came, gone("ns1", 3_000)], end=End(30_000))
     assert judge(NewcomersPlan, [*came, gone("ns1", 3_000)], end=End(60_000))
@@ -207,7 +211,8 @@ def test_every_checker_has_a_name_of_its_own_and_wants_something() -> None:
 
 def test_a_calm_history_pleases_everybody_and_a_flood_of_findings_is_cut() -> None:
     calm = Jury(terms())
-    for fact in (*TWO, *owned("m1", 10), sent("u0"), acked("u0", 20, 0), *handled("m1", 30, 0), committed("m1", 40, 1)):
+    came = [*TWO, *(planned(member, 5) for member in ("m1", "m2")), *owned("m1", 10)]
+    for fact in (*came, sent("u0"), acked("u0", 20, 0), *handled("m1", 30, 0), committed("m1", 40, 1)):
         calm.note(fact)
     end = End(60_000, logged=[logged("u0", 0)], committed={("g", Q0): 1}, alive={"g": ("m1",)}, queues={"t": [Q0]})
     plans = {"m1": (Q0,)}

@@ -1,6 +1,7 @@
 """A send fails only if no broker could take it: another one is tried, and one that is well is among them.
 
-Judged for messages that may go to any queue of their topic, beside brokers that have taken some of it before. Excused:
+Judged for messages that may go to any queue of their topic, while one of the brokers that have taken some of it before
+is in trouble: what all of them refuse is the sender's own fault. Excused:
 every such broker was in trouble lately, or its line to the sender was, or the sender itself; a name server died, so
 that the sender may not know where to send.
 """
@@ -58,7 +59,7 @@ class SendsFindAWay(Checker):
         calm_ms = sent.at_ms - LASTING_MS
         brokers = self._brokers.get(sent.topic, {})
         well = [name for name in brokers if self._scene.troubled_ms(sent.producer, name, fact.at_ms) < calm_ms]
-        if well:
+        if well and len(well) < len(brokers):
             sentence = (
                 f"{sent.producer} gave {fact.uid} up at {fact.at_ms} ms, {fact.at_ms - sent.at_ms} ms after it began, "
                 f"and {', '.join(well)} would have taken it"

@@ -37,7 +37,9 @@ def flips(draft: Draft) -> None:
 
 def _slow(draft: Draft) -> Work:
     work = draft.work(failing_percent=draft.one_of((0, 0, 20)))
-    return replace(work, slow_percent=draft.between(10, 40), slow_ms=draft.one_of((200, 800, 2_000)))
+    slow_ms = draft.one_of((200, 800, 2_000))
+    # As much as one member with one handler can do, should it be left alone with all.
+    return replace(work, slow_percent=min(40, 15_000 // slow_ms), slow_ms=slow_ms)
 
 
 def _trouble(draft: Draft, members: list[str]) -> None:
@@ -51,21 +53,24 @@ def _trouble(draft: Draft, members: list[str]) -> None:
 
 
 def late(draft: Draft) -> None:
-    """Draw groups that begin with what is sent after they came, in topics that grow; members may die at once."""
+    """Draw groups that begin with what is sent after they came, in topics that grow; members may die before that.
+
+    Whoever comes anew takes what it finds for old: so nobody does while a topic grows.
+    """
     draft.brokers()
     topic = draft.topic(queues=draft.between(1, 3))
     group = draft.group(topic, from_first=False)
     members = draft.members(group, 1, 3, by_ms=500)
-    draft.producer(topic, messages=draft.between(30, 80), begins_ms=4_000, ends_ms=11_000)
+    draft.producer(topic, messages=draft.between(30, 80), begins_ms=6_000, ends_ms=13_000)
     queues = 3
     for _ in range(draft.between(1, 2)):
         queues += draft.between(1, 3)
-        at_ms = draft.between(4_500, 9_000)
+        at_ms = draft.between(9_500, 11_500)
         for broker in draft.broker_names:
             draft.fault(FaultKind.QUEUES, topic, other=broker, at_ms=at_ms + draft.between(0, 500), amount=queues)
     for member in members:
         if draft.chance(40):
-            draft.fault(FaultKind.KILL, member, at_ms=draft.between(4_000, 6_000), for_ms=draft.one_of((50, 1_000)))
+            draft.fault(FaultKind.KILL, member, at_ms=draft.between(6_000, 7_500), for_ms=draft.one_of((50, 1_000)))
 
 
 def patience(draft: Draft) -> None:

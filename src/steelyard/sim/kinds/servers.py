@@ -36,6 +36,9 @@ def power(draft: Draft) -> None:
     draft.traffic(topic, least=60)
     if draft.chance(40):
         draft.producer(topic, messages=draft.between(20, 60), style="delayed")
+    if draft.chance(40):
+        # Who comes late sees what is left: what others handled before the lights went out must be there, too.
+        draft.member(draft.group(topic), joins_ms=draft.between(6_000, 10_000))
 
 
 def disk(draft: Draft) -> None:

@@ -4,17 +4,16 @@ from msgspec.structs import replace
 
 from steelyard.balance import board, lives
 from steelyard.balance.actions import Lock, Renew, Unlock
-from steelyard.balance.asking import Asking, Questions, Sweep
+from steelyard.balance.asking import Asking
 from steelyard.balance.committing import Committing
 from steelyard.balance.desk import Denial, Desk, Grant
-from steelyard.balance.events import HoldersFailed, HoldersSeen, OffsetFailed, OffsetSeen, Unlocked, UnlockFailed
+from steelyard.balance.events import HoldersFailed, HoldersSeen, OffsetSeen, Unlocked, UnlockFailed
 from steelyard.balance.holdings import Holdings
 from steelyard.balance.life import LIFE, Row, Seen, State
 from steelyard.balance.lines import Lines
 from steelyard.balance.lives import Lives
 from steelyard.balance.member import Member
 from steelyard.balance.record import Manner, Record
-from steelyard.balance.starting import Starting
 from steelyard.balance.taking import Taking, first_queues
 from steelyard.dialect import asking as speech
 from steelyard.model import Queue
@@ -25,8 +24,8 @@ from steelyard.wire.codes import RequestCode
 __all__ = ["TAKING_BUGS"]
 
 # What is right, for the wrong ones that go on from there.
-_ask_locks, _answered, _hold_or_ask, _cut = Taking._ask_locks, Asking.answered, Lives.hold_or_ask, Taking.cut
-_holdings, _doubt, _start, _seen = Member.holdings, Lives.doubt, Lives._start, Starting.seen
+_ask_locks, _answered, _hold_or_ask = Taking._ask_locks, Asking.answered, Lives.hold_or_ask
+_holdings, _doubt, _start = Member.holdings, Lives.doubt, Lives._start
 
 
 # -- locks ------------------------------------------------------------------------------------------------------------
@@ -51,15 +50,6 @@ def _drop_unwanted_grant(lives: Lives, record: Record, about: Grant) -> None:
         _hold_or_ask(lives, record, about)
     else:
         record.state = State.ABSENT
-
-
-def _forget_unknown_lock(taking: Taking, broker: str) -> None:
-    """Take a lock that was asked for on a line that is gone for one that was not given."""
-    records = list(taking._board.at_broker.get(broker, {}).values())
-    before = [record.maybe_held for record in records]
-    _cut(taking, broker)
-    for record, maybe_held in zip(records, before, strict=True):
-        record.maybe_held = maybe_held
 
 
 def _stay_locked(_lives: Lives, _record: Record, _about: object) -> None:
@@ -97,21 +87,6 @@ def _keep_short_lock(lives: Lives, record: Record, _about: object) -> None:
 # -- asking the others ------------------------------------------------------------------------------------------------
 
 
-def _ask_whom_we_know(asking: Asking, broker: str, found: Questions) -> None:
-    """Ask the members of the last list that we saw, which may be older than the lock."""
-    if found.sweep is not None or not found.to_sweep:
-        return
-    sweep = found.sweep = Sweep(asking._next_ticket(), found.to_sweep, is_listed=True)
-    found.to_sweep = {}
-    for member in asking._board.views.listed(broker, asking._board.now_ms):
-        queues = tuple(queue for queue, whom in sweep.asked.items() if whom is None or member in whom)
-        if queues and member != asking._me:
-            sweep.unanswered += 1
-            found.waiting.append((member, queues, sweep))
-    if not sweep.unanswered:
-        asking._conclude(broker, found, sweep)
-
-
 def _take_silence_for_no(asking: Asking, event: HoldersSeen | HoldersFailed) -> None:
     if isinstance(event, HoldersFailed):
         event = HoldersSeen(event.broker, event.member, frozenset(), ticket=event.ticket)
@@ -133,14 +108,6 @@ def _doubt_drained(lives: Lives, record: Record, is_cut: bool | None) -> None:
     """Forget that a queue was being given up."""
     _doubt(lives, record, is_cut)
     record.was_draining = False
-
-
-def _take_any_offset(starting: Starting, event: OffsetSeen | OffsetFailed) -> None:
-    """Take an answer for one to the question of now, whenever it was asked."""
-    record = starting._board.records.get(event.queue)
-    if record is not None and event.queue in starting._out:
-        starting._out[event.queue] = record.life
-    _seen(starting, event)
 
 
 _NEVER_GIVES_WAY = {
@@ -167,22 +134,12 @@ def _say_once(_committing: Committing, _record: Record) -> None:
     """Say nothing again."""
 
 
-def _leave_it_locked(_asking: Asking, _broker: str, _queues: tuple[Queue, ...]) -> None:
-    """Let the locks of the departed run out."""
-
-
 TAKING_BUGS: tuple[Bug, ...] = (
     Bug(
         "taken-without-lock",
         "On Apache's broker a member asks the others without the lock, so that two takers pass each other.",
         ("churn", "storm"),
         (swap(Taking, "_ask_locks", _lock_nothing),),
-    ),
-    Bug(
-        "asked-by-an-old-list",
-        "On Apache's broker a taker asks those whom it knows, and not those who are there when it has the lock.",
-        ("storm", "flips"),
-        (swap(Asking, "_begin", _ask_whom_we_know),),
     ),
     Bug(
         "silence-means-no",
@@ -213,12 +170,6 @@ TAKING_BUGS: tuple[Bug, ...] = (
         "A lock that is granted when it is not wanted any more is forgotten.",
         ("churn", "storm"),
         (swap(Lives, "hold_or_ask", _drop_unwanted_grant), swap(Lives, "unlock_all_the_same", _stay_locked)),
-    ),
-    Bug(
-        "unknown-lock-forgotten",
-        "A lock that was asked for on a line that broke counts as not given.",
-        ("network", "flips"),
-        (swap(Taking, "cut", _forget_unknown_lock), swap(Lives, "unlock_all_the_same", _stay_locked)),
     ),
     Bug(
         "unlock-not-awaited",
@@ -267,22 +218,10 @@ TAKING_BUGS: tuple[Bug, ...] = (
         (swap(Lives, "note_planned_in", _undo_drain), swap(board, "LIFE", _DRAIN_UNDONE)),
     ),
     Bug(
-        "offset-of-an-earlier-life",
-        "Where to start is taken from an answer to an earlier question.",
-        ("flips", "storm"),
-        (swap(Starting, "seen", _take_any_offset),),
-    ),
-    Bug(
         "late-commit-stays",
         "On Apache's broker nobody says an offset again that a late commit of a dead line took back.",
         ("network", "flips"),
         (swap(Committing, "repeat", _say_once),),
-    ),
-    Bug(
-        "lock-of-the-dead-stays",
-        "On Apache's broker nobody unlocks what a member had locked that died while it took a queue.",
-        ("crash",),
-        (swap(Asking, "_unlock_for_departed", _leave_it_locked),),
     ),
 )
 """What can be wrong with taking and giving up."""

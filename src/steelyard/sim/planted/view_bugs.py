@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from steelyard.balance import views
-from steelyard.balance.actions import Action
 from steelyard.balance.events import Event, GroupSeen, MembersChanged, Poked
 from steelyard.balance.lists import Lists, Sight
 from steelyard.balance.rounds import NEVER_MS, Rounds
@@ -16,7 +15,7 @@ from steelyard.sim.planted.bug import Bug, swap
 __all__ = ["VIEW_BUGS"]
 
 # What is right, for the wrong ones that go on from there.
-_sight, _note, _note_a_reason, _judge = Lists.sight, Lists.note, Views._note_a_reason, Views._judge_if_all_answered
+_sight, _note, _note_a_reason = Lists.sight, Lists.note, Views._note_a_reason
 
 
 # -- lists ------------------------------------------------------------------------------------------------------------
@@ -26,14 +25,6 @@ def _see_ourselves_first(known: Lists, brokers: Sequence[str], now_ms: int) -> S
     sight = _sight(known, brokers, now_ms)
     others = tuple(member for member in sight.members if member != known._id)
     return replace(sight, members=(known._id, *others))
-
-
-def _see_only_the_listed(known: Lists, brokers: Sequence[str], now_ms: int) -> Sight:
-    """Leave ourselves out where a broker does not list us."""
-    sight = _sight(known, brokers, now_ms)
-    if not sight.missing_us:
-        return sight
-    return replace(sight, members=tuple(member for member in sight.members if member != known._id))
 
 
 def _see_one_list(known: Lists, brokers: Sequence[str], now_ms: int) -> Sight:
@@ -74,14 +65,6 @@ def _due_at_once(rounds: Rounds) -> int:
     return NEVER_MS if rounds.is_running else rounds._wanted_ms
 
 
-def _believe_nobody_is_there(known: Views, now_ms: int) -> list[Action]:
-    """Take it that we are alone if no broker tells who is there."""
-    if not known._unanswered and not known._has_answer:
-        known._has_answer = True
-        known._lists.keep_only(())
-    return _judge(known, now_ms)
-
-
 def _nothing_is_new(_routes: Routes, _queue: Queue) -> bool:
     return False
 
@@ -92,12 +75,6 @@ VIEW_BUGS: tuple[Bug, ...] = (
         "Each member plans with itself as the first of all.",
         ("churn", "storm"),
         (swap(Lists, "sight", _see_ourselves_first),),
-    ),
-    Bug(
-        "unlisted-drops-everything",
-        "A member that a broker does not list gives all its queues up.",
-        ("hung", "restart"),
-        (swap(Lists, "sight", _see_only_the_listed),),
     ),
     Bug(
         "one-list-for-all",
@@ -140,12 +117,6 @@ VIEW_BUGS: tuple[Bug, ...] = (
         "A member looks at the group after every notice.",
         ("storm",),
         (swap(Rounds, "due_ms", _due_at_once),),
-    ),
-    Bug(
-        "silence-means-alone",
-        "A member that is told nothing believes itself alone.",
-        ("network", "flips"),
-        (swap(Views, "_judge_if_all_answered", _believe_nobody_is_there),),
     ),
     Bug(
         "new-queue-from-its-end",
