@@ -35,8 +35,9 @@ interop: $(READY)  ## Apache's Java classes and servers, and clients in Java, Go
 	@$(PY) -m tests.interop.guests
 	@$(PY) -m pytest tests/interop
 
-sim: $(READY)  ## 10,000 simulated histories, with crashes, cuts and lost power (takes a while; a failure is replayed by its seed)
+sim: $(READY)  ## 10,000 simulated histories, with crashes, cuts and lost power, then a hunt for planted bugs (takes a while; a failure is replayed by its seed)
 	@$(PY) -m steelyard sim --histories 10000
+	@$(PY) -m steelyard sim --hunt
 
 chaos: $(READY)  ## the long trials: every disk call fails in every way, power losses, a broker killed 200 times (takes a while)
 	@STEELYARD_STORE=long $(PY) -m pytest -n auto --timeout=0 tests/store

@@ -47,6 +47,14 @@ class InstantHost:
                 raise ConfigurationError("the member owns too little", next_step="see what it waits for")
             self._step(events.Tick())
 
+    def leave(self) -> None:
+        """Let the member give everything up and go."""
+        self._pulls.clear()
+        self._step(events.LeaveAsked())
+        self._drain(most=0)
+        if not self._member.is_done:
+            raise ConfigurationError("the member did not leave", next_step="see what it waits for")
+
     def run(self, messages: int) -> None:
         """Let the member pull and handle so many messages."""
         self._drain(most=self._handled + messages)
@@ -84,6 +92,8 @@ class InstantHost:
                 yield events.GroupSeen(
                     action.broker, (me.id,), 1, settled=True, members=(me,), owners={}, ticket=action.ticket
                 )
+            case actions.Unlock():
+                yield events.Unlocked(action.broker, action.queues)
             case actions.Lock() | actions.Renew():
                 yield events.LocksAnswered(action.broker, dict.fromkeys(action.queues, 1), {})
             case actions.AskOffset():

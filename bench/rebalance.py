@@ -1,7 +1,9 @@
-"""A member's round at size: the lists of all brokers in, with every member and every owner, and a plan out.
+"""A member at size: a round, with the lists of all brokers in and a plan out; and taking and giving up what is planned.
 
-CPU time, the best of a few runs, beside the sharing out alone, which is a part of it. In every run a member has just
-left or come back, so nothing is saved by remembering. Twice the size may take little more than twice the time.
+CPU time. A round is the best of a few runs, beside the sharing out alone, which is a part of it; in every run a member
+has just left or come back, so nothing is saved by remembering. Taking is from the plan to the first pull of each queue,
+giving up from the wish to leave to the goodbye, with every request answered at once. Twice the size may take little
+more than twice the time.
 """
 
 from collections.abc import Callable
@@ -10,6 +12,7 @@ from time import process_time
 
 from msgspec.structs import replace
 
+from bench.instant_host import InstantHost
 from bench.table import Row
 from steelyard.balance.actions import Action, AskGroup
 from steelyard.balance.allocate import Plan, Sticky, plan
@@ -39,6 +42,28 @@ _LINEAR = 3.0
 
 def run() -> list[Row]:
     """Measure everything; takes a few seconds."""
+    return [*_round_rows(), *_taking_rows()]
+
+
+def _taking_rows() -> list[Row]:
+    rows: list[Row] = []
+    half_s: tuple[float, ...] = ()
+    for queues in (10_000, 20_000, 40_000):
+        start = process_time()
+        host = InstantHost(queues)
+        taking_s = process_time() - start
+        ours_s = taking_s, _cpu_s(host.leave)
+        for at, what in enumerate(("takes", "gives up")):
+            name = f"a member {what} {queues:,} queues"
+            if half_s:
+                rows.append(_row(name, ours_s[at], "half as many", half_s[at], goal_s=_LINEAR * half_s[at]))
+            else:
+                rows.append(_row(name, ours_s[at], "a second for 20,000", queues / 20_000, goal_s=queues / 20_000))
+        half_s = ours_s
+    return rows
+
+
+def _round_rows() -> list[Row]:
     rows: list[Row] = []
     half_s = 0.0
     for grown in (1, 2, 4):

@@ -4,7 +4,7 @@ import pytest
 from tests.balance.stage import ME, Q, Stage
 
 from steelyard.balance.actions import Commit, Handle, Pull
-from steelyard.balance.events import BeatAnswered, Pulled, PullOutcome, Tick
+from steelyard.balance.events import BeatAnswered, Pulled, PullFailed, PullOutcome, Tick
 from steelyard.balance.life import State
 from steelyard.balance.member_options import Mode
 
@@ -156,6 +156,56 @@ def test_a_pull_that_was_never_cut_off_is_no_proof_and_needs_none() -> None:
     assert stage.state() is State.OWNED
     answer(stage, PullOutcome.FOUND, 13, m12="m12")
     assert (stage.said(Pull)[-1].offset, "rewound" in stage.reports()) == (13, False)
+
+
+def test_what_is_given_up_after_a_doubt_is_given_up_where_nothing_is_passed_over() -> None:
+    for is_same, offset in ((True, 12), (False, 11)):
+        stage = working()
+        stage.plan()
+        back(stage, 11)
+        stage.handled(Q, 12, 13, 14)
+        assert (stage.state(), len(stage.said(Commit))) == (State.DRAINING, 1)
+        answer(stage, PullOutcome.FOUND, 15, m14="m14" if is_same else "other")
+        assert (stage.state(), stage.said(Commit)[-1].offset) == (State.COMMITTING, 15 if is_same else offset)
+
+
+def test_a_drain_that_was_doubted_looks_at_the_log_and_repeats_a_look_that_failed() -> None:
+    stage = Stage().own(Q, offset=10)
+    stage.pulled(Q, 10, 11)
+    stage.plan()
+    stage.cut()
+    stage.handled(Q, 10, 11)
+    back(stage, 10)
+    assert (stage.state(), stage.said(Pull)[-1].offset) == (State.DRAINING, 11)
+    stage.step(PullFailed(Q, stage.said(Pull)[-1].generation))
+    pulls = len(stage.said(Pull))
+    stage.wait(1_000)
+    assert len(stage.said(Pull)) == pulls + 1
+    answer(stage, PullOutcome.FOUND, 12, m11="m11")
+    assert stage.said(Commit)[-1].offset == 12
+
+
+def test_a_drain_whose_time_is_over_still_looks_at_the_log() -> None:
+    stage = Stage().own(Q, offset=10)
+    stage.pulled(Q, 10, 11)
+    stage.plan()
+    stage.cut()
+    back(stage, 10)
+    stage.wait(30_000)
+    assert "drain-bound" in stage.reports()
+    assert stage.state() is State.DRAINING
+    answer(stage, PullOutcome.FOUND, 12, m11="m11")
+    assert (stage.state(), stage.said(Commit)) == (State.RELEASING, [])
+
+
+def test_a_look_at_the_log_does_not_wait_for_messages_and_nothing_is_committed_before_it() -> None:
+    stage = working()
+    back(stage, 12)
+    stage.handled(Q, 12)
+    stage.wait(2_000)
+    assert (stage.said(Pull)[-1].may_wait, [each.offset for each in stage.said(Commit)]) == (False, [12])
+    answer(stage, PullOutcome.FOUND, 15, m14="m14")
+    assert (stage.said(Pull)[-1].may_wait, stage.said(Commit)[-1].offset) == (True, 13)
 
 
 def test_a_queue_that_holds_too_much_still_looks_whether_the_log_is_the_same() -> None:

@@ -314,6 +314,37 @@ def test_nothing_is_planned_in_while_leaving() -> None:
     assert stage.member.is_done
 
 
+def test_the_time_to_leave_counts_from_the_wish_also_for_what_was_doubted_then() -> None:
+    stage = Stage().own(Q)
+    stage.pulled(Q, 0, 1)
+    stage.handled(Q, 0)
+    stage.confirmed(Q)
+    stage.cut()
+    stage.step(LeaveAsked(10_000))
+    stage.wait(8_000)
+    stage.connect()
+    stage.grant(Q)
+    stage.offset(Q, 1)
+    stage.pulled(Q, 1)
+    stage.wait(1_999)
+    assert stage.state() is State.DRAINING
+    stage.wait(1)
+    assert stage.reports()[-1] == "drain-bound"
+    stage.unlocked(Q)
+    assert stage.member.is_done
+
+
+def test_to_be_asked_to_leave_again_can_only_make_it_sooner() -> None:
+    stage = Stage().own(Q)
+    stage.pulled(Q, 0)
+    stage.step(LeaveAsked(10_000))
+    stage.step(LeaveAsked(60_000))
+    stage.step(LeaveAsked(1_000))
+    stage.wait(1_000)
+    assert stage.reports()[-1] == "drain-bound"
+    assert stage.state() is State.RELEASING
+
+
 def test_a_grant_for_a_queue_of_an_earlier_life_is_given_back() -> None:
     stage = Stage().own(Q)
     stage.pulled(Q, 0)

@@ -125,6 +125,7 @@ def test_a_line_blip_moves_nothing() -> None:
             stage.unlocked(Q)
         stage.offset(Q, 1)
         assert stage.state() is State.OWNED
+        stage.pulled(Q, 2)
         stage.handled(Q, 2)
         assert stage.generation(Q) == generation
         assert [handle.offsets[0] for handle in stage.said(Handle)] == [0, 1, 2]
@@ -178,6 +179,7 @@ def test_a_draining_window_never_returns_to_owned() -> None:
     stage.grant(Q)
     stage.offset(Q)
     assert stage.state() is State.DRAINING
+    stage.pulled(Q, 2)
     stage.handled(Q, 0)
     assert stage.said(Commit)[-1].offset == 1
     stage.confirmed(Q)

@@ -3,7 +3,7 @@
 from tests.balance.crowd import NAMES, RETRY, TWO, Crowd, settled
 
 from steelyard.balance.allocate import Average, ByConfig
-from steelyard.balance.events import MembersChanged, RouteSeen
+from steelyard.balance.events import MembersChanged, Poked, RouteSeen
 from steelyard.model import Queue
 
 # -- whom to believe ---------------------------------------------------------------------------------------------------
@@ -215,6 +215,16 @@ def test_queues_added_are_found_at_once_where_the_broker_tells_and_are_new() -> 
     assert crowd.planned() == sorted(crowd.readable())
     assert [members[0].views.is_new(Queue("t", "a", number)) for number in range(5)] == [False] * 2 + [True] * 3
     assert members[0].views.queues() == crowd.readable()
+
+
+def test_a_poke_for_a_queue_of_ours_makes_us_look_at_its_route_too() -> None:
+    crowd = Crowd({"a": {"t": 2}}, ours=False)
+    first, second = settled(crowd)[:2]
+    crowd.routed["a"] = crowd.brokers["a"].queues = {"t": 6}
+    crowd.hear(first, Poked(second.id, first.plan))
+    crowd.run(500)
+    assert first.views.queues() == crowd.readable()
+    assert len(second.views.queues()) == 2
 
 
 def test_a_queue_gone_from_the_route_is_planned_out_and_not_new_when_it_returns() -> None:

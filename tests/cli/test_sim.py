@@ -6,7 +6,7 @@ import pytest
 
 from steelyard.cli.main import main
 from steelyard.sim import history
-from steelyard.sim.checkers.checker import Finding
+from steelyard.sim.checkers.checker import Finding, Kind
 from steelyard.sim.outcome import Outcome
 
 SEED = 4242
@@ -51,6 +51,9 @@ def test_a_replay_tells_the_plan_and_what_happens(capsys: pytest.CaptureFixture[
         (["--drop", "f1"], "--replay"),
         (["--trace"], "--replay"),
         (["--output", "xml"], "xml"),
+        (["--plant", "gremlin"], "gremlin"),
+        (["--hunt", "--only", "churn"], "--only"),
+        (["--hunt", "--replay", "3"], "--replay"),
         (["--histories", "0"], "histories"),
         (["--jobs", "many"], "jobs"),
     ],
@@ -70,7 +73,8 @@ def test_a_failure_is_made_smaller_and_can_be_replayed(
     kind: str, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def run(seed: int, only: str | None = None, *, dropped: tuple[str, ...] = (), **_: object) -> Outcome:
-        finding = Finding(checker="lost", kind=kind, half="delivery", sentence="it is gone", at_ms=7, facts=())
+        worst: Kind = "liveness" if kind == "liveness" else "safety"
+        finding = Finding(checker="lost", kind=worst, half="delivery", sentence="it is gone", at_ms=7, facts=())
         if seed != SEED:
             return Outcome(seed, only or "churn")
         if kind == "error":
@@ -85,6 +89,28 @@ def test_a_failure_is_made_smaller_and_can_be_replayed(
     assert "n0 --trace" in said
     if kind != "error":
         assert f"{kind}, the delivery half: lost at 0.007 s: it is gone" in said
+
+
+def test_a_planted_bug_ends_the_run_that_finds_it_and_is_replayed_with_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sim", "--plant", "half-visible", "--histories", "20", "--jobs", "1"]) == 1
+    said = capsys.readouterr().out
+    assert "transaction: halves invisible" in said
+    (command,) = (line for line in said.splitlines() if "replay: steelyard" in line)
+    words = command.partition("steelyard ")[2].removesuffix(" --trace").split()
+    assert words[-2:] == ["--plant", "half-visible"]
+    assert main(words) == 1
+    assert "halves invisible" in capsys.readouterr().out
+    assert main(words[:-2]) == 0
+
+
+def test_a_hunt_says_what_finds_a_bug(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sim", "--hunt", "--plant", "half-visible"]) == 0
+    said = capsys.readouterr().out
+    assert "half-visible  halves invisible, 1 history: steelyard sim --replay 0 --only transaction --plant" in said
+    assert "1 of 1 bugs were found" in said
+    assert main(["sim", "--hunt", "--plant", "half-visible", "--output", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)["half-visible"]
+    assert (told["checker"], told["histories"]) == ("halves invisible", 1)
 
 
 def test_asking_for_help_does_not_load_the_simulator() -> None:

@@ -50,13 +50,13 @@ class Start(Struct, frozen=True):
     time_ms: int = 0
 
 
-class AskRoute(Struct, frozen=True, tag=True):
+class AskRoute(Struct, frozen=True, tag=True, gc=False):
     """Ask a name server where a topic is: `RouteSeen` or `RouteFailed`."""
 
     topic: str
 
 
-class Heartbeat(Struct, frozen=True, tag=True):
+class Heartbeat(Struct, frozen=True, tag=True, gc=False):
     """Tell a broker that we are here: `BeatAnswered` or `BeatFailed`."""
 
     broker: str
@@ -69,13 +69,13 @@ class Heartbeat(Struct, frozen=True, tag=True):
     """The version of our subscriptions: grows with each change of what we own."""
 
 
-class AskUptime(Struct, frozen=True, tag=True):
+class AskUptime(Struct, frozen=True, tag=True, gc=False):
     """Ask a broker for how long it has been running (28): `UptimeSeen`."""
 
     broker: str
 
 
-class AskGroup(Struct, frozen=True, tag=True):
+class AskGroup(Struct, frozen=True, tag=True, gc=False):
     """Ask a broker who is in the group (38): `GroupSeen` or `GroupFailed`, with the same ticket."""
 
     broker: str
@@ -83,7 +83,7 @@ class AskGroup(Struct, frozen=True, tag=True):
     """Tells a list that was asked for after something happened from one that was under way."""
 
 
-class AskHolders(Struct, frozen=True, tag=True):
+class AskHolders(Struct, frozen=True, tag=True, gc=False):
     """Ask another member, through a broker (307), what it holds: `HoldersSeen` or `HoldersFailed`."""
 
     broker: str
@@ -93,7 +93,7 @@ class AskHolders(Struct, frozen=True, tag=True):
     ticket: int = 0
 
 
-class Lock(Struct, frozen=True, tag=True):
+class Lock(Struct, frozen=True, tag=True, gc=False):
     """Lock queues at their broker (41): `LocksAnswered` or `LockFailed`."""
 
     broker: str
@@ -102,7 +102,7 @@ class Lock(Struct, frozen=True, tag=True):
     """The group's own name where the order matters, the name of its leases elsewhere."""
 
 
-class Renew(Struct, frozen=True, tag=True):
+class Renew(Struct, frozen=True, tag=True, gc=False):
     """Keep locks that we have (41): `LocksAnswered` or `LockFailed`. It never takes one."""
 
     broker: str
@@ -111,7 +111,7 @@ class Renew(Struct, frozen=True, tag=True):
     epochs: tuple[int | None, ...] = ()
 
 
-class Unlock(Struct, frozen=True, tag=True):
+class Unlock(Struct, frozen=True, tag=True, gc=False):
     """Let locks go (42): `Unlocked` or `UnlockFailed`."""
 
     broker: str
@@ -122,23 +122,25 @@ class Unlock(Struct, frozen=True, tag=True):
     """In whose name, if not in ours: only that of a member which died while it took the queue."""
 
 
-class AskOffset(Struct, frozen=True, tag=True):
+class AskOffset(Struct, frozen=True, tag=True, gc=False):
     """Ask what the group has committed in a queue, else where to start: `OffsetSeen` or `OffsetFailed`."""
 
     queue: Queue
     start: Start
 
 
-class Pull(Struct, frozen=True, tag=True):
+class Pull(Struct, frozen=True, tag=True, gc=False):
     """Pull messages of a queue: `Pulled` or `PullFailed`."""
 
     queue: Queue
     generation: int
     offset: int
     most: int = 32
+    may_wait: bool = True
+    """Whether the broker may keep the answer until there is something."""
 
 
-class Handle(Struct, frozen=True, tag=True):
+class Handle(Struct, frozen=True, tag=True, gc=False):
     """Give messages to the user's code, one after the other: `Handled`, once or in parts."""
 
     queue: Queue
@@ -151,7 +153,7 @@ class Handle(Struct, frozen=True, tag=True):
     """How often these messages were tried before by this member, in order."""
 
 
-class Commit(Struct, frozen=True, tag=True):
+class Commit(Struct, frozen=True, tag=True, gc=False):
     """Store an offset (15): `CommitConfirmed`, `CommitRefused` or `CommitFailed`."""
 
     queue: Queue
@@ -159,7 +161,7 @@ class Commit(Struct, frozen=True, tag=True):
     epoch: int | None = None
 
 
-class SendBack(Struct, frozen=True, tag=True):
+class SendBack(Struct, frozen=True, tag=True, gc=False):
     """Give a failed message back to its broker (36): `SentBack` or `SendBackFailed`."""
 
     queue: Queue
@@ -170,13 +172,13 @@ class SendBack(Struct, frozen=True, tag=True):
     """0 lets the broker choose by how often it failed; -1 sends it to the dead letters."""
 
 
-class Unregister(Struct, frozen=True, tag=True):
+class Unregister(Struct, frozen=True, tag=True, gc=False):
     """Say goodbye to a broker (35). Nothing follows from it."""
 
     broker: str
 
 
-class Report(Struct, frozen=True, tag=True):
+class Report(Struct, frozen=True, tag=True, gc=False):
     """Tell the user: queues that came or went, a hazard, a bound that was hit."""
 
     kind: str
@@ -186,7 +188,7 @@ class Report(Struct, frozen=True, tag=True):
     facts: Mapping[str, object] = {}
 
 
-class Left(Struct, frozen=True, tag=True):
+class Left(Struct, frozen=True, tag=True, gc=False):
     """All is done and said: whoever runs the member may close its lines."""
 
 

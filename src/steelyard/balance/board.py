@@ -47,8 +47,8 @@ class Board:
         self.actions: list[Action] = []
         """What this step wants done so far."""
         self.is_leaving = False
-        self.leave_drain_ms: int | None = None
-        """How long handlers may go on once we leave."""
+        self.leave_by_ms: int | None = None
+        """Until when handlers may go on once we leave; None: for ever."""
         self.lives: Moves
         self._number = 0
         self._news: dict[tuple[str, str], list[Queue]] = {}

@@ -81,7 +81,7 @@ class Committing:
             return
         due_ms = record.committed_ms + self._times.commit_unmoved_ms
         if due_ms <= self._board.now_ms:
-            if record.state is State.OWNED and record.queue not in self._out:
+            if record.state is State.OWNED and record.restart_at is None and record.queue not in self._out:
                 self.commit(record)
             due_ms = self._board.now_ms + self._times.commit_unmoved_ms
         self._board.timers.at(due_ms, self._say_again, record, generation)

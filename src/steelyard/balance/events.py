@@ -54,19 +54,19 @@ __all__ = [
 ]
 
 
-class LineOpened(Struct, frozen=True, tag=True):
+class LineOpened(Struct, frozen=True, tag=True, gc=False):
     """A line to a broker is up, the first one or one after a cut."""
 
     broker: str
 
 
-class LineCut(Struct, frozen=True, tag=True):
+class LineCut(Struct, frozen=True, tag=True, gc=False):
     """The line to a broker is gone, and with it every answer that was still to come."""
 
     broker: str
 
 
-class BeatAnswered(Struct, frozen=True, tag=True):
+class BeatAnswered(Struct, frozen=True, tag=True, gc=False):
     """A broker took our heartbeat; ``heartbeat_ms`` is what it agreed to, None from a broker that is not ours."""
 
     broker: str
@@ -74,28 +74,28 @@ class BeatAnswered(Struct, frozen=True, tag=True):
     heartbeat_ms: int | None = None
 
 
-class BeatFailed(Struct, frozen=True, tag=True):
+class BeatFailed(Struct, frozen=True, tag=True, gc=False):
     """A broker did not take our heartbeat; ``why`` is its remark, such as that our id is taken."""
 
     broker: str
     why: str = ""
 
 
-class UptimeSeen(Struct, frozen=True, tag=True):
+class UptimeSeen(Struct, frozen=True, tag=True, gc=False):
     """A broker told for how long it has been running; None if it does not tell."""
 
     broker: str
     uptime_ms: int | None
 
 
-class RouteSeen(Struct, frozen=True, tag=True):
+class RouteSeen(Struct, frozen=True, tag=True, gc=False):
     """A topic has these readable queues; none: the name server does not know the topic (any more)."""
 
     topic: str
     queues: tuple[Queue, ...]
 
 
-class RouteFailed(Struct, frozen=True, tag=True):
+class RouteFailed(Struct, frozen=True, tag=True, gc=False):
     """No name server told of a topic."""
 
     topic: str
@@ -111,7 +111,7 @@ class MemberFacts(Struct, frozen=True):
     topics: tuple[str, ...] | None = None
 
 
-class GroupSeen(Struct, frozen=True, tag=True):
+class GroupSeen(Struct, frozen=True, tag=True, gc=False):
     """A broker's list of the group's members; ``ids`` is empty where it knows nobody. The rest only from ours."""
 
     broker: str
@@ -129,20 +129,20 @@ class GroupSeen(Struct, frozen=True, tag=True):
     """That of the `AskGroup` it answers."""
 
 
-class GroupFailed(Struct, frozen=True, tag=True):
+class GroupFailed(Struct, frozen=True, tag=True, gc=False):
     """A broker did not tell who is in the group."""
 
     broker: str
     ticket: int = 0
 
 
-class MembersChanged(Struct, frozen=True, tag=True):
+class MembersChanged(Struct, frozen=True, tag=True, gc=False):
     """A broker gave notice that the group changed."""
 
     broker: str
 
 
-class LocksAnswered(Struct, frozen=True, tag=True):
+class LocksAnswered(Struct, frozen=True, tag=True, gc=False):
     """The answer to `Lock` or `Renew`: which queues are ours now, with their epochs, and who holds the others."""
 
     broker: str
@@ -152,7 +152,7 @@ class LocksAnswered(Struct, frozen=True, tag=True):
     """The id of each holder, None where the broker does not tell."""
 
 
-class LockFailed(Struct, frozen=True, tag=True):
+class LockFailed(Struct, frozen=True, tag=True, gc=False):
     """A `Lock` or `Renew` had no good answer: its queues may or may not be locked for us."""
 
     broker: str
@@ -161,21 +161,21 @@ class LockFailed(Struct, frozen=True, tag=True):
     """The broker refused it for lack of permission; it surely did nothing."""
 
 
-class Unlocked(Struct, frozen=True, tag=True):
+class Unlocked(Struct, frozen=True, tag=True, gc=False):
     """The broker took an `Unlock`."""
 
     broker: str
     queues: tuple[Queue, ...]
 
 
-class UnlockFailed(Struct, frozen=True, tag=True):
+class UnlockFailed(Struct, frozen=True, tag=True, gc=False):
     """An `Unlock` had no good answer."""
 
     broker: str
     queues: tuple[Queue, ...]
 
 
-class OffsetSeen(Struct, frozen=True, tag=True):
+class OffsetSeen(Struct, frozen=True, tag=True, gc=False):
     """Where to start in a queue; ``stored`` says whether the group had committed it, or it was worked out."""
 
     queue: Queue
@@ -183,13 +183,13 @@ class OffsetSeen(Struct, frozen=True, tag=True):
     stored: bool
 
 
-class OffsetFailed(Struct, frozen=True, tag=True):
+class OffsetFailed(Struct, frozen=True, tag=True, gc=False):
     """Where to start in a queue could not be learnt."""
 
     queue: Queue
 
 
-class OffsetReset(Struct, frozen=True, tag=True):
+class OffsetReset(Struct, frozen=True, tag=True, gc=False):
     """An administrator told us to go on at another offset of a queue (220)."""
 
     queue: Queue
@@ -206,7 +206,7 @@ class PullOutcome(Enum):
     """The offset is out of range: ``next_offset`` is the broker's correction."""
 
 
-class Pulled(Struct, frozen=True, tag=True):
+class Pulled(Struct, frozen=True, tag=True, gc=False):
     """The answer to a `Pull`. ``offsets`` and ``messages`` go together, one for one, in order of offsets."""
 
     queue: Queue
@@ -219,7 +219,7 @@ class Pulled(Struct, frozen=True, tag=True):
     """What the messages take, all together."""
 
 
-class PullFailed(Struct, frozen=True, tag=True):
+class PullFailed(Struct, frozen=True, tag=True, gc=False):
     """A `Pull` had no good answer; ``busy`` where the broker asked to be spared for a moment."""
 
     queue: Queue
@@ -227,7 +227,7 @@ class PullFailed(Struct, frozen=True, tag=True):
     busy: bool = False
 
 
-class Handled(Struct, frozen=True, tag=True):
+class Handled(Struct, frozen=True, tag=True, gc=False):
     """The user's code has finished with messages of one `Handle`; those not named are still being handled."""
 
     queue: Queue
@@ -242,7 +242,7 @@ class Handled(Struct, frozen=True, tag=True):
     """Offsets that were not begun, since `Member.may_start` said no: they are to be started later, or elsewhere."""
 
 
-class SentBack(Struct, frozen=True, tag=True):
+class SentBack(Struct, frozen=True, tag=True, gc=False):
     """A broker took a failed message back: it will come again, or rests in the dead letters."""
 
     queue: Queue
@@ -250,7 +250,7 @@ class SentBack(Struct, frozen=True, tag=True):
     offset: int
 
 
-class SendBackFailed(Struct, frozen=True, tag=True):
+class SendBackFailed(Struct, frozen=True, tag=True, gc=False):
     """A failed message could not be given back."""
 
     queue: Queue
@@ -258,28 +258,28 @@ class SendBackFailed(Struct, frozen=True, tag=True):
     offset: int
 
 
-class CommitConfirmed(Struct, frozen=True, tag=True):
+class CommitConfirmed(Struct, frozen=True, tag=True, gc=False):
     """The broker keeps this offset now."""
 
     queue: Queue
     offset: int
 
 
-class CommitRefused(Struct, frozen=True, tag=True):
+class CommitRefused(Struct, frozen=True, tag=True, gc=False):
     """The broker will not take offsets of this queue from us: somebody else owns it."""
 
     queue: Queue
     offset: int
 
 
-class CommitFailed(Struct, frozen=True, tag=True):
+class CommitFailed(Struct, frozen=True, tag=True, gc=False):
     """A commit had no good answer: it may or may not count."""
 
     queue: Queue
     offset: int
 
 
-class HoldersSeen(Struct, frozen=True, tag=True):
+class HoldersSeen(Struct, frozen=True, tag=True, gc=False):
     """Another member answered for itself (307): what it holds, gives up and waits for.
 
     From a member that is not ours only ``held`` is known.
@@ -297,7 +297,7 @@ class HoldersSeen(Struct, frozen=True, tag=True):
     """That of the `AskHolders` it answers."""
 
 
-class HoldersFailed(Struct, frozen=True, tag=True):
+class HoldersFailed(Struct, frozen=True, tag=True, gc=False):
     """Another member did not answer, or ``gone``: the broker does not know it."""
 
     broker: str
@@ -308,20 +308,20 @@ class HoldersFailed(Struct, frozen=True, tag=True):
     """The broker knows it by a line that is closed; it may have another one."""
 
 
-class Poked(Struct, frozen=True, tag=True):
+class Poked(Struct, frozen=True, tag=True, gc=False):
     """Another member asked what we hold, and said which queues it waits for."""
 
     member: str | None
     wanted: tuple[Queue, ...] = ()
 
 
-class LeaveAsked(Struct, frozen=True, tag=True):
+class LeaveAsked(Struct, frozen=True, tag=True, gc=False):
     """The user wants to stop: finish, commit, let go, say goodbye. ``drain_ms`` None: however long it takes."""
 
     drain_ms: int | None = 30_000
 
 
-class Tick(Struct, frozen=True, tag=True):
+class Tick(Struct, frozen=True, tag=True, gc=False):
     """Time passed."""
 
 

@@ -96,7 +96,7 @@ class Flow:
         if not stored and not self.committing.is_unanswered(record.queue):
             self.committing.commit(record)
         self.committing.repeat(record)
-        self.pulling.watch(record)
+        self.pulling.watch()
         self.pulling.pull(record)
 
     def take_messages(self, record: Record, event: Pulled) -> None:
@@ -173,7 +173,7 @@ class Flow:
         elif state is State.OWNED:
             self.committing.note_progress(record)
             self.committing.repeat(record)
-            self.pulling.watch(record)
+            self.pulling.watch()
             self.pulling.pull(record)
 
     def _check_drained(self, record: Record) -> None:

@@ -87,14 +87,15 @@ class Handling:
 
     def _next(self, record: Record) -> tuple[Sequence[int], Sequence[object], int]:
         if record.again:
-            offset, message, attempt = record.again.popleft()
+            (offset, message, attempt), *rest = record.again
+            record.again = tuple(rest)
             return (offset,), (message,), attempt
         offsets, messages = record.batches[0]
         at, end = record.batch_at, record.batch_at + self._options.chunk
         if end < len(offsets):
             record.batch_at = end
         else:
-            record.batches.popleft()
+            del record.batches[0]
             record.batch_at = 0
         return offsets[at:end], messages[at:end], 0
 
@@ -148,7 +149,7 @@ class Handling:
                 self._told(chunk)
         if record.state is State.OWNED or record.state is State.UNSURE:
             # What failed comes before what was behind it, in whichever order they were told of.
-            record.again = deque(sorted((*record.again, *again), key=itemgetter(0)))
+            record.again = tuple(sorted((*record.again, *again), key=itemgetter(0)))
 
     def _handled_by_stranger(self, event: Handled) -> None:
         running = self._strangers.get((event.queue, event.generation))
@@ -198,14 +199,14 @@ class Handling:
     def _send_back(self, record: Record, offset: int, message: object, attempt: int, level: int) -> None:
         if record.state is State.UNSURE:
             # Whether we may is to be seen: what is lost is not sent back.
-            record.owed.append((offset, message, attempt, level))
+            record.owed += ((offset, message, attempt, level),)
         else:
             record.backs[offset] = message, attempt
             self._board.say(SendBack(record.queue, record.generation, offset, message, level))
 
     def pay_debts(self, record: Record) -> None:
         """Send back what failed while a queue was unsure."""
-        owed, record.owed = record.owed, []
+        owed, record.owed = record.owed, ()
         for offset, message, attempt, level in owed:
             self._send_back(record, offset, message, attempt, level)
 
@@ -236,7 +237,7 @@ class Handling:
     def _again(self, record: Record, generation: int, again: tuple[int, object, int]) -> None:
         # A drain forgets it: in the window it stays unfinished, and the next owner meets it.
         if self._board.is_current(record, generation) and record.state in (State.OWNED, State.UNSURE):
-            record.again.appendleft(again)
+            record.again = again, *record.again
             record.is_suspended = False
             self.stand_in_line(record)
 

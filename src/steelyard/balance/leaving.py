@@ -12,6 +12,7 @@ from steelyard.balance.board import Board
 from steelyard.balance.events import LeaveAsked
 from steelyard.balance.life import Seen
 from steelyard.balance.lives import Lives
+from steelyard.balance.timers import sooner
 
 __all__ = ["Leaving"]
 
@@ -28,18 +29,17 @@ class Leaving:
     def begin(self, event: LeaveAsked) -> None:
         """Begin to leave; to be asked again can only make it sooner."""
         board = self._board
-        if board.is_leaving:
-            board.leave_drain_ms = _sooner(board.leave_drain_ms, event.drain_ms)
-        else:
+        if event.drain_ms is not None:
+            by_ms = board.now_ms + event.drain_ms
+            board.leave_by_ms = sooner(board.leave_by_ms, by_ms)
+            board.timers.at(by_ms + board.times.leave_grace_ms, self._drop_all)
+        if not board.is_leaving:
             board.is_leaving = board.lines.leaving = True
-            board.leave_drain_ms = event.drain_ms
             for broker in board.lines.brokers():
                 if board.lines.is_ours(broker):
                     board.actions += board.lines.beat(broker, board.now_ms)
         for record in list(board.records.values()):
             board.see(record, Seen.PLANNED_OUT)
-        if event.drain_ms is not None:
-            board.timers.at(board.now_ms + event.drain_ms + board.times.leave_grace_ms, self._drop_all)
 
     def _drop_all(self) -> None:
         self._is_over = True
@@ -72,7 +72,3 @@ class Leaving:
     def _may_be_listed_again(self, broker: str) -> bool:
         lines = self._board.lines
         return lines.is_beating(broker) and not lines.is_ours(broker)
-
-
-def _sooner(one_ms: int | None, other_ms: int | None) -> int | None:
-    return min((each for each in (one_ms, other_ms) if each is not None), default=None)

@@ -16,6 +16,7 @@ from steelyard.balance.flow import Flow
 from steelyard.balance.life import Seen, State
 from steelyard.balance.record import Manner, Record, Step
 from steelyard.balance.rounds import BackOff
+from steelyard.balance.timers import sooner
 from steelyard.model import Queue
 
 __all__ = ["Lives", "safe_start", "window_survives"]
@@ -299,7 +300,7 @@ class Lives(Flow):
         record.restart_at = start if record.pulling_ms is None and record.last is not None else None
         self.handling.pay_debts(record)
         if record.was_draining:
-            self._watch_bound(record)
+            self._bound(record)
             self.pulling.pull(record)
             self._check_drained(record)
             return
@@ -349,19 +350,16 @@ class Lives(Flow):
         self._check_drained(record)
 
     def _bound(self, record: Record) -> None:
-        """Set until when handlers may go on."""
-        board = self._board
-        limit_ms = board.leave_drain_ms if board.is_leaving else self._times.drain_ms
+        """Set until when handlers may go on, and see to it that somebody looks then; it can only get sooner."""
+        board, times = self._board, self._times
+        if board.is_leaving:
+            record.drain_by_ms = sooner(record.drain_by_ms, board.leave_by_ms)
+        elif times.drain_ms is not None:
+            record.drain_by_ms = sooner(record.drain_by_ms, board.now_ms + times.drain_ms)
         if board.views.has_foreign():
-            limit_ms = self._times.foreign_drain_ms if limit_ms is None else min(limit_ms, self._times.foreign_drain_ms)
-        by_ms = None if limit_ms is None else board.now_ms + limit_ms
-        if by_ms is not None and (record.drain_by_ms is None or by_ms < record.drain_by_ms):
-            record.drain_by_ms = by_ms
-        self._watch_bound(record)
-
-    def _watch_bound(self, record: Record) -> None:
+            record.drain_by_ms = sooner(record.drain_by_ms, board.now_ms + times.foreign_drain_ms)
         if record.drain_by_ms is not None and record.running:
-            self._board.timers.at(record.drain_by_ms, self._look_at_bound, record)
+            board.timers.at(record.drain_by_ms, self._look_at_bound, record)
 
     def _look_at_bound(self, record: Record) -> None:
         by_ms = record.drain_by_ms

@@ -100,8 +100,6 @@ class Times:
     pull_busy_ms: int = 20
     stuck_ms: int = 120_000
     """After this a pull that was never answered makes its queue start anew."""
-    pace_ms: int = 50
-    """How soon a queue that holds too much is looked at again."""
     suspend_ms: int = 1_000
     """How long an orderly queue rests after a failure."""
     handle_most_ms: int = 15 * 60_000

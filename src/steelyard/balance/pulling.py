@@ -43,6 +43,7 @@ class Pulling:
         self._times = board.times
         self._most = board.options.pull_most
         self.pace = Pace(board.options)
+        self._is_watching = False
 
     def pull(self, record: Record) -> None:
         """Pull from a queue if it is owned, has no pull under way, and does not hold too much.
@@ -57,7 +58,7 @@ class Pulling:
         record.is_held_back = not self.pace.may_pull(record.queue.topic, record.window)
         if not record.is_held_back or is_asking:
             record.pulling_ms = self._board.now_ms
-            self._board.say(Pull(record.queue, record.generation, _first(record), self._most))
+            self._board.say(Pull(record.queue, record.generation, _first(record), self._most, not is_asking))
 
     def pull_held_back(self, records: Iterable[Record]) -> None:
         """Look again at queues that were held back: their limits changed."""
@@ -85,17 +86,23 @@ class Pulling:
         if self._board.is_current(record, generation):
             self.pull(record)
 
-    def watch(self, record: Record) -> None:
+    def watch(self) -> None:
         """See to it that somebody notices a pull that is never answered."""
-        due_ms = self._board.now_ms + self._times.stuck_ms
-        self._board.timers.at(due_ms, self._look, record, record.generation)
+        if not self._is_watching:
+            self._is_watching = True
+            self._board.timers.at(self._board.now_ms + self._times.stuck_ms, self._look)
 
-    def _look(self, record: Record, generation: int) -> None:
-        if not self._board.is_current(record, generation):
-            return
-        since_ms = self._board.now_ms if record.pulling_ms is None else record.pulling_ms
-        if record.state is State.OWNED and self._board.now_ms - since_ms >= self._times.stuck_ms:
-            self._board.see(record, Seen.PULL_STUCK)
-        else:
-            due_ms = max(since_ms + self._times.stuck_ms, self._board.now_ms + self._times.pull_again_ms)
-            self._board.timers.at(due_ms, self._look, record, generation)
+    def _look(self) -> None:
+        self._is_watching = False
+        oldest_ms = self._board.now_ms
+        for record in list(self._board.records.values()):
+            sent_ms = record.pulling_ms
+            if record.state is not State.OWNED or sent_ms is None:
+                continue
+            if self._board.now_ms - sent_ms >= self._times.stuck_ms:
+                self._board.see(record, Seen.PULL_STUCK)
+            else:
+                oldest_ms = min(oldest_ms, sent_ms)
+        if self._board.records:
+            self._is_watching = True
+            self._board.timers.at(oldest_ms + self._times.stuck_ms, self._look)

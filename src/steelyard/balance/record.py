@@ -5,7 +5,6 @@ into the next but by a request that is still unanswered; those are kept where th
 committing.py), each with the number of the life it belongs to.
 """
 
-from collections import deque
 from collections.abc import Sequence
 from enum import Enum
 
@@ -149,17 +148,18 @@ class Record:
         """The last message that was pulled, with its offset: what a log must still have that lost nothing."""
         self.restart_at: int | None = None
         """The next pull begins with the last message once more; if the log has another one there, start from here."""
-        self.batches: deque[tuple[Sequence[int], Sequence[object]]] = deque()
+        # A list and no deque: it is short, and a member with thousands of queues has one for each.
+        self.batches: list[tuple[Sequence[int], Sequence[object]]] = []
         """What was pulled and not started."""
         self.batch_at = 0
         """How much of the first batch was started."""
-        self.again: deque[tuple[int, object, int]] = deque()
+        self.again: tuple[tuple[int, object, int], ...] = ()
         """What is to be tried again here: offset, message, attempt."""
         self.running: dict[int, Chunk] = {}
         """What handlers have, by offset."""
         self.backs: dict[int, tuple[object, int]] = {}
         """What is on its way back to the broker: message and attempt by offset."""
-        self.owed: list[tuple[int, object, int, int]] = []
+        self.owed: tuple[tuple[int, object, int, int], ...] = ()
         """What is to be sent back once the queue is proven: offset, message, attempt, delay level."""
         self.is_suspended = False
         self.is_queued = False
@@ -185,5 +185,5 @@ class Record:
         """Forget what no handler has; in the window it stays unfinished, so that nobody commits beyond it."""
         self.batches.clear()
         self.batch_at = 0
-        self.again.clear()
-        self.owed.clear()
+        self.again = ()
+        self.owed = ()

@@ -8,7 +8,16 @@ from heapq import heappop, heappush
 
 from steelyard.balance.rounds import NEVER_MS
 
-__all__ = ["Timers"]
+__all__ = ["Timers", "sooner"]
+
+
+def sooner(one_ms: int | None, other_ms: int | None) -> int | None:
+    """Return the sooner of two times, of which None is never.
+
+    >>> sooner(None, 5), sooner(7, 5), sooner(None, None)
+    (5, 5, None)
+    """
+    return one_ms if other_ms is None else other_ms if one_ms is None else min(one_ms, other_ms)
 
 
 class Timers:

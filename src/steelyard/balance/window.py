@@ -8,7 +8,6 @@ kept aside.
 Left out: who handles messages, and what to do with those that failed (handling.py).
 """
 
-from collections import deque
 from collections.abc import Sequence
 
 __all__ = ["Window"]
@@ -49,7 +48,7 @@ class Window:
         # Finished, and not passed by the low end yet.
         self._ahead: set[int] = set()
         # The size of each batch that the low end has not passed: its last offset, how many messages, how many bytes.
-        self._batches: deque[tuple[int, int, int]] = deque()
+        self._batches: list[tuple[int, int, int]] = []
         self._bytes = 0
         self._unpassed = 0
 
@@ -110,7 +109,7 @@ class Window:
         self.low = known[head] if head < end else self.next
         batches = self._batches
         while batches and batches[0][0] < self.low:
-            _, count, body_bytes = batches.popleft()
+            _, count, body_bytes = batches.pop(0)
             self._bytes -= body_bytes
             self._unpassed -= count
         if head > _SWEEP:

@@ -236,8 +236,9 @@ class Asking:
         """11: more of a queue."""
         topic, broker, queue_id = action.queue
         version = self._versions.get(topic, 0)
+        flags = _MAY_BE_HELD if action.may_wait else 0
         header = about_pulls.Pull(
-            self._options.group, topic, queue_id, action.offset, action.most, _MAY_BE_HELD, 0, _HOLD_MS, version
+            self._options.group, topic, queue_id, action.offset, action.most, flags, 0, _HOLD_MS, version
         )
         return Request(broker, Code.PULL_MESSAGE, header, b"", _PULL_MS)
 

@@ -8,5 +8,10 @@ __all__ = ["CORPUS"]
 
 CORPUS: tuple[tuple[str, int, str], ...] = (
     ("retry", 843, "a queue given away skipped the rest of a chunk, and what was done behind it was done again"),
+    ("power", 453, "a log that lost its end gave offsets out again, and a member that was ahead passed them over"),
+    ("power", 961, "it committed beyond the end of such a log before it had looked"),
+    ("power", 1088, "the same with a sync flush: members read what is not safe yet"),
+    ("storm", 2877, "a member waited for a queue by an old plan and did not look again itself"),
+    ("restart", 1507, "the world was taken to be at rest while a member had no plan"),
 )
 """Kind, seed, and what it found."""

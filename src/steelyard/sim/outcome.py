@@ -65,12 +65,12 @@ class Outcome:
 def replay_command(outcome: Outcome, planted: str | None = None) -> str:
     """Return the one command that shows this history again.
 
-    >>> replay_command(Outcome(17, "crash", dropped=("f2", "n20")))
-    'steelyard sim --replay 17 --drop f2,n20 --trace'
-    >>> replay_command(Outcome(17, "churn"))
-    'steelyard sim --replay 17 --only churn --trace'
-    >>> replay_command(Outcome(17, "crash"), planted="deaf")
-    'steelyard sim --replay 17 --only crash --plant deaf --trace'
+    >>> replay_command(Outcome(1, "crash", dropped=("f2", "n20")))
+    'steelyard sim --replay 1 --drop f2,n20 --trace'
+    >>> replay_command(Outcome(1, "churn"))
+    'steelyard sim --replay 1 --only churn --trace'
+    >>> replay_command(Outcome(1, "crash"), planted="deaf")
+    'steelyard sim --replay 1 --only crash --plant deaf --trace'
     """
     words = ["steelyard sim --replay", str(outcome.seed)]
     if planted is not None or outcome.kind != kind_of(outcome.seed):

@@ -137,7 +137,7 @@ class AckedNotLost(Checker):
     def _was_overtaken(self, group: str, place: Logged) -> bool:
         """Say whether the group was at this offset before a loss of power, with a message that is gone."""
         broker = place.queue.broker
-        is_unsafe = False
+        is_unsafe = broker in self._power_ms and broker in self.terms.async_brokers
         return is_unsafe and (group, place.queue, place.offset) in self._done_at
 
     def _is_on_its_way(self, end: End, group: str, places: list[Logged]) -> bool:

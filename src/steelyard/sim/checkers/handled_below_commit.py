@@ -60,7 +60,7 @@ class HandledBelowCommit(Checker):
             return
         for logged in end.logged:
             broker = logged.queue.broker
-            may_overtake = False
+            may_overtake = broker in self._scene.power_ms and broker in self.terms.async_brokers
             for group in sorted(self._scene.terms.groups or {group for group, _ in self._progress}):
                 progress = self._progress.get((group, logged.queue))
                 if progress is None or progress.start is None or logged.offset < progress.start:

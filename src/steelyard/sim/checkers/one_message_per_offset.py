@@ -55,7 +55,7 @@ class OneMessagePerOffset(Checker):
         for queue in in_order(offsets):
             there = sorted(offsets[queue])
             for before, after in itertools.pairwise(there):
-                is_torn = queue.broker in self._power_ms and queue.broker in self.terms.async_brokers
+                is_torn = queue.broker in self._power_ms
                 if after == before or (after > before + 1 and not is_torn):
                     what = "has it twice" if after == before else f"goes on with {after}"
                     sentence = f"the log of {queue} {what} after offset {before}"

@@ -7,15 +7,11 @@ from msgspec.structs import replace
 from steelyard.broker import fencing, membership
 from steelyard.broker.locks import Lock, Locks, QueueKey
 from steelyard.broker.members import Beat, Member, MemberGroup, Members
-from steelyard.broker.notices import Notices
-from steelyard.broker.registration import Registrar
 from steelyard.broker.requests import lists
-from steelyard.broker.requests import locks as lock_requests
 from steelyard.broker.state import State
 from steelyard.nameserver.registry import Registry
 from steelyard.nameserver.routes import Routes
 from steelyard.sim.planted.bug import Bug, swap
-from steelyard.wire.bodies.locks import LockRequest
 from steelyard.wire.bodies.members import GroupView
 from steelyard.wire.bodies.routes import QueueEntry
 from steelyard.wire.peers import Peer
@@ -25,7 +21,7 @@ __all__ = ["SERVER_BUGS"]
 _STALE_MS = 5_000
 
 # What is right, for the wrong ones that go on from there.
-_init_locks, _release, _refresh, _changed = Locks.__init__, Locks.release, Members._refresh, Notices.changed
+_init_locks, _release, _refresh = Locks.__init__, Locks.release, Members._refresh
 _view, _put = lists._view, Routes.put
 
 
@@ -65,10 +61,6 @@ def _release_for_anybody(locks: Locks, group: str, key: QueueKey, owner: str, _e
     return _release(locks, group, key, owner if lock is None else lock.owner)
 
 
-def _release_any_epoch(locks: Locks, group: str, key: QueueKey, owner: str, _epoch: int | None = None) -> bool:
-    return _release(locks, group, key, owner)
-
-
 def _keep_locks(_locks: Locks, _group: str, _owner: str, _now_ms: int, *, order_grace_ms: int) -> None:
     """Let what a dead member held be held for ever."""
     del order_grace_ms
@@ -90,10 +82,6 @@ def _is_always_settled(_locks: Locks, _group: str, _now_ms: int) -> bool:
 
 def _claim_nothing(_locks: Locks, _group: str, _key: QueueKey, _owner: str, _epoch: int, _now_ms: int) -> bool:
     return False
-
-
-def _believe(state: State, _body: LockRequest, group: str, peer: Peer) -> Member | None:
-    return state.members.on_line(peer, group)
 
 
 # -- members ----------------------------------------------------------------------------------------------------------
@@ -122,12 +110,6 @@ def _all_are_overdue(members: Members, _closed_before_ms: int) -> list[Member]:
 
 def _tell_nobody(_state: State, _group: MemberGroup, _member: Member) -> None:
     """Keep a change of the group to oneself."""
-
-
-def _changed_once(notices: Notices, group: str, now_ms: int) -> bool:
-    is_told = _changed(notices, group, now_ms)
-    notices._waiting.discard(group)
-    return is_told
 
 
 # -- what members are told of who holds what --------------------------------------------------------------------------
@@ -169,142 +151,150 @@ def _put_new_only(routes: Routes, topic: str, entry: QueueEntry) -> bool:
     return routes.has(topic, entry.broker_name) or _put(routes, topic, entry)
 
 
-def _lose_calmly(_registrar: Registrar, _name_server: str, _now_ms: int) -> None:
-    """Register again when the next beat is due."""
-
-
 SERVER_BUGS = (
     Bug(
         "fencing-skipped",
         "A commit of a member that lost the queue is taken.",
         ("mixed",),
         (swap(fencing, "_is_fenced", _is_never_fenced),),
+        caught_by="commits go forward",
+        seed=16,
     ),
     Bug(
-        "renewal-takes",
+        "renewal-granted-anew",
         "A renewal of a lock that was lost takes it again.",
         ("hung", "network", "restart"),
         (swap(Locks, "renew", _renew_or_take),),
+        caught_by="leases kept",
+        seed=7,
     ),
     Bug(
         "lock-taken-over",
         "A lock is given to whoever asks, held or not.",
         ("churn", "storm"),
         (swap(Locks, "take", _take_from_anybody),),
+        caught_by="leases kept",
+        seed=0,
     ),
     Bug(
         "unlocked-by-anybody",
         "An unlock frees a queue whoever holds it.",
-        ("hung", "network", "wild"),
-        (swap(Locks, "release", _release_for_anybody),),
-    ),
-    Bug(
-        "unlocked-by-old-epoch",
-        "An unlock that comes late frees what the same member took again since.",
         ("network", "wild"),
-        (swap(Locks, "release", _release_any_epoch),),
+        (swap(Locks, "release", _release_for_anybody),),
+        caught_by="leases kept",
+        seed=244,
     ),
     Bug(
         "lease-outlives-member",
         "What a member held stays locked when the member is gone.",
         ("crash", "hung"),
         (swap(Locks, "lost", _keep_locks),),
+        caught_by="no orphan locks",
+        seed=2,
     ),
     Bug(
         "order-grace-forgotten",
         "A queue that is handled in order changes hands while its last handler may still run.",
         ("order",),
         (swap(Locks, "lost", _free_at_once),),
+        caught_by="grace kept",
+        seed=6,
     ),
     Bug(
         "epochs-begin-again",
         "A broker that starts again counts epochs from the beginning.",
         ("restart",),
         (swap(Locks, "__init__", _begin_epochs_again),),
+        caught_by="leases kept",
+        seed=7,
     ),
     Bug(
         "settling-ignored",
         "A broker that starts again gives queues to whoever asks first.",
         ("restart", "wild"),
         (swap(Locks, "is_settled", _is_always_settled),),
+        caught_by="holders first",
+        seed=2,
     ),
     Bug(
         "claims-ignored",
         "A broker that starts again does not let members go on with what they held.",
         ("restart",),
         (swap(Locks, "claim", _claim_nothing),),
-    ),
-    Bug(
-        "replaced-line-locks",
-        "A lock that was asked for on a line that was replaced since is given.",
-        ("network", "wild"),
-        (swap(lock_requests, "_checked", _believe),),
+        caught_by="holders first",
+        seed=1,
     ),
     Bug(
         "replaced-line-commits",
         "A line that its member has replaced still speaks for it.",
         ("network", "wild"),
         (swap(Members, "_refresh", _refresh_beside),),
+        caught_by="commits go forward",
+        seed=18,
     ),
     Bug(
         "replaced-line-registers",
         "A heartbeat that comes late on a replaced line takes the member back to that line.",
         ("network", "wild"),
         (swap(Members, "is_stale", _is_never_stale),),
+        caught_by="commits go forward",
+        seed=193,
     ),
     Bug(
         "silence-unnoticed",
         "A member that fell silent is listed for ever.",
         ("hung",),
         (swap(Members, "silent", _nobody_is_silent),),
+        caught_by="no orphan locks",
+        seed=18,
     ),
     Bug(
         "line-grace-forgotten",
         "A member is counted out as soon as its line closes, though it comes back at once.",
         ("network",),
         (swap(Members, "overdue", _all_are_overdue),),
+        caught_by="grace kept",
+        seed=3,
     ),
     Bug(
         "notices-never-sent",
         "Members are not told that their group changed.",
         ("churn", "crash"),
         (swap(membership, "_tell", _tell_nobody),),
-    ),
-    Bug(
-        "last-notice-forgotten",
-        "A change that follows a notice too soon is never told.",
-        ("storm",),
-        (swap(Notices, "changed", _changed_once),),
+        caught_by="crash bounds",
+        seed=31,
     ),
     Bug(
         "owners-of-before",
         "Members are told who held what some seconds ago.",
         ("churn", "storm"),
         (swap(lists, "_view", _view_of_before),),
+        caught_by="least moves",
+        seed=0,
     ),
     Bug(
         "owners-misplaced",
         "Members are told the wrong owners: places in one list are taken for those in another.",
         ("churn", "storm"),
         (swap(lists, "_view", _view_by_arrival),),
+        caught_by="least moves",
+        seed=16,
     ),
     Bug(
         "any-line-ends-brokers",
         "A name server forgets its brokers when any line closes.",
         ("churn", "routes"),
         (swap(Registry, "line_closed", _forget_all),),
+        caught_by="newcomers plan",
+        seed=10,
     ),
     Bug(
         "routes-frozen",
         "A name server keeps the number of queues that it was told first.",
         ("routes",),
         (swap(Routes, "put", _put_new_only),),
-    ),
-    Bug(
-        "registered-too-late",
-        "A broker whose line to a name server closed registers again with its next beat only.",
-        ("routes", "restart"),
-        (swap(Registrar, "lost", _lose_calmly),),
+        caught_by="drained and settled",
+        seed=1,
     ),
 )
 """What can be wrong with sharing."""

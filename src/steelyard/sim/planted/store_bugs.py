@@ -5,8 +5,6 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from steelyard.broker.offsets import Offsets
-from steelyard.broker.schedule import Schedule
 from steelyard.broker.state import State
 from steelyard.sim.planted.bug import Bug, swap
 from steelyard.store import starting
@@ -28,10 +26,8 @@ __all__ = ["STORE_BUGS"]
 
 T = TypeVar("T")
 
-_END_OF_TIME = 1 << 62
-
 # What is right, for the wrong ones that go on from there.
-_load, _settle, _flush, _end_sync = State._load, Schedule.settle, Store.flush, Store.end_sync
+_load, _flush, _end_sync = State._load, Store.flush, Store.end_sync
 _read, _walk = Reader.read, Walk.__iter__
 
 
@@ -94,15 +90,6 @@ def _load_but_offsets(state: State, document: Document[T]) -> T | None:
     return None if document.path == GROUP_OFFSETS.path else _load(state, document)
 
 
-def _cut_nothing(_offsets: Offsets, _end_of: Callable[[str, int], int], *, but: object) -> int:
-    del but
-    return 0
-
-
-def _settle_early(schedule: Schedule, _durable: int) -> None:
-    _settle(schedule, _END_OF_TIME)
-
-
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
@@ -127,72 +114,80 @@ STORE_BUGS = (
         "A send is answered before its message is in the log.",
         ("disk",),
         (swap(State, "acknowledge", _acknowledge_at_once),),
+        caught_by="one message per offset",
+        seed=1,
     ),
     Bug(
         "write-error-swallowed",
         "A write that failed counts as written.",
         ("disk",),
         (swap(Store, "flush", _flush_blindly),),
+        caught_by="one message per offset",
+        seed=1,
     ),
     Bug(
         "failed-write-kept",
         "The index keeps the places of messages whose write failed.",
         ("disk",),
         (swap(Store, "_take_back", _keep_what_failed),),
+        caught_by="handled below commit",
+        seed=10,
     ),
     Bug(
         "sync-forgotten",
         "A broker that promises safety from a loss of power never syncs its log.",
         ("power",),
         (swap(SyncJob, "run", _sync_nothing),),
+        caught_by="acked not lost",
+        seed=0,
     ),
     Bug(
         "folder-not-synced",
         "A new log file is synced, and the folder that has its name is not.",
         ("power",),
         (swap(Log, "_sync_folder", _leave_folder),),
+        caught_by="acked not lost",
+        seed=1,
     ),
     Bug(
         "sync-error-forgiven",
         "A sync that failed is forgotten once the next one works.",
         ("disk",),
         (swap(Store, "end_sync", _forgive),),
+        caught_by="acked not lost",
+        seed=164,
     ),
     Bug(
         "last-record-cut",
         "A start takes the last whole record for a torn one, and cuts it off.",
         ("restart", "power"),
         (swap(Walk, "__iter__", _walk_but_one),),
+        caught_by="acked not lost",
+        seed=1,
     ),
     Bug(
         "offsets-given-again",
         "After a start each queue goes on with the number of its last message.",
         ("restart", "power"),
         (swap(starting, "rebuild", _rebuild_one_short),),
+        caught_by="acked not lost",
+        seed=1,
     ),
     Bug(
         "commits-not-loaded",
         "A broker that starts again knows nothing of what was committed.",
         ("restart",),
         (swap(State, "_load", _load_but_offsets),),
-    ),
-    Bug(
-        "commits-beyond-the-end",
-        "Commits that lie behind the end of a log which lost its tail stay there.",
-        ("power",),
-        (swap(Offsets, "cut", _cut_nothing),),
-    ),
-    Bug(
-        "delivered-before-safe",
-        "How far delayed messages were delivered is saved before their copies are safe.",
-        ("power",),
-        (swap(Schedule, "settle", _settle_early),),
+        caught_by="commits go forward",
+        seed=12,
     ),
     Bug(
         "border-skipped",
         "A pull that ends at the border of two log files goes on one message too far.",
         ("transaction", "storm"),
         (swap(Reader, "read", _read_to_border),),
+        caught_by="handled below commit",
+        seed=6,
     ),
 )
 """What can be wrong with keeping."""

@@ -11,9 +11,10 @@ from steelyard.sim.planted.view_bugs import VIEW_BUGS
 
 __all__ = ["BUGS", "find_bug"]
 
-BUGS: dict[str, Bug] = {
-    bug.name: bug for bug in (*STORE_BUGS, *MESSAGE_BUGS, *SERVER_BUGS, *MEMBER_BUGS, *TAKING_BUGS, *VIEW_BUGS)
-}
+_ALL: tuple[Bug, ...] = (*STORE_BUGS, *MESSAGE_BUGS, *SERVER_BUGS, *MEMBER_BUGS, *TAKING_BUGS, *VIEW_BUGS)
+
+BUGS: dict[str, Bug] = {bug.name: bug for bug in _ALL}
+assert len(BUGS) == len(_ALL), "two bugs have one name"
 
 
 def find_bug(name: str | None) -> Bug | None:
