@@ -316,7 +316,7 @@ class Chaos:
         """Answer a pull: every seventh offset is no message of ours."""
         if how == 3:
             return PullFailed(pull.queue, pull.generation, busy=self.choose(2) == 1)
-        if how == 2 or self.is_kind:
+        if pull.may_wait and (how == 2 or self.is_kind):
             return Pulled(pull.queue, pull.generation, PullOutcome.NOTHING, pull.offset)
         offsets = [offset for offset in range(pull.offset, pull.offset + 1 + self.choose(5)) if is_message(offset)]
         outcome = PullOutcome.FOUND if offsets else PullOutcome.NOTHING
@@ -395,7 +395,7 @@ class Chaos:
                     self.open_line(broker)
             self.stage.views.hand_plan = QUEUES
         for _ in range(200):
-            while not self.is_left and (self.handlers or not all(isinstance(each, Pull) for each in self.unanswered)):
+            while not self.is_left and (self.handlers or not all(map(_may_wait, self.unanswered))):
                 self.answer()
                 self.finish_handler()
             if self.is_left:
@@ -411,6 +411,10 @@ class Chaos:
 def is_message(offset: int) -> bool:
     """Whether an offset of the log is a message that the group wants."""
     return offset % 7 != 3
+
+
+def _may_wait(action: Action) -> bool:
+    return isinstance(action, Pull) and action.may_wait
 
 
 def _locks(action: Action) -> bool:

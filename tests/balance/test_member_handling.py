@@ -82,6 +82,23 @@ def test_a_pull_that_is_never_answered_starts_the_queue_anew() -> None:
     assert stage.said(Pull)[-1].generation > stage.said(Pull)[0].generation
 
 
+def test_a_handler_that_ends_after_its_message_was_given_back_finds_its_queue_anywhere() -> None:
+    stage = Stage().own(Q)
+    stage.pulled(Q, 0)
+    generation = stage.generation(Q)
+    for _ in range(15):
+        stage.wait(60_000)
+        stage.pulled(Q)
+    back = stage.said(SendBack)[-1]
+    stage.step(SentBack(Q, back.generation, back.offset))
+    stage.confirmed(Q)
+    stage.plan()
+    assert stage.state() is State.RELEASING
+    stage.step(Handled(Q, generation, [0]))
+    assert stage.reports()[-1] == "stranger"
+    assert stage.state() is State.RELEASING
+
+
 # -- offsets ----------------------------------------------------------------------------------------------------------
 
 

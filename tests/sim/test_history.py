@@ -23,8 +23,8 @@ QUIET = Plan(
 )
 
 
-def struck(kind: FaultKind, target: str, **more: int) -> Plan:
-    return replace(QUIET, faults=(FaultPlan("f1", 2_000, kind, target, **more),))
+def struck(kind: FaultKind, target: str, for_ms: int = 0) -> Plan:
+    return replace(QUIET, faults=(FaultPlan("f1", 2_000, kind, target, for_ms=for_ms),))
 
 
 def test_a_quiet_history_handles_everything_once_and_ends_soon() -> None:

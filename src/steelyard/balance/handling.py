@@ -107,7 +107,7 @@ class Handling:
         if record is None or record.generation != event.generation:
             self._handled_by_stranger(event)
             return
-        running = record.running
+        running, before = record.running, len(record.running)
         finished = []
         for offset in event.done:
             chunk = running.pop(offset, None)
@@ -118,9 +118,11 @@ class Handling:
             record.window.finish(finished)
         if event.failed or event.skipped:
             self._take_back(record, event)
-        if not finished and (event.queue, event.generation) in self._strangers:
+        if len(running) < before:
+            self._board.see(record, Seen.HANDLED)
+        else:
+            # It was given back long ago, and the queue may be anywhere in its life by now.
             self._handled_by_stranger(event)
-        self._board.see(record, Seen.HANDLED)
 
     def _told(self, chunk: Chunk) -> None:
         chunk.left -= 1

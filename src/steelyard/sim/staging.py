@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from zlib import crc32
 
 from steelyard.balance.actions import Start, StartAt
-from steelyard.balance.allocate.names import find_strategy
+from steelyard.balance.allocate.sticky import Sticky
 from steelyard.balance.member_options import OUR_MARK, MemberOptions, Mode, Times
 from steelyard.broker.options import BrokerOptions
 from steelyard.model import Queue, Subscription
@@ -24,6 +24,7 @@ from steelyard.sim.operators import OperatorProcess
 from steelyard.sim.plan import BrokerPlan, FaultKind, GroupPlan, MemberPlan, Plan, ProducerPlan
 from steelyard.sim.producers import ProducerProcess
 from steelyard.sim.servers import BrokerProcess, NameServerProcess
+from steelyard.sim.strategies import strategy_of
 from steelyard.sim.work import worker
 from steelyard.sim.world import World
 from steelyard.wire.codes import RequestCode, ResponseCode
@@ -137,13 +138,13 @@ class Stage:
 
     def _ours(self, member: MemberPlan, host: str, life: int) -> MemberProcess:
         group = self.groups[member.group]
-        java = find_strategy(group.java_strategy)
+        java = strategy_of(group.java_strategy)
         options = MemberOptions(
             group.name,
             f"{host}@{member.name}#{life}{OUR_MARK}",
             {topic: Subscription(topic) for topic in group.topics},
             mode=Mode(group.mode),
-            strategy=find_strategy("sticky") if group.sticky else java,
+            strategy=Sticky() if group.sticky else java,
             java_strategy=java,
             start=Start(StartAt.FIRST if group.from_first else StartAt.LAST),
             handlers=group.handlers,
@@ -162,7 +163,7 @@ class Stage:
             f"{host}@{member.name}#{life}",
             {topic: Subscription(topic) for topic in group.topics},
             mode=Mode(group.mode),
-            strategy=find_strategy(group.java_strategy),
+            strategy=strategy_of(group.java_strategy),
             start=Start(StartAt.FIRST if group.from_first else StartAt.LAST),
             handlers=group.handlers,
             most_tries=group.most_tries,

@@ -19,6 +19,7 @@ from steelyard.sim.plan import (
     TopicPlan,
     Work,
 )
+from steelyard.sim.strategies import ROOM
 
 __all__ = ["Draft"]
 
@@ -75,8 +76,10 @@ class Draft:
         is_ours = self.chance(60) if ours is None else ours
         version = self.one_of(("4.9", "5.x"))
         is_sync = self.chance(25) if sync_flush is None else sync_flush
+        # Only Apache's brokers may have a room in their name: ours have a topic of that name, as a name must be.
+        room = f"{ROOM}@" if not is_ours and self.chance(20) else ""
         for number in range(1, self.between(1, most) + 1):
-            self._brokers.append(BrokerPlan(f"b{number}", is_ours, version, is_ours and is_sync))
+            self._brokers.append(BrokerPlan(f"{room}b{number}", is_ours, version, is_ours and is_sync))
 
     @property
     def broker_names(self) -> list[str]:
@@ -113,7 +116,7 @@ class Draft:
                 topics,
                 mode=mode,
                 sticky=is_sticky,
-                java_strategy=self.one_of(("AVG", "AVG", "AVG_BY_CIRCLE")),
+                java_strategy=self._java_strategy(),
                 drain_ms=drain_ms,
                 handlers=self.one_of((1, 4, 8, 20)),
                 chunk=self.one_of((1, 1, 1, 4)),
@@ -122,6 +125,11 @@ class Draft:
             )
         )
         return name
+
+    def _java_strategy(self) -> str:
+        if self._brokers[0].name.startswith(ROOM) and self.chance(50):
+            return "MACHINE_ROOM"
+        return self.one_of(("AVG", "AVG", "AVG", "AVG_BY_CIRCLE", "CONSISTENT_HASH", "MACHINE_ROOM_NEARBY"))
 
     def work(self, *, failing_percent: int = 0, failures: int = 1) -> Work:
         """Draw what handlers do: mostly quick, now and then one that takes a while."""

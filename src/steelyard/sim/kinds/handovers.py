@@ -22,29 +22,31 @@ def flips(draft: Draft) -> None:
     draft.lost_notices_percent = draft.one_of((0, 0, 50, 100))
     work = _slow(draft)
     members = draft.members(group, 1, 3, by_ms=500, work=work)
+    turns: list[int] = []
     for _ in range(draft.between(1, 3)):
         at_ms = draft.between(1_500, 3_000)
         while at_ms < 8_000:
             leaves_ms = at_ms + draft.one_of((20, 100, 400, 1_500))
             draft.member(group, joins_ms=at_ms, leaves_ms=leaves_ms, work=work)
+            turns += (at_ms, leaves_ms)
             at_ms = leaves_ms + draft.one_of((10, 100, 400, 2_000))
     for topic in topics:
         draft.traffic(topic, ends_ms=9_000, least=80)
-    if draft.chance(50):
+    if draft.chance(60):
         for _ in range(draft.between(1, 4)):
-            _trouble(draft, members)
+            _trouble(draft, members, draft.one_of(turns) + draft.between(0, 1_000))
 
 
 def _slow(draft: Draft) -> Work:
-    work = draft.work(failing_percent=draft.one_of((0, 0, 20)))
+    work = draft.work(failing_percent=draft.one_of((0, 20)))
     slow_ms = draft.one_of((200, 800, 2_000))
     # As much as one member with one handler can do, should it be left alone with all.
     return replace(work, slow_percent=min(40, 15_000 // slow_ms), slow_ms=slow_ms)
 
 
-def _trouble(draft: Draft, members: list[str]) -> None:
+def _trouble(draft: Draft, members: list[str], at_ms: int) -> None:
     member, broker = draft.one_of(members), draft.one_of(draft.broker_names)
-    at_ms, for_ms = draft.between(2_000, 8_000), draft.one_of((0, 50, 500, 2_000, 5_000))
+    for_ms = draft.one_of((0, 50, 500, 2_000, 5_000))
     kind = draft.one_of(_TROUBLES)
     if kind is FaultKind.PAUSE:
         draft.fault(kind, member, at_ms=at_ms, for_ms=draft.one_of((300, 2_000, 4_000, 8_000)))

@@ -36,10 +36,6 @@ class Bug:
     kinds: tuple[str, ...]
     """The kinds of histories in which it can show."""
     swaps: tuple[Swap, ...]
-    caught_by: str = ""
-    """The checker that finds it first."""
-    seed: int | None = None
-    """A seed whose history shows it, of the kind that `kind_of` gives it."""
 
     def kind_of(self, seed: int) -> str:
         """Return of which kind the history of a seed is while this bug is hunted: its kinds take turns.

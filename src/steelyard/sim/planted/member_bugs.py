@@ -243,7 +243,7 @@ MEMBER_BUGS: tuple[Bug, ...] = (
     Bug(
         "let-go-before-the-answer",
         "A queue is given up while its last commit is unanswered.",
-        ("churn", "storm", "flips"),
+        ("flips", "storm"),
         (swap(Lives, "finish", _go_with_commit),),
     ),
     Bug(
