@@ -1,7 +1,7 @@
 """`make bench`: every benchmark of this folder as one table. Leave the machine alone while it runs.
 
-Names (``codec``, ``store``, ``broker`` …) run only those; ``--write`` runs all, and puts the figures into
-bench/RESULTS.md too. ``--quick`` makes the long runs of ``broker`` short: they show that it works, and measure nothing.
+Names (``codec``, ``store``, ``broker`` …) run only those; ``--write`` puts the figures into bench/RESULTS.md, too.
+``--quick`` makes the long runs of ``broker`` short: they show that it works, and measure nothing.
 """
 
 import sys
@@ -32,12 +32,12 @@ def main(arguments: list[str]) -> int:
     console.print(found_on)
     is_kept = "--write" in arguments
     benchmarks = _BENCHMARKS | ({"broker": partial(broker.run, is_quick=True)} if "--quick" in arguments else {})
-    wanted = [name for name in benchmarks if name in arguments and not is_kept] or list(benchmarks)
+    wanted = [name for name in benchmarks if name in arguments] or list(benchmarks)
     measured = {name: list(benchmarks[name]()) for name in wanted}
     rows = [row for each in measured.values() for row in each]
     console.print(_table(rows))
     if is_kept:
-        RESULTS.write_text(page(found_on, measured), encoding="utf-8")
+        RESULTS.write_text(page(found_on, measured, RESULTS.read_text(encoding="utf-8")), encoding="utf-8")
     missed = sum(not row.met for row in rows)
     if missed:
         console.print(f"{missed} goals missed")

@@ -12,6 +12,13 @@ from bench.table import Row
 __all__ = ["RESULTS", "machine", "page"]
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
+_HEAD = """# Measured
+
+Refreshed by `python -m bench --write`, all of it or the benchmarks that are named; `make bench` only prints.
+
+Each figure stands beside another way to do the same, measured in the same run, so that the ratio holds on
+a busy machine too. CPU time, the best of a few runs, where the processor is the question; wall time where
+the disk is, for syncs and for opening a store whose files are in the page cache, and for what brokers serve."""
 _HEADINGS = ("what", "ours", "beside it, in the same run", "ratio", "goal", "reached")
 
 
@@ -21,23 +28,19 @@ def machine() -> str:
     return f"Python {sys.version.split()[0]}, {_processor()}, {os.cpu_count()} cores, load {load:.1f} before the run"
 
 
-def page(found_on: str, rows: Mapping[str, Sequence[Row]]) -> str:
-    """Write a page of tables, one for each benchmark."""
-    lines = [
-        "# Measured",
-        "",
-        f"{datetime.now(UTC):%Y-%m-%d}, {found_on}. Refreshed by `python -m bench --write`; `make bench` only prints.",
-        "",
-        "Each figure stands beside another way to do the same, measured in the same run, so that the ratio holds on",
-        "a busy machine too. CPU time, the best of a few runs, where the processor is the question; wall time where",
-        "the disk is, for syncs and for opening a store whose files are in the page cache, and for what brokers serve.",
-    ]
-    for name, measured in rows.items():
-        missed = sum(not row.met for row in measured)
-        lines += ["", f"## {name}: {len(measured) - missed} of {len(measured)} goals reached", "", _line(_HEADINGS)]
-        lines.append(_line("---" for _ in _HEADINGS))
-        lines += [_line((*row[:5], "yes" if row.met else "**no**")) for row in measured]
-    return "\n".join(lines) + "\n"
+def page(found_on: str, rows: Mapping[str, Sequence[Row]], before: str = "") -> str:
+    """Write a page of tables, one for each benchmark; those that did not run stay as they are on the page before."""
+    sections = {part.partition(":")[0]: part.strip("\n") for part in before.split("\n## ")[1:]}
+    sections |= {name: _section(name, found_on, measured) for name, measured in rows.items()}
+    return "\n\n## ".join([_HEAD, *sections.values()]) + "\n"
+
+
+def _section(name: str, found_on: str, measured: Sequence[Row]) -> str:
+    missed = sum(not row.met for row in measured)
+    lines = [f"{name}: {len(measured) - missed} of {len(measured)} goals reached", ""]
+    lines += [f"{datetime.now(UTC):%Y-%m-%d}, {found_on}.", "", _line(_HEADINGS), _line("---" for _ in _HEADINGS)]
+    lines += [_line((*row[:5], "yes" if row.met else "**no**")) for row in measured]
+    return "\n".join(lines)
 
 
 def _line(cells: Iterable[str]) -> str:
