@@ -300,6 +300,19 @@ def test_a_poke_for_what_is_held_changes_nothing() -> None:
     assert stage.step(Poked(PEER, (Q,))) == []
 
 
+def test_what_was_given_up_with_its_broker_is_wanted_again_when_it_comes_back_in_the_same_plan() -> None:
+    stage = Stage().own(Q, Q1)
+    stage.cut()
+    stage.views.hand_queues = frozenset({Q})
+    stage.wait(60_000)
+    assert (stage.state(Q), stage.state(Q1)) == (State.UNSURE, State.ABSENT)
+    stage.wait(5_000)
+    assert stage.state(Q1) is State.ABSENT
+    stage.views.hand_queues = frozenset({Q, Q1})
+    stage.connect()
+    assert (stage.state(Q), stage.state(Q1)) == (State.UNSURE, State.WANTED)
+
+
 def test_nothing_is_planned_in_while_leaving() -> None:
     stage = Stage().own(Q)
     stage.pulled(Q, 0)

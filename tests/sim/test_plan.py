@@ -50,7 +50,8 @@ def check(plan: Plan) -> None:
     topics = {topic.name for topic in plan.topics}
     groups = {group.name for group in plan.groups}
     servers = {f"ns{number + 1}" for number in range(plan.name_servers)}
-    programs = brokers | servers | {part.name for part in (*plan.members, *plan.producers)}
+    clients = {member.name for member in plan.members} | {producer.name for producer in plan.producers}
+    programs = brokers | servers | clients
     assert all(set(topic.brokers) <= brokers for topic in plan.topics)
     assert all(set(group.topics) <= topics for group in plan.groups)
     assert all(producer.topic in topics for producer in plan.producers)

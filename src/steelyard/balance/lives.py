@@ -297,7 +297,8 @@ class Lives(Flow):
         record.step = Step.NOT_BEGUN
         record.state = State.DRAINING if record.was_draining else State.OWNED
         # A pull that is unanswered still is one of a line that was never cut: there the log is what it was.
-        record.restart_at = start if record.pulling_ms is None and record.last is not None else None
+        if record.last is not None and (record.pulling_ms is None or record.restart_at is not None):
+            record.restart_at = start
         self.handling.pay_debts(record)
         if record.was_draining:
             self._bound(record)

@@ -88,6 +88,8 @@ class Member:
         self._leaving = Leaving(self._board, self._lives)
         self._stalls = Stalls(self._board)
         self._plan: tuple[Queue, ...] | None = None
+        self._abandoned: dict[Queue, None] = {}
+        """Given up with their broker, though they were planned."""
         self._told_ms: int | None = None
         self._is_telling = False
         self.lines.claims = self._claims
@@ -238,7 +240,11 @@ class Member:
 
     def _follow_plan(self) -> None:
         plan = self.views.plan()
-        if plan is None or plan is self._plan or self._board.is_leaving:
+        if plan is None or self._board.is_leaving:
+            return
+        if self._abandoned:
+            self._want_abandoned(plan)
+        if plan is self._plan:
             return
         if plan == self._plan:
             self._plan = plan
@@ -250,6 +256,15 @@ class Member:
             self._board.see(record, Seen.PLANNED_OUT)
         for queue in plan:
             self._lives.plan_in(queue)
+
+    def _want_abandoned(self, plan: tuple[Queue, ...]) -> None:
+        """Want what came back with its broker before any plan was made without it."""
+        readable = self.views.queues()
+        back = [queue for queue in self._abandoned if queue in readable]
+        for queue in back:
+            del self._abandoned[queue]
+            if queue in plan:
+                self._lives.plan_in(queue)
 
     def _line_cut(self, event: LineCut) -> None:
         broker, lives = event.broker, self._lives
@@ -276,6 +291,7 @@ class Member:
         for record in list(records.values()):
             if record.queue not in readable:
                 record.wanted = False
+                self._abandoned[record.queue] = None
                 self._board.see(record, Seen.GIVEN_UP, "given up, since their broker is gone")
         self._watch_gone(broker)
 
