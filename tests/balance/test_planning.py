@@ -2,12 +2,13 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.balance.allocate import Average, ByConfig, Circle, Custom, Ring, Sticky, Strategy
+from steelyard.balance.allocate import Average, ByConfig, Circle, Custom, Nearby, Ring, Sticky, Strategy
 from steelyard.balance.member_options import MemberOptions
 from steelyard.balance.planning import Group, choose_strategy, owned_by, plan_for
 from steelyard.model import Queue, Subscription, names_in_order
@@ -32,6 +33,22 @@ def test_owners_that_cannot_be_known_leave_the_java_strategy() -> None:
     circle = _options("c1@sy1", strategy=Circle())
     assert choose_strategy(circle, Group(["c1@sy1"], {}, owners=None)).name == "AVG_BY_CIRCLE"
     assert choose_strategy(circle, Group(["c1@sy1"], {}, owners=None, has_foreign=True)).name == "AVG"
+
+
+def test_rooms_that_are_shared_without_remembering_are_shared_topic_by_topic_as_java_does() -> None:
+    """All topics at once would give the retries to one member of a room and the topic to the other."""
+    names = ["c1@sy1", "c2@sy1"]
+    nearby = Nearby(lambda _member: "east", lambda _broker: "east")
+    queues = {_RETRY: [Queue(_RETRY, "a", 0)], "t": [Queue("t", "a", 0)]}
+    for owners in (None, {"c2@sy1": queues["t"]}):
+        first, second = (plan_for(_options(name, strategy=nearby), Group(names, queues, owners), ()) for name in names)
+        assert (first.strategy_name, len(first.queues), second.queues) == (nearby.name, 2, ())
+    sticky = replace(nearby, inner=Sticky())
+    group = Group(names, queues, {"c2@sy1": queues["t"]})
+    assert [plan_for(_options(name, strategy=sticky), group, ()).queues for name in names] == [
+        tuple(queues[_RETRY]),
+        tuple(queues["t"]),
+    ]
 
 
 def test_a_strategy_that_raises_skips_its_topic_and_drops_nothing() -> None:

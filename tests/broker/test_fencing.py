@@ -74,9 +74,18 @@ def test_a_line_of_nobody_may_go_on_but_not_back(case: Case) -> None:
 def test_a_queue_that_nobody_holds_takes_what_comes(case: Case) -> None:
     case.desk.now_ms += 60_000
     assert case.commit(3, case.other) == 0
-    assert case.commit(2, case.nobody, 999) == 0
+    assert case.commit(2, case.nobody) == 0
     assert case.now == (2, 0)
     assert case.desk.state.offsets.lowered == 2
+
+
+def test_a_queue_that_nobody_holds_is_not_taken_back_under_an_epoch(case: Case) -> None:
+    case.desk.now_ms += 60_000
+    assert case.commit(9, case.nobody, case.epoch) == 16
+    assert case.commit(9, case.owner, case.epoch) == 16
+    assert case.commit(10, case.owner, case.epoch) == 0
+    assert case.commit(12, case.owner, case.epoch) == 0
+    assert case.now == (12, 2)
 
 
 def test_a_commit_that_comes_with_a_pull_is_judged_the_same_and_the_pull_is_served(case: Case) -> None:

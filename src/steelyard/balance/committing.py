@@ -51,7 +51,7 @@ class Committing:
     def note_progress(self, record: Record) -> None:
         """Commit if the low end moved, now or when the last commit was long enough ago.
 
-        After a doubt that waits until the log has shown that it is the one we read.
+        After a cut that waits until the log has shown that it is the one we read.
         """
         if record.is_commit_due or not has_moved(record) or record.queue in self._out:
             return

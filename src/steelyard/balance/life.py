@@ -18,9 +18,10 @@ queue is given up first and wanted again afterwards. To leave is to plan out eve
 **Doubt.** When the line is cut, or the last proof that we are registered is too old, a held queue is UNSURE: running
 handlers go on and none starts. It must be proven again: the lock renewed (or the others asked), then the stored offset
 compared with our own. If it lies within what we did, nothing happened, and the window of messages goes on. If not,
-somebody was here, and we start again from what is stored. The next pull shows whether the log itself is the one we
-read; until then nothing is committed, and a drain waits for it. Who is unsure always gives way: to a denied lock, to a
-peer that holds the queue or asks for it. What is lost that way is forgotten, without a commit and without sending back.
+somebody was here, and we start again from what is stored. After a cut the next pull shows whether the log itself is
+the one we read; until then nothing is committed, and a drain waits for it. Who is unsure always gives way: to a denied
+lock, to a peer that holds the queue or asks for it. What is lost that way is forgotten, without a commit and without
+sending back.
 
 **Answers.** A request whose answer may still come decides by it: nobody stops wanting a queue while a lock is being
 asked for, and an unlock waits for the renewal before it. A request that failed is one of unknown outcome, as if its

@@ -233,6 +233,8 @@ class Lives(Flow):
         record.step = Step.NOT_BEGUN
         if is_cut:
             record.pulling_ms = None
+            if record.last is not None:
+                record.restart_at = record.window.start
             self.handling.cut(record)
 
     def prove(self, record: Record, _about: object) -> None:
@@ -296,8 +298,7 @@ class Lives(Flow):
     def _return(self, record: Record, start: int) -> None:
         record.step = Step.NOT_BEGUN
         record.state = State.DRAINING if record.was_draining else State.OWNED
-        # A pull that is unanswered still is one of a line that was never cut: there the log is what it was.
-        if record.last is not None and (record.pulling_ms is None or record.restart_at is not None):
+        if record.restart_at is not None:
             record.restart_at = start
         self.handling.pay_debts(record)
         if record.was_draining:

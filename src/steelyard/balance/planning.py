@@ -14,7 +14,7 @@ The rule is that members which see the same make plans that fit together. So
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from steelyard.balance.allocate.strategy import Owned, Remembering, Strategy
+from steelyard.balance.allocate.strategy import Owned, Remembering, Strategy, remembers
 from steelyard.balance.member_options import MemberOptions
 from steelyard.model import Queue, in_order, names_in_order
 
@@ -48,7 +48,7 @@ class Outcome:
 
 def choose_strategy(options: MemberOptions, group: Group) -> Strategy:
     """Return the strategy by which all members share at this moment."""
-    if group.has_foreign or (isinstance(options.strategy, Remembering) and group.owners is None):
+    if group.has_foreign or (remembers(options.strategy) and group.owners is None):
         return options.java_strategy
     return options.strategy
 
@@ -65,9 +65,9 @@ def plan_for(options: MemberOptions, group: Group, before: Sequence[Queue]) -> O
     t@broker-a:2 t@broker-a:3 AVG
     """
     strategy = choose_strategy(options, group)
-    if isinstance(strategy, Remembering):
-        if group.owners is not None:
-            strategy = strategy.after(group.owners)
+    if group.owners is not None and isinstance(strategy, Remembering):
+        strategy = strategy.after(group.owners)
+    if remembers(strategy) and not group.has_foreign:
         parts = _by_sharers(options, group)
     else:
         parts = ((members, [topic]) for members, topics in _by_sharers(options, group) for topic in topics)

@@ -3,7 +3,7 @@
 A queue that holds too much pulls again when something of it was finished, not by the clock. A pull that failed is
 repeated after a pause. One whose answer never comes, though whoever runs us promised it, makes the queue start anew.
 
-After a doubt the first pull begins one message early. A broker whose machine lost power has forgotten the end of its
+After a cut the first pull begins one message early. A broker whose machine lost power has forgotten the end of its
 log and gives the same offsets to other messages; who goes on where it was would pass them over. A log is cut at its
 end, so if the last message is the one we know, so is everything before it.
 """

@@ -19,7 +19,7 @@ The tickets of questions asked here are even.
 """
 
 from steelyard.balance.actions import Action, AskGroup, AskHolders
-from steelyard.balance.allocate.strategy import Owned, Remembering
+from steelyard.balance.allocate.strategy import Owned, remembers
 from steelyard.balance.events import (
     BeatAnswered,
     Event,
@@ -355,7 +355,7 @@ class Views:
 
     def _must_ask_for_owners(self, sight: Sight) -> bool:
         return (
-            isinstance(self._options.strategy, Remembering)
+            remembers(self._options.strategy)
             and not sight.has_foreign
             and len(sight.members) <= self._options.sticky_most
             and not self._has_leases()

@@ -2,8 +2,9 @@
 
 A commit to a queue that somebody holds is refused if it names another epoch than the lock's, if its line belongs to
 another member than the owner, or if its line is nobody's and it goes backwards. A queue that nobody holds takes what
-comes, as with Apache; what the broker keeps for itself is moved by nobody else. A reset (offsets.py) is stronger than
-any commit until the queue's member knows of it.
+comes, as with Apache, but for what goes backwards under an epoch: that holder has let go, and its commit is a late one.
+What the broker keeps for itself is moved by nobody else. A reset (offsets.py) is stronger than any commit until the
+queue's member knows of it.
 
 A commit that comes with a pull is judged the same; the pull itself is served either way, since reading harms nobody.
 """
@@ -34,7 +35,7 @@ def commit(
     if group in OWN_GROUPS:
         return Verdict.FENCED
     lock = state.locks.holder(group, topic, queue_id, now_ms)
-    if lock is not None and _is_fenced(state, lock, peer, group, topic, queue_id, offset, epoch):
+    if _is_fenced(state, lock, peer, group, topic, queue_id, offset, epoch):
         offsets.fenced += 1
         return Verdict.FENCED
     if offsets.outlives(group, topic, queue_id, offset):
@@ -44,12 +45,15 @@ def commit(
 
 
 def _is_fenced(
-    state: State, lock: Lock, peer: Peer, group: str, topic: str, queue_id: int, offset: int, epoch: int | None
+    state: State, lock: Lock | None, peer: Peer, group: str, topic: str, queue_id: int, offset: int, epoch: int | None
 ) -> bool:
-    if epoch is not None and epoch != lock.epoch:
-        return True
-    member = state.members.on_line(peer, group)
-    if member is not None:
-        return member.id != lock.owner
+    if lock is not None:
+        if epoch is not None and epoch != lock.epoch:
+            return True
+        member = state.members.on_line(peer, group)
+        if member is not None:
+            return member.id != lock.owner
+    elif epoch is None:
+        return False
     known = state.offsets.get(group, topic, queue_id)
     return known is not None and offset < known

@@ -13,5 +13,8 @@ CORPUS: tuple[tuple[str, int, str], ...] = (
     ("power", 1088, "the same with a sync flush: members read what is not safe yet"),
     ("storm", 2877, "a member waited for a queue by an old plan and did not look again itself"),
     ("restart", 1507, "the world was taken to be at rest while a member had no plan"),
+    ("power", 330152, "a queue was given up before the member had looked whether the log is the one it read"),
+    ("wild", 303008, "a late commit of a dead line went backwards while nobody held the queue"),
+    ("mixed", 303110, "rooms were shared over all topics at once by ours, and topic by topic by Java's members"),
 )
 """Kind, seed, and what it found."""

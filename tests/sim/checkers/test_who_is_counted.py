@@ -1,10 +1,11 @@
-"""The rules about who is counted, who is asked, who may start, and who gets away."""
+"""The rules about who is counted, who is asked, who may start, whose word is the last, and who gets away."""
 
 import pytest
-from tests.sim.checkers.told import Q0, acked, cut, gone, joined, judge, moved, owned, sent, started, terms
+from tests.sim.checkers.told import Q0, acked, committed, cut, gone, joined, judge, moved, owned, sent, started, terms
 
 from steelyard.model import Queue
 from steelyard.sim.checkers.checker import End
+from steelyard.sim.checkers.commits_end import CommitsEnd
 from steelyard.sim.checkers.holders_asked import HoldersAsked
 from steelyard.sim.checkers.leavers_leave import LeaversLeave
 from steelyard.sim.checkers.nobody_overlooked import NobodyOverlooked
@@ -136,6 +137,34 @@ def test_a_leaver_that_stays_is_found() -> None:
 def test_one_that_goes_soon_or_dies_or_had_trouble_is_fine(end: Fact) -> None:
     story = [*TWO, asked_to_leave("m1", 1_000), end]
     assert not judge(LeaversLeave, [*story, gone("m1", 9_000, "left")])
+
+
+# -- whose word is the last ------------------------------------------------------------------------------------------
+
+LET_GO: list[Fact] = [
+    *owned("m1", 100),
+    moved("m1", 300, "OWNED", "COMMITTING"),
+    moved("m1", 400, "COMMITTING", "absent"),
+]
+
+
+def test_a_commit_after_letting_go_is_found() -> None:
+    (found,) = judge(CommitsEnd, [*TWO, *LET_GO, committed("m1", 420, 7)])
+    assert "let go of" in found.sentence
+    assert not judge(CommitsEnd, [*TWO, *LET_GO[:-1], committed("m1", 320, 7), LET_GO[-1]])
+
+
+@pytest.mark.parametrize(
+    "excuse",
+    [
+        Reported(at_ms=400, member="m1", group="g", kind="lost", sentence="", queues=(Q0,)),
+        cut("m1", 350),
+        Paused(at_ms=350, name="m1"),
+        joined("j", 350, kind="java"),
+    ],
+)
+def test_who_lost_a_queue_or_its_line_may_be_heard_later(excuse: Fact) -> None:
+    assert not judge(CommitsEnd, [*TWO, *LET_GO, excuse, committed("m1", 420, 7)])
 
 
 # -- what finds a way -------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from steelyard.balance.allocate.average import Average
 from steelyard.balance.allocate.by_place import place_of, places
-from steelyard.balance.allocate.strategy import Owned, Plan, Remembering, Strategy, share
+from steelyard.balance.allocate.strategy import Owned, Plan, Remembering, Strategy, remembers, share
 from steelyard.errors import AllocationError
 from steelyard.model import Queue, names_in_order
 
@@ -55,6 +55,11 @@ class Nearby:
     def name(self) -> str:
         """Java's name, which ends in the name of the inner strategy."""
         return f"{NEARBY}-{self.inner.name}"
+
+    @property
+    def remembers(self) -> bool:
+        """Whether the inner strategy does."""
+        return remembers(self.inner)
 
     def after(self, previous: Owned, /) -> "Nearby":
         """Return the same strategy, with an inner one that knows these owners if it asks for them."""

@@ -91,6 +91,11 @@ class Sticky:
             if lag < 0:
                 raise ConfigurationError(f"the lag of {queue} is {lag}", next_step="give 0 or more messages")
 
+    @property
+    def remembers(self) -> bool:
+        """It does."""
+        return True
+
     def after(self, previous: Owned, /) -> "Sticky":
         """Return the same strategy, knowing these owners."""
         return replace(self, previous=previous)

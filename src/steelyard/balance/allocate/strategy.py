@@ -12,7 +12,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 from steelyard.model import Queue, in_order, names_in_order
 
-__all__ = ["Owned", "Plan", "Remembering", "Rule", "Strategy", "WholeGroup", "plan", "share"]
+__all__ = ["Owned", "Plan", "Remembering", "Rule", "Strategy", "WholeGroup", "plan", "remembers", "share"]
 
 Plan: TypeAlias = dict[str, list[Queue]]
 """Each member of a group and its queues; a member without queues has an empty list."""
@@ -48,8 +48,17 @@ class WholeGroup(Protocol):
 class Remembering(Protocol):
     """A strategy whose answer depends on who owned what before."""
 
+    @property
+    def remembers(self) -> bool:
+        """Whether that is so; one that asks another does as that one does."""
+
     def after(self, previous: Owned, /) -> Strategy:
         """Return the same strategy, knowing these owners."""
+
+
+def remembers(strategy: Strategy) -> bool:
+    """Say whether a strategy's answer depends on who owned what before."""
+    return isinstance(strategy, Remembering) and strategy.remembers
 
 
 def plan(

@@ -6,8 +6,7 @@ had answered before the message was safe (``durable`` is false, or the broker fl
 *The delivery*: if the history was drained, a group that wants the topic has finished the message well, or it rests in
 the group's dead letters, or waits for its next try. Excused: groups without a living member; records before the
 group's first commit in that queue, unless the group starts at the first message or the queue is younger than the
-group; what the log was allowed to lose; a message at an offset where the group had handled another one, which a loss
-of power took. In broadcasting each living member is owed what was sent after it first owned
+group; what the log was allowed to lose. In broadcasting each living member is owed what was sent after it first owned
 the queue, and may fail. Java members may repeat, and never lose: they are judged like ours.
 """
 
@@ -41,7 +40,6 @@ class AckedNotLost(Checker):
         self._acked: dict[str, Acked] = {}
         self._power_ms: dict[str, int] = {}
         self._done: dict[str, set[str]] = {}
-        self._done_at: set[tuple[str, Queue, int]] = set()
         self._tried: dict[tuple[str, str], set[str]] = {}
         """Uids that each member's code returned from, well or not, by group and member."""
         self._first_commit: dict[tuple[str, Queue], int] = {}
@@ -54,7 +52,6 @@ class AckedNotLost(Checker):
         if isinstance(fact, Ended):
             if fact.ok:
                 self._done.setdefault(fact.group, set()).add(fact.uid)
-                self._done_at.add((fact.group, fact.queue, fact.offset))
             self._tried.setdefault((fact.group, fact.member), set()).add(fact.uid)
         elif isinstance(fact, Sent):
             self._sent[fact.uid] = fact
@@ -121,7 +118,7 @@ class AckedNotLost(Checker):
         return any(uid in uids for (name, _), uids in self._tried.items() if name == group)
 
     def _is_owed(self, end: End, group: str, place: Logged, topic: str) -> bool:
-        if place.queue.topic != topic or self._was_overtaken(group, place):
+        if place.queue.topic != topic:
             return False
         if self.terms.group(group).from_first:
             return True
@@ -133,12 +130,6 @@ class AckedNotLost(Checker):
         if added_ms is None or owner is None:
             return False
         return self._topic_seen_ms.get((owner.member, topic), added_ms) < added_ms
-
-    def _was_overtaken(self, group: str, place: Logged) -> bool:
-        """Say whether the group was at this offset before a loss of power, with a message that is gone."""
-        broker = place.queue.broker
-        is_unsafe = broker in self._power_ms and broker in self.terms.async_brokers
-        return is_unsafe and (group, place.queue, place.offset) in self._done_at
 
     def _is_on_its_way(self, end: End, group: str, places: list[Logged]) -> bool:
         topics = {place.queue.topic for place in places}

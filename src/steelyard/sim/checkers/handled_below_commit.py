@@ -5,9 +5,8 @@ that returned. In order, a failure counts only once the tries are used up. In th
 committed offset was handled by this group at just that place.
 
 Excused: offsets moved by hand; offsets below the group's first commit, unless the group starts at the first message;
-while it runs, queues of a broker that lost power (other messages may have got the offsets: the end decides); in the
-end too, if that broker answers before a message is safe and the group had handled another message at the offset: a
-member that was ahead of what is left passes over what is stored there next. Broadcasting commits nothing.
+while it runs, queues of a broker that lost power (other messages may have got the offsets: the end decides).
+Broadcasting commits nothing.
 """
 
 from collections.abc import Iterable, Iterator
@@ -59,13 +58,9 @@ class HandledBelowCommit(Checker):
         if self.terms.resets:
             return
         for logged in end.logged:
-            broker = logged.queue.broker
-            may_overtake = broker in self._scene.power_ms and broker in self.terms.async_brokers
             for group in sorted(self._scene.terms.groups or {group for group, _ in self._progress}):
                 progress = self._progress.get((group, logged.queue))
                 if progress is None or progress.start is None or logged.offset < progress.start:
-                    continue
-                if may_overtake and logged.offset in progress.done:
                     continue
                 committed = end.committed.get((group, logged.queue), 0)
                 if logged.offset < committed and logged.uid not in progress.done.get(logged.offset, ()):

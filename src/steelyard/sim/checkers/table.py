@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 
 from steelyard.sim.checkers.acked_not_lost import AckedNotLost
 from steelyard.sim.checkers.checker import Checker, End, Finding, Terms
+from steelyard.sim.checkers.commits_end import CommitsEnd
 from steelyard.sim.checkers.commits_go_forward import CommitsGoForward
 from steelyard.sim.checkers.crash_bounds import CrashBounds
 from steelyard.sim.checkers.delayed_never_early import DelayedNeverEarly
@@ -48,6 +49,7 @@ ALL: tuple[type[Checker], ...] = (
     StartsOnce,
     HandledBelowCommit,
     CommitsGoForward,
+    CommitsEnd,
     OneOwner,
     OnlyOwnersStart,
     FencedStarts,

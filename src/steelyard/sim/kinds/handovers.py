@@ -64,10 +64,13 @@ def late(draft: Draft) -> None:
     group = draft.group(topic, from_first=False)
     members = draft.members(group, 1, 3, by_ms=500)
     draft.producer(topic, messages=draft.between(30, 80), begins_ms=6_000, ends_ms=13_000)
+    draft.lost_notices_percent = draft.one_of((0, 100))
     queues = 3
     for _ in range(draft.between(1, 2)):
         queues += draft.between(1, 3)
         at_ms = draft.between(9_500, 11_500)
+        # One that comes now sees the new queues before anybody reads them.
+        draft.producer(topic, messages=draft.between(10, 20), begins_ms=at_ms + 800, ends_ms=at_ms + 3_000)
         for broker in draft.broker_names:
             draft.fault(FaultKind.QUEUES, topic, other=broker, at_ms=at_ms + draft.between(0, 500), amount=queues)
     for member in members:
