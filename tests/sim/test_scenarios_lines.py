@@ -2,7 +2,7 @@
 
 from unittest.mock import patch
 
-from tests.sim.mistakes import NOBODY_ASKED, other_life
+from tests.sim.mistakes import NOBODY_ASKED, REPLACED_LINE_LOCKS, other_life
 from tests.sim.scene import Kind, Scene, fails_with, known, mistake, on, rule, taking
 
 from steelyard.balance.life import Seen, State
@@ -10,20 +10,25 @@ from steelyard.balance.lives import Lives
 from steelyard.balance.member_options import Mode
 from steelyard.balance.record import Record, Step
 from steelyard.balance.views import Views
+from steelyard.broker.locks import Locks, QueueKey
 from steelyard.sim.facts import Moved
-from steelyard.sim.planted.bug import Bug
+from steelyard.sim.planted.bug import Bug, swap
 from steelyard.wire.codes import RequestCode as Code
 
-_moved, _fall_back = Lives.moved, Lives.fall_back
+_moved, _fall_back, _release = Lives.moved, Lives.fall_back, Locks.release
 
 
 # -- requests of a dead line ------------------------------------------------------------------------------------------
 
 
+def _release_any_epoch(locks: Locks, group: str, key: QueueKey, owner: str, _epoch: int | None = None) -> bool:
+    return _release(locks, group, key, owner)
+
+
 LATE_UNLOCK = mistake(
     "an unlock of a line that was replaced frees what its member took since",
-    *known("replaced-line-locks").swaps,
-    *known("unlocked-by-old-epoch").swaps,
+    *REPLACED_LINE_LOCKS.swaps,
+    swap(Locks, "release", _release_any_epoch),
 )
 
 

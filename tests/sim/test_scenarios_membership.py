@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from tests.sim.cluster import TOPIC
-from tests.sim.mistakes import NOBODY_ASKED
+from tests.sim.mistakes import NOBODY_ASKED, UNLISTED_DROPS
 from tests.sim.scene import Kind, Scene, fails_with, known, mistake, on, rule
 
 from steelyard.balance import planning
@@ -84,7 +84,7 @@ def test_brokers_disagree_about_members(kind: Kind, bug: Bug | None) -> None:
     scene.until(lambda: shared(first, second) == [2, 2], within_ms=10_000)
 
 
-@on(ours=known("unlisted-drops-everything"), apache=known("unlisted-drops-everything"))
+@on(ours=UNLISTED_DROPS, apache=UNLISTED_DROPS)
 def test_own_id_missing_drops_nothing(kind: Kind, bug: Bug | None) -> None:
     scene = Scene(kind, queues=2)
     member, other = (scene.member(number, is_steered=False) for number in (1, 2))

@@ -4,7 +4,7 @@ On our broker a lock is a lease that lives as long as its member; on Apache's it
 others, and lives a minute if nobody lets it go.
 """
 
-from tests.sim.mistakes import NOBODY_ASKED
+from tests.sim.mistakes import NOBODY_ASKED, REPLACED_LINE_LOCKS, UNKNOWN_LOCK_FORGOTTEN
 from tests.sim.scene import Kind, Scene, fails_with, known, mistake, on, rule
 
 from steelyard.balance.events import LocksAnswered
@@ -118,7 +118,7 @@ def test_a_grant_no_longer_wanted_is_unlocked(kind: Kind, bug: Bug | None) -> No
         scene.own(next_one, within_ms=300)
 
 
-@on(ours=known("unknown-lock-forgotten"), apache=known("unknown-lock-forgotten"))
+@on(ours=UNKNOWN_LOCK_FORGOTTEN, apache=UNKNOWN_LOCK_FORGOTTEN)
 def test_a_lock_of_unknown_outcome_is_unlocked_after_a_cut(kind: Kind, bug: Bug | None) -> None:
     scene = Scene(kind)
     member, next_one = scene.member(1), scene.member(2)
@@ -138,7 +138,7 @@ def test_a_lock_of_unknown_outcome_is_unlocked_after_a_cut(kind: Kind, bug: Bug 
 DEAF_TO_POKES = mistake("a poke unlocks nothing", rule(Lives, "unlock_all_the_same", Lives.stay))
 
 
-@on(ours=known("replaced-line-locks"), apache=DEAF_TO_POKES)
+@on(ours=REPLACED_LINE_LOCKS, apache=DEAF_TO_POKES)
 def test_a_late_lock_of_a_dead_line_is_healed_by_a_poke(kind: Kind, bug: Bug | None) -> None:
     scene = Scene(kind)
     member, next_one = scene.member(1), scene.member(2)

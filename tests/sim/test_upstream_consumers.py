@@ -32,7 +32,6 @@ from steelyard.balance.events import Handled, Pulled, PullFailed, PullOutcome
 from steelyard.balance.life import Seen, State
 from steelyard.balance.member_options import Mode
 from steelyard.balance.pulling import Pulling
-from steelyard.balance.record import Record
 from steelyard.broker.requests import topics as topic_requests
 from steelyard.broker.state import State as BrokerState
 from steelyard.broker.topics import Topic
@@ -166,10 +165,11 @@ def test_a_dead_broker_keeps_nobody_from_reading_the_others(bug: Bug | None) -> 
         assert max(started_ms.get(uid, 1 << 62) - at_ms for uid, at_ms in sent_ms.items()) < 100
 
 
-def _look_at_the_last_pull(pulling: Pulling, record: Record, generation: int) -> None:
+def _look_at_the_last_pull(pulling: Pulling) -> None:
     """Take a queue that does not pull for one whose pull is lost."""
-    if pulling._board.is_current(record, generation) and record.state is State.OWNED:
-        pulling._board.see(record, Seen.PULL_STUCK)
+    for record in list(pulling._board.records.values()):
+        if record.state is State.OWNED:
+            pulling._board.see(record, Seen.PULL_STUCK)
 
 
 @upstream("who does not pull is stuck", swap(Pulling, "_look", _look_at_the_last_pull))

@@ -1,9 +1,8 @@
 """A send fails only if no broker could take it: another one is tried, and one that is well is among them.
 
 Judged for messages that may go to any queue of their topic, while one of the brokers that have taken some of it before
-is in trouble: what all of them refuse is the sender's own fault. Excused:
-every such broker was in trouble lately, or its line to the sender was, or the sender itself; a name server died, so
-that the sender may not know where to send.
+is in trouble: what all of them refuse is the sender's own fault. Excused: every such broker was in trouble lately, or
+its line to the sender was, or the sender itself; a name server died, so that the sender may not know where to send.
 """
 
 from collections.abc import Iterable, Iterator
