@@ -68,6 +68,7 @@ def test_a_trace_has_a_line_for_each_command_fact_and_remark_that_people_can_rea
     assert [line.partition(" ")[2] for line in lines] == [
         "talker → echo #1 PULL_MESSAGE orders@broker-a:0 queueOffset=41",
         "echo → talker #1 answer SUCCESS",
+        "· LineLost one=echo other=talker how=slow",
         "the lines of echo and talker take 5 ms longer",
         "· Situation name=a thing happened about={'to': 'm1'}",
     ]
