@@ -96,6 +96,9 @@ class Lists:
             listed.is_settled = seen.settled is not False
             listed.facts = {facts.id: facts for facts in seen.members}
             listed.owners = seen.owners or {}
+            if before is not None and not listed.is_settled:
+                # A restarted broker hears only by and by who owns what: until then what it said before still holds.
+                listed.owners = {**before.owners, **listed.owners}
         listed.hazards = (*seen.hazards, *(each.sentence for each in duplicate_ids(self._group, seen.ids)))
         self._lists[seen.broker] = listed
         if before is None:
