@@ -1,8 +1,9 @@
 """A send fails only if no broker could take it: another one is tried, and one that is well is among them.
 
-Judged for messages that may go to any queue of their topic, while one of the brokers that have taken some of it before
-is in trouble: what all of them refuse is the sender's own fault. Excused: every such broker was in trouble lately, or
-its line to the sender was, or the sender itself; a name server died, so that the sender may not know where to send.
+Judged for messages that may go to any queue of their topic, while one of the brokers that had taken some of it of this
+sender before is in trouble: what all of them refuse is the sender's own fault, and one that it never sent to it may not
+know yet. Excused: every such broker was in trouble lately, or its line to the sender was, or the sender itself; a name
+server died, so that the sender may not know where to send.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,19 +25,23 @@ class SendsFindAWay(Checker):
         super().__init__(terms)
         self._scene = Scene(terms)
         self._sent: dict[str, Sent] = {}
-        self._brokers: dict[str, dict[str, None]] = {}
-        """By topic: who has taken some of it."""
+        self._senders: dict[str, str] = {}
+        """Who sent a message."""
+        self._brokers: dict[tuple[str, str], dict[str, int]] = {}
+        """By sender and topic: who has taken some of it, and since when."""
         self._nameless_ms = NEVER_MS
         """When a name server died, or was still dead."""
 
     def note(self, fact: Fact) -> Iterable[Finding]:
         """Remember what may go anywhere, and judge each failure."""
         if isinstance(fact, Sent):
+            self._senders[fact.uid] = fact.producer
             if fact.key is None and not fact.transactional:
                 self._sent[fact.uid] = fact
         elif isinstance(fact, Acked):
             if fact.queue is not None:
-                self._brokers.setdefault(fact.queue.topic, {})[fact.queue.broker] = None
+                place = self._senders.get(fact.uid, ""), fact.queue.topic
+                self._brokers.setdefault(place, {}).setdefault(fact.queue.broker, fact.at_ms)
         elif isinstance(fact, SendFailed):
             return list(self._failed(fact))
         else:
@@ -56,7 +61,8 @@ class SendsFindAWay(Checker):
         if sent is None or self._nameless_ms >= sent.at_ms - LASTING_MS:
             return
         calm_ms = sent.at_ms - LASTING_MS
-        brokers = self._brokers.get(sent.topic, {})
+        known = self._brokers.get((sent.producer, sent.topic), {})
+        brokers = [name for name, since_ms in known.items() if since_ms < sent.at_ms]
         well = [name for name in brokers if self._scene.troubled_ms(sent.producer, name, fact.at_ms) < calm_ms]
         if well and len(well) < len(brokers):
             sentence = (
