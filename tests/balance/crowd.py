@@ -50,6 +50,8 @@ class Broker:
         self.hazards: tuple[str, ...] = ()
         self.beats: list[tuple[str, Heartbeat]] = []
         self.asked = 0
+        self.dead_lines: set[str] = set()
+        """Members that are listed a second time, by a line that is closed, on which they are asked."""
 
 
 class Watcher:
@@ -280,7 +282,7 @@ class Crowd:
             self._later(lambda: self._tell(member, self._seen(broker, ask.ticket)))
 
     def _seen(self, broker: Broker, ticket: int) -> GroupSeen:
-        ids = list(broker.listed)
+        ids = [*broker.listed, *sorted(broker.dead_lines)]
         self._chance.shuffle(ids)
         if not broker.ours:
             return GroupSeen(broker.name, tuple(ids), ticket=ticket)
@@ -302,6 +304,8 @@ class Crowd:
         peer = self.members.get(ask.member)
         if peer is None:
             self._tell(member, HoldersFailed(ask.broker, ask.member, gone=True, ticket=ask.ticket))
+        elif ask.member in self.brokers[ask.broker].dead_lines:
+            self._tell(member, HoldersFailed(ask.broker, ask.member, closed=True, ticket=ask.ticket))
         elif peer.is_mute:
             self._tell(member, HoldersFailed(ask.broker, ask.member, ticket=ask.ticket), 3_000)
         else:

@@ -172,6 +172,21 @@ def test_without_leases_each_peer_is_asked_once_a_round_what_it_holds() -> None:
     assert (first.views.rounds - rounds, first.holders_asked - asked) == (1, 2)
 
 
+def test_a_peer_with_a_dead_line_at_one_broker_is_asked_through_another() -> None:
+    crowd = Crowd(TWO, ours=False)
+    first, second, _ = settled(crowd)
+    crowd.brokers["a"].dead_lines.add(second.id)
+    for _ in range(4):
+        first.views.ask_now(crowd.now_ms)
+        crowd.run(3_000)
+    assert first.views.strategy_name == "STICKY"
+    crowd.brokers["b"].dead_lines.add(second.id)
+    for _ in range(4):
+        first.views.ask_now(crowd.now_ms)
+        crowd.run(3_000)
+    assert first.views.strategy_name != "STICKY", "where no broker has it on one line only it seems to hang"
+
+
 def test_a_peer_that_is_silent_twice_ends_stickiness_until_it_speaks() -> None:
     crowd = Crowd({"a": {"t": 9}}, ours=False)
     first, second, _ = settled(crowd)

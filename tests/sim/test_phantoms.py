@@ -9,6 +9,7 @@ from tests.sim.upstream import apache_of, fails_with, held_by, upstream
 from steelyard.balance.asking import Asking
 from steelyard.dialect import hearing
 from steelyard.sim.apache.registry import Group
+from steelyard.sim.facts import Fact, Registered, Unregistered
 from steelyard.sim.members import MemberProcess
 from steelyard.sim.planted.bug import Bug, swap
 from steelyard.wire.codes import RequestCode
@@ -126,3 +127,23 @@ def test_a_member_that_comes_back_on_a_new_line_is_no_phantom() -> None:
     assert len(lines_of(scene, second)) == 2
     assert held_by(first, second) == dict.fromkeys(scene.queues, 1)
     assert held_by(second)
+
+
+def test_who_is_listed_by_a_dead_line_alone_is_told_as_gone_until_it_is_back() -> None:
+    scene = Scene("apache")
+    owner = scene.member(1)
+    scene.own(owner)
+    with_a_dead_line(scene, owner, Gate.release)
+    scene.until(lambda: len(lines_of(scene, owner)) == 2)
+
+    def told() -> list[Fact]:
+        return [fact for fact in scene.world.journal.facts if isinstance(fact, Registered | Unregistered)]
+
+    assert isinstance(told()[-1], Registered), "it has a line of its own beside the dead one"
+    scene.part(owner, 2_000)
+    scene.run(1_000)
+    assert len(lines_of(scene, owner)) == 1
+    assert isinstance(told()[-1], Unregistered)
+    scene.run(10_000)
+    assert len(lines_of(scene, owner)) == 2
+    assert isinstance(told()[-1], Registered)

@@ -173,6 +173,12 @@ class Lists:
         """Say whether a member is on the last list of a broker that answers."""
         return self.answers(broker) and member in self._lists[broker].ids
 
+    def lists_twice(self, broker: str, member: str) -> bool:
+        """Say whether a broker's last list shows a member on more than one line: one of them may be dead."""
+        listed = self._lists.get(broker)
+        # Most lists show nobody twice, which is the quick question.
+        return listed is not None and len(listed.said) > len(listed.ids) and listed.said.count(member) > 1
+
     def has_departed(self, member: str, brokers: Iterable[str], now_ms: int) -> bool:
         """Say whether a member is surely gone: on no list of these brokers that counts, and not just since a moment."""
         counting = [broker for broker in brokers if self._counts(broker, now_ms)]

@@ -362,13 +362,17 @@ class Views:
         )
 
     def _peers(self, sight: Sight) -> dict[str, str]:
-        """Return whom to ask, each with a broker that lists it."""
+        """Return whom to ask, each with a broker that lists it, once if there is one.
+
+        A broker that lists a member twice may ask it on a line that is dead, and then it seems to hang.
+        """
         asked = [broker for broker in self._routes.brokers_asked() if broker in self._registered]
         peers: dict[str, str] = {}
         for member in sight.members:
-            broker = next((broker for broker in asked if self._lists.lists(broker, member)), None)
-            if broker is not None and member != self._options.id:
-                peers[member] = broker
+            listing = [broker for broker in asked if self._lists.lists(broker, member)]
+            if listing and member != self._options.id:
+                once = (broker for broker in listing if not self._lists.lists_twice(broker, member))
+                peers[member] = next(once, listing[0])
         return peers
 
     def _end_if_owners_known(self, now_ms: int) -> list[Action]:

@@ -103,6 +103,19 @@ def test_who_is_off_the_list_or_has_let_go_may_be_followed(excuse: Fact) -> None
     assert not judge(HoldersAsked, [*LISTED, *owned("m1", 200), excuse, *owned("m2", 9_000)], APACHE)
 
 
+def test_a_holder_with_a_second_line_is_not_robbed_until_that_one_closes_too() -> None:
+    back = [
+        *LISTED,
+        *owned("m1", 200),
+        cut("m1", 1_000),
+        unlisted("m1", 1_000),
+        listed("m1", 1_000),
+        listed("m1", 1_010),
+    ]
+    assert judge(HoldersAsked, [*back, *owned("m2", 9_000)], APACHE)
+    assert not judge(HoldersAsked, [*back, unlisted("m1", 8_000), *owned("m2", 9_000)], APACHE)
+
+
 def test_leases_and_locks_of_the_order_are_others_business() -> None:
     story = [*LISTED, *owned("m1", 200), *owned("m2", 9_000)]
     assert not judge(HoldersAsked, story)

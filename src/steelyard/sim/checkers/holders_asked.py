@@ -1,9 +1,10 @@
 """On Apache's broker nobody takes a queue from a member that holds it and is on the broker's list.
 
 There no lease says whose a queue is: takers ask, and who is listed and silent counts as a holder. So it is no excuse
-that the holder is paused or cut off, as long as the broker lists it. Judged where the other one has held the queue for
-some seconds and was listed all that time. Excused: a holder that let go of a queue whose handlers still ran; groups
-with a Java member; groups that need order, which keep a lock that runs out, and broadcasting ones.
+that the holder is paused or cut off, as long as the broker lists it on a line that is open there. Judged where the
+other one has held the queue for some seconds and was listed all that time. Excused: a holder that let go of a queue
+whose handlers still ran; groups with a Java member; groups that need order, which keep a lock that runs out, and
+broadcasting ones.
 """
 
 from collections.abc import Iterable, Iterator

@@ -41,8 +41,9 @@ def _beat(state: State, request: Command, line: Line, now_ms: int) -> Command:
         if known is not None and beat.without_subscriptions and state.release is Release.V5:
             consumer = replace(consumer, subscriptions=tuple(known.subscriptions.values()))
         is_new = known is None or known.line_of(beat.client_id) is None
+        is_back = line.number in state.lines and not (known and _is_reachable(state, known, beat.client_id))
         group, changed = state.registry.beat(line.number, beat.client_id, consumer, now_ms)
-        if is_new:
+        if is_new or is_back:
             fact = Registered(at_ms=state.hands.at_ms(), broker=state.name, group=consumer.group, member=beat.client_id)
             state.hands.tell(fact)
         if changed:
@@ -82,10 +83,17 @@ def line_closed(state: State, line: int) -> None:
 
 
 def take_out(state: State, group: Group, client: str | None, how: str) -> None:
-    """Tell that a member is not counted any more, unless it has another line."""
-    if client is not None and group.line_of(client) is None:
+    """Tell that a member is not counted any more, unless it has another line.
+
+    One that is closed already is none: a late heartbeat left it on the list, and nobody can be asked there.
+    """
+    if client is not None and not _is_reachable(state, group, client):
         at_ms = state.hands.at_ms()
         state.hands.tell(Unregistered(at_ms=at_ms, broker=state.name, group=group.name, member=client, how=how))
+
+
+def _is_reachable(state: State, group: Group, client: str) -> bool:
+    return any(name == client and number in state.lines for number, name in group.lines.items())
 
 
 def notify(state: State, group: Group) -> None:
