@@ -183,6 +183,14 @@ def test_a_goodbye_before_the_last_unlock_is_found() -> None:
     assert not judge(GoodbyeLast, [*holding, freed("m1", 450), GOODBYE])
 
 
+def test_on_apaches_broker_a_lock_of_a_line_that_was_lost_may_come_after_all() -> None:
+    apache = terms(apache_brokers=frozenset({"b"}))
+    late = [*TWO, cut("m1", 100), granted("m1", 400), GOODBYE]
+    assert not judge(GoodbyeLast, late, apache)
+    assert judge(GoodbyeLast, late)
+    assert judge(GoodbyeLast, [*TWO, granted("m1", 400), GOODBYE], apache)
+
+
 def test_a_goodbye_with_a_queue_in_hand_and_a_start_after_it_are_found() -> None:
     apache = terms(apache_brokers=frozenset({"b"}))
     assert "had it OWNED" in judge(GoodbyeLast, [*TWO, *owned("m1", 110), GOODBYE], apache)[0].sentence
