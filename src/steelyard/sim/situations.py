@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from steelyard.sim.checkers.checker import End
 from steelyard.sim.facts import (
-    Acked,
     Ended,
     Fact,
     Freed,
@@ -145,7 +144,6 @@ class Watcher:
             Reported: self._reported,
             Refused: self._refused,
             Sent: self._was_sent,
-            Acked: self._acked,
             Started: self._started,
             Ended: self._ended,
         }
@@ -360,10 +358,6 @@ class Watcher:
     def _was_sent(self, fact: Fact) -> None:
         if isinstance(fact, Sent):
             self._sent[fact.uid] = fact
-
-    def _acked(self, fact: Fact) -> None:
-        if isinstance(fact, Acked) and fact.uid in self._sent and self._sent[fact.uid].transactional:
-            self._saw("a half message was committed")
 
     def _started(self, fact: Fact) -> None:
         if not isinstance(fact, Started):

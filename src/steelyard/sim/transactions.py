@@ -56,8 +56,7 @@ class Transactions:
         """Decide that a message is to be seen, unless something is decided; an answer may never tell that it is."""
         if uid not in self.decisions:
             self.decisions[uid] = True
-            world = self._producer.world
-            world.tell(Situation(at_ms=world.now_ms(), name="half message committed", about={"uid": uid}))
+            self._situation("a half message was committed", uid)
 
     def roll_back(self, uid: str) -> None:
         """Decide that a message must not be seen."""
@@ -65,11 +64,17 @@ class Transactions:
             self.decisions[uid] = False
             producer = self._producer
             producer.world.tell(SendFailed(at_ms=producer.world.now_ms(), uid=uid, rolled_back=True))
+            self._situation("a half message was rolled back", uid)
+
+    def _situation(self, name: str, uid: str) -> None:
+        world = self._producer.world
+        world.tell(Situation(at_ms=world.now_ms(), name=name, about={"uid": uid}))
 
     def asked(self, broker: str, question: Command) -> None:
         """Answer a broker's question about a half; one that nothing is decided about was never sent to its end."""
         half = half_asked_for(question)
         uid = half.unique_key
+        self._situation("a half message was asked about", uid)
         if uid not in self.decisions:
             self.roll_back(uid)
         self._end(uid, broker, half, was_asked=True)

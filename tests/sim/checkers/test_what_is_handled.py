@@ -309,7 +309,7 @@ def test_a_delayed_message_that_comes_early_is_found() -> None:
     [
         acked("u0", 9_000),
         SendFailed(at_ms=9_000, uid="u0", rolled_back=True),
-        Situation(at_ms=150, name="half message rolled back", about={"uid": "u0"}),
+        Situation(at_ms=150, name="a half message was rolled back", about={"uid": "u0"}),
         None,
     ],
 )
@@ -321,7 +321,7 @@ def test_a_half_message_that_is_seen_is_found(told: Fact | None) -> None:
 
 def test_a_half_message_may_be_seen_once_it_is_committed() -> None:
     half = sent("u0", half=True)
-    decided = Situation(at_ms=50, name="half message committed", about={"uid": "u0"})
+    decided = Situation(at_ms=50, name="a half message was committed", about={"uid": "u0"})
     assert not judge(HalvesInvisible, [half, decided, started("m1", 100)], end=ending(("u0", 0, Q0, 0)))
     assert not judge(HalvesInvisible, [half, started("m1", 100), acked("u0", 103)], end=ending(("u0", 0, Q0, 0)))
 

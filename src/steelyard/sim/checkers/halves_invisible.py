@@ -1,8 +1,8 @@
 """A transactional message is not handled before its sender committed it, and never if it was rolled back.
 
-What a sender decides is known when it is acknowledged or has failed, or by the situations ``half message committed``
-and ``half message rolled back`` with its ``uid``, told when the sender decides. Where only the acknowledgement tells,
-it may reach the sender a little after the message reached a member. There is no excuse.
+What a sender decides is known when it is acknowledged or has failed, or by the situations ``a half message was
+committed`` and ``a half message was rolled back`` with its ``uid``, told when the sender decides. Where only the
+acknowledgement tells, it may reach the sender a little after the message reached a member. There is no excuse.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,7 +15,7 @@ __all__ = ["HalvesInvisible"]
 _LATE_MS = 5_000
 """How long an acknowledgement may be under way."""
 
-_COMMITTED, _ROLLED_BACK = "half message committed", "half message rolled back"
+_COMMITTED, _ROLLED_BACK = "a half message was committed", "a half message was rolled back"
 _HALF_TOPICS = ("RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC")
 
 
