@@ -461,7 +461,8 @@ def test_whatever_happens_each_committed_message_is_there_once(steps: list[tuple
             assert _end(desk, begun[number], end).code == (0 if first == end else 604)
         elif what == "time":
             desk.advance(number, step_ms=5_000)
-            for asked in _asked(desk, line):
+            # In a minute the same may be asked twice before it is answered: the last question counts.
+            for asked in {asked.msg_id: asked for asked in _asked(desk, line)}.values():
                 # Every second question is answered, with a commit.
                 transaction = int(asked.msg_id.removeprefix("U-"))
                 if transaction % 2:
