@@ -21,12 +21,12 @@ from steelyard.balance.events import Handled, SendBackFailed, SentBack
 from steelyard.balance.life import Seen, State
 from steelyard.balance.member_options import Mode
 from steelyard.balance.record import Chunk, Record
+from steelyard.balance.retry import DEAD_LETTER, gives_up
 from steelyard.balance.taking import Taking
 from steelyard.model import Queue
 
 __all__ = ["Handling"]
 
-_DEAD_LETTERS = -1
 _OVERDUE_LEVEL = 3
 """How long a message rests that was with its handler for too long: 10 s."""
 
@@ -182,9 +182,8 @@ class Handling:
         self, record: Record, offset: int, message: object, attempt: int, level: int
     ) -> list[tuple[int, object, int]]:
         record.is_suspended = True
-        most = self._options.most_tries
-        if level == _DEAD_LETTERS or -1 < most <= attempt + 1:
-            self._send_back(record, offset, message, attempt, _DEAD_LETTERS)
+        if level == DEAD_LETTER or gives_up(attempt + 1, self._options.most_tries):
+            self._send_back(record, offset, message, attempt, DEAD_LETTER)
             return []
         self._resume_later(record)
         return [(offset, message, attempt + 1)]
