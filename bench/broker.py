@@ -9,23 +9,20 @@ Takes some fifteen minutes and 6 GiB of the folder for temporary files; `--quick
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from time import monotonic, sleep
 
-from tests.interop.servers import Line
-from tests.interop.talk import commit, committed, create_group
+from tests.interop.talk import commit, create_group
 
 from bench.brokers import APACHE, OURS, Broker, running, stored
-from bench.java_load import BINARY, JSON, JavaLoad, NotReady, batch_producer, check_java, consumer, producer
+from bench.java_load import BINARY, JSON, NotReady, batch_producer, check_java, consumer, producer
 from bench.neighbours import beside_neighbours
 from bench.single import flat_in_queues, ready_time
 from bench.table import Row
+from bench.watch import Measured, Progress, Stalled, watch
 
 __all__ = ["run"]
 
 _QUEUES, _BATCH, _THREADS = 8, 32, 64
 _ROUNDS = 2
-_LOOK_S = 0.2
-_STALLED_S = 60
 # Threads do not end at the same moment, and a group says how far it is only now and then: the last of it is not timed.
 _TIMED_UNTIL = 0.95
 
@@ -42,19 +39,6 @@ class Sizes:
 
 
 _QUICK = Sizes(many_threads=30_000, one_thread=4_000, batches=150_000, drained=100_000, synced=10_000)
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """One run: messages a second, microseconds of the broker's processor a message, and what went wrong."""
-
-    rate: float
-    cpu_us: float
-    fault: str = ""
-
-
-class _Stalled(Exception):
-    """Nothing moves any more, or the load has ended before its time."""
 
 
 Results = dict[tuple[str, str], list[Measured]]
@@ -120,9 +104,9 @@ def _synchronous(sizes: Sizes) -> dict[str, Measure]:
 def _sent(broker: Broker, topic: str, threads: int, messages: int, headers: str) -> Measured:
     broker.make_topic(topic, _QUEUES)
     with broker.line() as line:
-        ask = _Progress(line, topic)
+        ask = Progress(line, topic, _QUEUES)
         with producer(broker, topic, threads=threads, messages=messages, headers=headers) as load:
-            rate, cpu_us = _watch(ask.stored, broker, load, range(messages * 2 // 5, int(messages * _TIMED_UNTIL)))
+            rate, cpu_us = watch(ask.stored, broker.cpu_s, load, range(messages * 2 // 5, int(messages * _TIMED_UNTIL)))
             load.wait()
             faults = [f"{load.failed} failed"] if load.failed else []
             if (found := ask.stored()) != messages:
@@ -133,9 +117,9 @@ def _sent(broker: Broker, topic: str, threads: int, messages: int, headers: str)
 def _sent_in_batches(broker: Broker, topic: str, messages: int) -> Measured:
     broker.make_topic(topic, _QUEUES)
     with broker.line() as line:
-        ask = _Progress(line, topic)
+        ask = Progress(line, topic, _QUEUES)
         with batch_producer(broker, topic, threads=_THREADS, batch=_BATCH, headers=BINARY) as load:
-            rate, cpu_us = _watch(ask.stored, broker, load, range(messages * 2 // 5, messages))
+            rate, cpu_us = watch(ask.stored, broker.cpu_s, load, range(messages * 2 // 5, messages))
             # It tells once a second, and nothing before the tenth.
             fault = f"{load.failed} failed" if load.failed else ""
     return Measured(rate, cpu_us, fault)
@@ -147,56 +131,21 @@ def _drained(broker: Broker, topic: str, group: str, messages: int, headers: str
         ends = stored(line, topic, _QUEUES)
         starts = [end - messages // _QUEUES for end in ends]
         if min(starts) < 0:
-            raise _Stalled(f"the topic has too few messages: {ends}")
+            raise Stalled(f"the topic has too few messages: {ends}")
         create_group(line, group)
         for queue, start in enumerate(starts):
             commit(line, group, topic, queue, start)
-        ask = _Progress(line, topic, group, sum(starts))
+        ask = Progress(line, topic, _QUEUES, group=group, start=sum(starts))
         with consumer(broker, topic, group, headers=headers) as load:
-            rate, cpu_us = _watch(ask.handled, broker, load, range(messages // 5, int(messages * _TIMED_UNTIL)))
-            _watch(ask.handled, broker, load, range(messages, messages))
+            rate, cpu_us = watch(ask.handled, broker.cpu_s, load, range(messages // 5, int(messages * _TIMED_UNTIL)))
+            watch(ask.handled, broker.cpu_s, load, range(messages, messages))
     return Measured(rate, cpu_us)
-
-
-class _Progress:
-    """Asks the broker how far things are."""
-
-    def __init__(self, line: Line, topic: str, group: str = "", start: int = 0) -> None:
-        self._line, self._topic, self._group, self._start = line, topic, group, start
-
-    def stored(self) -> int:
-        """Return how many messages the topic has."""
-        return sum(stored(self._line, self._topic, _QUEUES))
-
-    def handled(self) -> int:
-        """Return how many messages the group has handled: it tells with each pull."""
-        return sum(committed(self._line, self._group, self._topic, queue) for queue in range(_QUEUES)) - self._start
-
-
-def _watch(ask: Callable[[], int], broker: Broker, load: JavaLoad, timed: range) -> tuple[float, float]:
-    """Wait until a count has passed a range; return messages a second and processor microseconds a message in it."""
-    first: tuple[int, float, float] | None = None
-    seen, moved_at = -1, monotonic()
-    while True:
-        is_running = load.is_running
-        done, now, cpu_s = ask(), monotonic(), broker.cpu_s()
-        if done >= timed.start and first is None:
-            first = done, now, cpu_s
-        if done >= timed.stop and first is not None:
-            break
-        if done > seen:
-            seen, moved_at = done, now
-        if not is_running or now > moved_at + _STALLED_S:
-            raise _Stalled(f"{done:,} of {timed.stop:,}; Java says: {load.said()[-300:]}")
-        sleep(_LOOK_S)
-    messages, seconds, used_s = done - first[0], now - first[1], cpu_s - first[2]
-    return messages / max(seconds, _LOOK_S), used_s / max(messages, 1) * 1e6
 
 
 def _tried(measure: Measure, broker: Broker) -> Measured:
     try:
         return measure(broker)
-    except (_Stalled, RuntimeError, AssertionError, OSError) as problem:
+    except (Stalled, RuntimeError, AssertionError, OSError) as problem:
         print(f"{broker.name}: {problem}")
         return Measured(0, 0, "did not finish")
 

@@ -5,7 +5,6 @@ listens, Apache's must name the directory it was given. Both end by their own ha
 """
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from time import monotonic, sleep
 from tests.interop.servers import Line, apache
 from tests.interop.talk import create_topic
 
+from bench.load import cpu_s
 from steelyard.wire.codes import RequestCode
 from steelyard.wire.headers.common import OffsetAnswer
 from steelyard.wire.headers.group import GetMaxOffset
@@ -55,9 +55,7 @@ class Broker:
 
     def cpu_s(self) -> float:
         """Return how much of a processor the broker's process has used so far."""
-        # The name of the program, in parentheses, may have blanks in it.
-        fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return cpu_s(self.pid)
 
     def make_topic(self, topic: str, queues: int) -> None:
         """Make a topic, and wait until the name server tells its route."""

@@ -6,16 +6,15 @@ header type. What they count as sent is what a broker answered with "stored"; wh
 
 import re
 import shutil
-import subprocess
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from tests.interop.jars import RELEASE_5, client_class_path, server_class_path
 from tests.interop.prepared import NotReady
 
 from bench.brokers import APACHE_RELEASE, Broker
+from bench.load import Load, running_load
 
 __all__ = ["BINARY", "JSON", "JavaLoad", "NotReady", "batch_producer", "check_java", "consumer", "producer"]
 
@@ -25,7 +24,6 @@ _PROGRAMS = "org.apache.rocketmq.example.benchmark"
 _MEMORY = ("-Xms1g", "-Xmx1g")
 _BODY_BYTES = 1024
 _REPORT_MS = 1000
-_END_S = 60
 _FAILED = re.compile(r"(?:Send|Response) Failed: (\d+)")
 _TOTAL = re.compile(r"\[Complete\] Send Total: (\d+)")
 
@@ -39,16 +37,8 @@ def check_java() -> None:
     server_class_path(APACHE_RELEASE)
 
 
-class JavaLoad:
+class JavaLoad(Load):
     """One of the programs while it runs."""
-
-    def __init__(self, process: subprocess.Popen[bytes], said: Path) -> None:
-        self._process, self._said = process, said
-
-    @property
-    def is_running(self) -> bool:
-        """Whether it has not ended yet."""
-        return self._process.poll() is None
 
     @property
     def failed(self) -> int:
@@ -62,64 +52,32 @@ class JavaLoad:
         found = _TOTAL.search(self.said())
         return int(found[1]) if found else 0
 
-    def said(self) -> str:
-        """Return what it has printed so far."""
-        return self._said.read_text(encoding="utf-8", errors="replace")
 
-    def wait(self) -> None:
-        """Wait until it ends by itself."""
-        self._process.wait(_END_S)
-
-    def stop(self) -> None:
-        """End it, if it has not ended."""
-        if self.is_running:
-            self._process.terminate()
-        try:
-            self._process.wait(_END_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-
-
-@contextmanager
-def producer(broker: Broker, topic: str, *, threads: int, messages: int, headers: str) -> Iterator[JavaLoad]:
+def producer(
+    broker: Broker, topic: str, *, threads: int, messages: int, headers: str
+) -> AbstractContextManager[JavaLoad]:
     """Send so many messages from so many threads, each of which waits for the answer before it sends the next."""
     words = ["-w", str(threads), "-q", str(messages), "-s", str(_BODY_BYTES)]
-    with _running("Producer", headers, broker, topic, words) as load:
-        yield load
+    return _running("Producer", headers, broker, topic, words)
 
 
-@contextmanager
-def batch_producer(broker: Broker, topic: str, *, threads: int, batch: int, headers: str) -> Iterator[JavaLoad]:
+def batch_producer(
+    broker: Broker, topic: str, *, threads: int, batch: int, headers: str
+) -> AbstractContextManager[JavaLoad]:
     """Send batches until stopped."""
     words = ["-w", str(threads), "-b", str(batch), "-s", str(_BODY_BYTES)]
-    with _running("BatchProducer", headers, broker, topic, words) as load:
-        yield load
+    return _running("BatchProducer", headers, broker, topic, words)
 
 
-@contextmanager
-def consumer(broker: Broker, topic: str, group: str, *, headers: str) -> Iterator[JavaLoad]:
+def consumer(broker: Broker, topic: str, group: str, *, headers: str) -> AbstractContextManager[JavaLoad]:
     """Be handed messages until stopped."""
-    with _running("Consumer", headers, broker, topic, ["-g", group]) as load:
-        yield load
+    return _running("Consumer", headers, broker, topic, ["-g", group])
 
 
-@contextmanager
-def _running(program: str, headers: str, broker: Broker, topic: str, words: Sequence[str]) -> Iterator[JavaLoad]:
-    with TemporaryDirectory(prefix="steelyard-load-") as home:
-        java = [shutil.which("java") or "java", *_MEMORY, f"-Duser.home={home}", "-cp", client_class_path(RELEASE_5)]
-        asked = ["-n", broker.name_server, "-t", topic, "-ri", str(_REPORT_MS), *words]
-        said = Path(home) / "said"
-        with said.open("wb") as out:
-            process = subprocess.Popen(
-                [*java, str(_LAUNCH), headers, f"{_PROGRAMS}.{program}", *asked],
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
-                cwd=home,
-            )
-        load = JavaLoad(process, said)
-        try:
-            yield load
-        finally:
-            load.stop()
+def _running(
+    program: str, headers: str, broker: Broker, topic: str, words: Sequence[str]
+) -> AbstractContextManager[JavaLoad]:
+    # Its logs go to the home that it is told of, which is the directory that it runs in.
+    java = [shutil.which("java") or "java", *_MEMORY, "-Duser.home=.", "-cp", client_class_path(RELEASE_5)]
+    asked = ["-n", broker.name_server, "-t", topic, "-ri", str(_REPORT_MS), *words]
+    return running_load(JavaLoad, [*java, str(_LAUNCH), headers, f"{_PROGRAMS}.{program}", *asked])

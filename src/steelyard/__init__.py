@@ -1,14 +1,54 @@
 """Messaging that balances itself, for Python and Spark.
 
-Importing this is quick and pulls in neither Spark nor anything for the screen.
+Importing this is quick: the clients are loaded when they are first named, and neither Spark nor anything for the screen
+is loaded at all. The same clients for asyncio are in `steelyard.aio`.
 
 >>> from steelyard import Message
 >>> Message("orders", b"{}", tags="paid").topic
 'orders'
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from steelyard import errors
 from steelyard.model import Message, OffsetRange, Queue, StoredMessage
 from steelyard.version import __version__
 
-__all__ = ["Message", "OffsetRange", "Queue", "StoredMessage", "__version__", "errors"]
+if TYPE_CHECKING:
+    from steelyard.client.blocking.admin import Admin
+    from steelyard.client.blocking.consumer import Consumer
+    from steelyard.client.blocking.producer import Producer
+    from steelyard.client.blocking.puller import Puller
+    from steelyard.client.connect import Connect
+
+__all__ = [
+    "Admin",
+    "Connect",
+    "Consumer",
+    "Message",
+    "OffsetRange",
+    "Producer",
+    "Puller",
+    "Queue",
+    "StoredMessage",
+    "__version__",
+    "errors",
+]
+
+_LATE = {
+    "Admin": "steelyard.client.blocking.admin",
+    "Connect": "steelyard.client.connect",
+    "Consumer": "steelyard.client.blocking.consumer",
+    "Producer": "steelyard.client.blocking.producer",
+    "Puller": "steelyard.client.blocking.puller",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Load a client when it is first named."""
+    if name not in _LATE:
+        raise AttributeError(f"module 'steelyard' has no attribute {name!r}")
+    found: object = getattr(import_module(_LATE[name]), name)
+    globals()[name] = found
+    return found

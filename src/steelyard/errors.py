@@ -158,7 +158,8 @@ class SteelyardError(Exception):
         self.what = what
         if next_step is not None:
             self.next_step = next_step
-        super().__init__(f"{what}; {self.next_step}" if self.next_step else what)
+        joint = " " if what.endswith(".") else "; "
+        super().__init__(f"{what}{joint}{self.next_step}" if self.next_step else what)
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (type(self), self.args, dict(self.__dict__))
@@ -414,6 +415,8 @@ class ReplyFailed(TransportError):
 class ServerError(SteelyardError):
     """An answer came, and it says no. ``code`` and ``remark`` are the server's own; ``server`` is who said it.
 
+    ``what`` is a sentence of the asker, who knows more than the answer says; without it one is made of the answer.
+
     >>> error = error_for(17, "No topic route info", server="127.0.0.1:9876")
     >>> type(error).__name__, error.code, error.fault.value
     ('TopicNotFound', 17, "the caller's")
@@ -425,11 +428,17 @@ class ServerError(SteelyardError):
     says = "the request was refused"
 
     def __init__(
-        self, remark: str = "", *, code: int, server: str = "the server", next_step: str | None = None
+        self,
+        remark: str = "",
+        *,
+        code: int,
+        server: str = "the server",
+        what: str | None = None,
+        next_step: str | None = None,
     ) -> None:
         self.code, self.remark, self.server = code, remark, server
         detail = f" ({remark.strip()})" if remark.strip() else ""
-        super().__init__(f"{server} answered {code}: {self.says}{detail}", next_step=next_step)
+        super().__init__(what or f"{server} answered {code}: {self.says}{detail}", next_step=next_step)
 
 
 class ServerFailed(ServerError):

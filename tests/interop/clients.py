@@ -63,6 +63,11 @@ class JavaProcess:
         """Whether this is the older release."""
         return self.release == RELEASE_4
 
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        return self._process.pid
+
     def ask(self, verb: str, **words: object) -> Any:
         """Ask, and return the answer as plain JSON values."""
         assert self._process.stdin is not None

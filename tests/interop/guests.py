@@ -18,7 +18,7 @@ __all__ = ["running_guest"]
 
 
 @contextmanager
-def running_guest(name: str, command: list[str]) -> Iterator[JavaProcess]:
+def running_guest(name: str, command: list[str], **environment: str) -> Iterator[JavaProcess]:
     """Start a program; it ends when there is nothing more to read for it."""
     with (
         tempfile.TemporaryDirectory(prefix="steelyard-guest-") as home,
@@ -29,7 +29,7 @@ def running_guest(name: str, command: list[str]) -> Iterator[JavaProcess]:
             stdout=subprocess.PIPE,
             stderr=said,
             cwd=home,
-            env=os.environ | {"HOME": home},  # offsets of broadcasts are kept there
+            env=os.environ | {"HOME": home} | environment,  # offsets of broadcasts are kept there
         ) as process,
     ):
         guest = JavaProcess(name, process, said)

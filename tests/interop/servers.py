@@ -69,17 +69,25 @@ class Line:
 
 
 class ApacheBroker:
-    """A broker on a directory, and the name server it is registered with."""
+    """A broker on a directory, and the name server it is registered with: one of its own, or that of another broker."""
 
-    def __init__(self, release: str, root: Path, settings: dict[str, object], memory: Sequence[str] = _SMALL) -> None:
+    def __init__(
+        self,
+        release: str,
+        root: Path,
+        settings: dict[str, object],
+        memory: Sequence[str] = _SMALL,
+        beside: "ApacheBroker | None" = None,
+    ) -> None:
         self.release, self.root = release, root
+        self._is_alone = beside is None
         self._memory = memory
         self._home = tempfile.TemporaryDirectory(prefix="steelyard-apache-")
         home = Path(self._home.name)
         (home / "conf").mkdir()
         for name in ("logback_namesrv.xml", "logback_broker.xml"):
             (home / "conf" / name).write_text(_LOGBACK.format(file=home / f"{name}.log"))
-        self.name_port, self.port = _free_port(), _free_port()
+        self.name_port, self.port = beside.name_port if beside else _free_port(), _free_port()
         (home / "namesrv.conf").write_text(f"listenPort={self.name_port}\n")
         self._processes: list[subprocess.Popen[bytes]] = []
         given: dict[str, object] = {
@@ -99,7 +107,8 @@ class ApacheBroker:
     def start(self) -> None:
         """Start both, and wait until the broker answers."""
         home = Path(self._home.name)
-        self._start("namesrv.NamesrvStartup", home / "namesrv.conf")
+        if self._is_alone:
+            self._start("namesrv.NamesrvStartup", home / "namesrv.conf")
         self._start("broker.BrokerStartup", home / "broker.conf")
         self._wait_until_it_answers()
 
@@ -172,9 +181,16 @@ class ApacheBroker:
 
 
 @contextmanager
-def apache(release: str, root: Path, memory: Sequence[str] = _SMALL, /, **settings: object) -> Iterator[ApacheBroker]:
-    """Run a broker on a directory; it is killed at the end unless it was stopped before."""
-    broker = ApacheBroker(release, root, settings, memory)
+def apache(
+    release: str,
+    root: Path,
+    memory: Sequence[str] = _SMALL,
+    beside: ApacheBroker | None = None,
+    /,
+    **settings: object,
+) -> Iterator[ApacheBroker]:
+    """Run a broker on a directory, beside another one if that is given; it is killed at the end unless it was stopped."""
+    broker = ApacheBroker(release, root, settings, memory, beside)
     try:
         broker.start()
         yield broker

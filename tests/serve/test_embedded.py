@@ -8,12 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tests.serve.line import Line, brokers_of, pull_all, send
+from tests.serve.line import Line, brokers_of, pull_all, send, send_command
 
 from steelyard.errors import CannotListen, ConfigurationError, StoreLocked
 from steelyard.serve.embedded import Cluster
 from steelyard.wire.codes import RequestCode
 from steelyard.wire.headers.admin import CreateTopic
+from steelyard.wire.headers.send import SendAnswer
 
 
 def until(true: Callable[[], bool]) -> None:
@@ -191,3 +192,37 @@ def test_an_unknown_broker_and_a_cluster_that_does_not_run_are_named() -> None:
         cluster.stop_broker("broker-0")
     with pytest.raises(ConfigurationError, match="nothing to run"):
         Cluster(brokers=0, name_servers=0)
+
+
+def test_a_slow_broker_answers_late_and_in_order_and_the_other_one_at_once() -> None:
+    with (
+        Cluster(brokers=2) as cluster,
+        Line(cluster.brokers["broker-0"]) as slow,
+        Line(cluster.brokers["broker-1"]) as quick,
+    ):
+        for line in (slow, quick):
+            send(line, "orders", b"0")
+        cluster.slow_broker("broker-0", 3_600_000)
+        waiting = [send_command("orders", b"%d" % number) for number in range(1, 4)]
+        slow.tell(*waiting)
+        assert send(quick, "orders", b"1").queue_offset == 1
+        cluster.slow_broker("broker-0", 0)
+        assert [slow.answer_to(command).header(SendAnswer).queue_offset for command in waiting] == [1, 2, 3]
+        cluster.slow_broker("broker-0", 5)
+        assert send(slow, "orders", b"4").queue_offset == 4
+        assert [record.body for record in pull_all(slow, "orders")] == [b"%d" % number for number in range(5)]
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_slow_broker_is_quick_after_a_restart(is_killed: bool) -> None:
+    with Cluster() as cluster:
+        with Line(cluster.brokers["broker-0"]) as line:
+            send(line, "orders", b"0")
+            cluster.slow_broker("broker-0", 3_600_000)
+            line.tell(send_command("orders", b"1"))
+            (cluster.kill_broker if is_killed else cluster.stop_broker)("broker-0")
+        with pytest.raises(ConfigurationError, match="the broker broker-0 does not run"):
+            cluster.slow_broker("broker-0", 0)
+        cluster.start_broker("broker-0")
+        with Line(cluster.brokers["broker-0"]) as line:
+            send(line, "orders", b"2")

@@ -17,6 +17,7 @@ _EVERYBODY_MAY = frozenset({"errors", "version"})
 # "balance.allocate" is a part of a room: the broker may ask for a plan, and for nothing else of balancing.
 _MAY_IMPORT: dict[str, frozenset[str]] = {
     "": frozenset({"client", "model"}),
+    "aio": frozenset({"client", "model"}),
     "__main__": frozenset({"cli"}),
     "errors": frozenset(),
     "version": frozenset(),

@@ -1,12 +1,13 @@
 """Committing how far a queue is: at most one commit of a queue is unanswered, since two on one line may swap.
 
-A commit goes out as soon as the low end of the window moved, but not more often than once a second. On Apache's broker
+A commit goes out as soon as the low end of the window moved, but not more often than once a second, unless the user
+asks for it. On Apache's broker
 an unchanged offset is said again each 5 s: there a late commit of a dead line would otherwise be the last word.
 """
 
 from steelyard.balance.actions import Commit
 from steelyard.balance.board import Board
-from steelyard.balance.events import CommitConfirmed, CommitFailed, CommitRefused
+from steelyard.balance.events import CommitAsked, CommitConfirmed, CommitFailed, CommitRefused
 from steelyard.balance.life import Seen, State
 from steelyard.balance.record import Manner, Record
 from steelyard.balance.window import Window
@@ -63,6 +64,14 @@ class Committing:
         else:
             record.is_commit_due = True
             self._board.timers.at(due_ms, self._commit_if_moved, record, record.generation)
+
+    def asked(self, event: CommitAsked) -> None:
+        """Commit now what moved, if nothing is in the way."""
+        record = self._board.records.get(event.queue)
+        if record is None or record.state is not State.OWNED or record.restart_at is not None:
+            return
+        if has_moved(record) and record.queue not in self._out:
+            self.commit(record)
 
     def _commit_if_moved(self, record: Record, generation: int) -> None:
         if self._board.is_current(record, generation):

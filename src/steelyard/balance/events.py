@@ -20,6 +20,7 @@ from steelyard.model import Queue
 __all__ = [
     "BeatAnswered",
     "BeatFailed",
+    "CommitAsked",
     "CommitConfirmed",
     "CommitFailed",
     "CommitRefused",
@@ -30,6 +31,7 @@ __all__ = [
     "HoldersFailed",
     "HoldersSeen",
     "LeaveAsked",
+    "Lent",
     "LineCut",
     "LineOpened",
     "LockFailed",
@@ -242,6 +244,20 @@ class Handled(Struct, frozen=True, tag=True, gc=False):
     """Offsets that were not begun, since `Member.may_start` said no: they are to be started later, or elsewhere."""
 
 
+class Lent(Struct, frozen=True, tag=True, gc=False):
+    """The user's code has ``count`` messages and keeps them for as long as it likes: they hold up no pull."""
+
+    queue: Queue
+    generation: int
+    count: int
+
+
+class CommitAsked(Struct, frozen=True, tag=True, gc=False):
+    """The user wants what is done of a queue to be stored now."""
+
+    queue: Queue
+
+
 class SentBack(Struct, frozen=True, tag=True, gc=False):
     """A broker took a failed message back: it will come again, or rests in the dead letters."""
 
@@ -346,8 +362,10 @@ Event = (
     | Pulled
     | PullFailed
     | Handled
+    | Lent
     | SentBack
     | SendBackFailed
+    | CommitAsked
     | CommitConfirmed
     | CommitRefused
     | CommitFailed

@@ -35,6 +35,8 @@ class Flow:
         self.owned = 0
         self.has_changed = False
         """What is owned changed since somebody looked."""
+        self.changes = 0
+        """How often it changed."""
         self._owned_of: dict[str, int] = {}
 
     # -- the book -----------------------------------------------------------------------------------------------------
@@ -68,6 +70,7 @@ class Flow:
             step = 1 if after is State.OWNED else -1
             self.owned += step
             self.has_changed = True
+            self.changes += 1
             topic = queue.topic
             self._owned_of[topic] = self._owned_of.get(topic, 0) + step
             self.pulling.pace.note_owned(topic, self._owned_of[topic])

@@ -9,6 +9,8 @@ it is tried again here. Who broadcasts drops it, and says so.
 What is with a handler when its queue is lost, or when its time to drain is over, is a *stranger*: it may finish, it
 counts as busy until then, and its result changes nothing. So is a message that has been with its handler for so long
 that it was given back.
+
+Where there are no retries nothing goes back: a message stays with whoever polled it, for as long as that takes.
 """
 
 from collections import deque
@@ -164,7 +166,7 @@ class Handling:
             self._told(chunk)
         if not running:
             del self._strangers[event.queue, event.generation]
-        if told:
+        if told and (event.done or event.failed):
             self._board.report("stranger", "results that came too late do not count", event.queue)
 
     # -- failures -----------------------------------------------------------------------------------------------------
@@ -175,6 +177,8 @@ class Handling:
             self._board.report(
                 "dropped", "messages that failed are dropped, since nobody else would try them", record.queue
             )
+        elif not self._options.has_retries:
+            self._try_here(record, offset, message, attempt + 1)
         else:
             self._send_back(record, offset, message, attempt, level)
 
@@ -253,7 +257,7 @@ class Handling:
         return bool(running)
 
     def _watch_overdue(self) -> None:
-        if self._options.mode is Mode.CONCURRENT and self._busy:
+        if self._options.mode is Mode.CONCURRENT and self._options.has_retries and self._busy:
             self._is_watching = True
             oldest = next(iter(self._busy))
             self._board.timers.at(oldest.started_ms + self._times.handle_most_ms, self._look)

@@ -13,6 +13,7 @@ from steelyard.balance.actions import Action
 from steelyard.balance.board import Board
 from steelyard.balance.events import (
     BeatAnswered,
+    CommitAsked,
     CommitConfirmed,
     CommitFailed,
     CommitRefused,
@@ -23,6 +24,7 @@ from steelyard.balance.events import (
     HoldersFailed,
     HoldersSeen,
     LeaveAsked,
+    Lent,
     LineCut,
     LockFailed,
     LocksAnswered,
@@ -43,6 +45,7 @@ from steelyard.balance.life import HELD, Seen, State
 from steelyard.balance.lines import Lines
 from steelyard.balance.lives import Lives
 from steelyard.balance.member_options import MemberOptions, Mode
+from steelyard.balance.progress import Progress
 from steelyard.balance.record import Manner, Record
 from steelyard.balance.rounds import NEVER_MS
 from steelyard.balance.stalls import Stalls
@@ -53,10 +56,12 @@ __all__ = ["Member"]
 
 _OF_ONE_QUEUE: frozenset[type] = frozenset(
     {
+        CommitAsked,
         CommitConfirmed,
         CommitFailed,
         CommitRefused,
         Handled,
+        Lent,
         OffsetFailed,
         OffsetReset,
         OffsetSeen,
@@ -111,8 +116,10 @@ class Member:
             Pulled: lives.pulling.answered,
             PullFailed: lives.pulling.answered,
             Handled: lives.handling.handled,
+            Lent: lives.pulling.lent,
             SentBack: lives.handling.sent_back,
             SendBackFailed: lives.handling.sent_back,
+            CommitAsked: lives.committing.asked,
             CommitConfirmed: lives.committing.answered,
             CommitRefused: lives.committing.answered,
             CommitFailed: lives.committing.answered,
@@ -191,6 +198,19 @@ class Member:
         """Return where each queue is in its life; those that are absent are not in it."""
         return {queue: record.state for queue, record in self._board.records.items()}
 
+    @property
+    def changes(self) -> int:
+        """How often what it owns has changed: who keeps messages of its queues looks again."""
+        return self._lives.changes
+
+    def progress(self, queue: Queue) -> Progress | None:
+        """Return how far it is in a queue; None for one that it has nothing to do with."""
+        record = self._board.records.get(queue)
+        if record is None:
+            return None
+        window = record.window
+        return Progress(record.state, record.generation, window.low, window.next, record.acked)
+
     def assignment(self) -> tuple[Queue, ...]:
         """Return the queues that are owned, in order."""
         return tuple(self._in(frozenset({State.OWNED})))
@@ -210,16 +230,22 @@ class Member:
         """Say whether one more message of a chunk may be begun; if not, tell of it as skipped.
 
         Where messages are handled side by side a queue that is given away finishes the chunks that it began: what is
-        behind them is done, and whoever takes the queue after a message that was skipped would handle it again.
+        behind them is done, and whoever takes the queue after a message that was skipped would handle it again. Who
+        polls takes them in order, and gives back what it did not come to.
+
+        It changes nothing, and may be asked from any thread.
         """
         record = self._board.records.get(queue)
         if record is None or record.generation != generation or record.is_suspended:
             return False
-        is_finishing = record.state is State.DRAINING and self.options.mode is not Mode.ORDERLY
+        is_side_by_side = self.options.mode is not Mode.ORDERLY and self.options.has_retries
+        is_finishing = record.state is State.DRAINING and is_side_by_side
         if record.state is not State.OWNED and not is_finishing:
             return False
-        self._board.now_ms = max(self._board.now_ms, now_ms)
-        return self._lives.taking.fence_holds(record)
+        taking = self._lives.taking
+        if not taking.fence_holds(record):
+            return False
+        return record.manner is Manner.FREE or now_ms < taking.fence_end_ms(record)
 
     def _in(self, states: frozenset[State]) -> list[Queue]:
         return in_order(queue for queue, record in self._board.records.items() if record.state in states)

@@ -139,6 +139,8 @@ class MemberOptions:
     topic_messages: int | None = None
     """The same for a topic, shared out over the queues owned."""
     topic_bytes: int | None = None
+    has_retries: bool = True
+    """Whether what fails comes back in a topic of its own. Who polls has none: what is not done stays where it is."""
     most_tries: int = 16
     """How often an orderly message is tried before it goes to the dead letters; -1: for ever."""
     sticky_most: int = 32
@@ -163,9 +165,14 @@ class MemberOptions:
 
     @property
     def all_topics(self) -> tuple[str, ...]:
-        """Every topic that is pulled from, in order; broadcasting has no retries."""
+        """Every topic that is pulled from, in order."""
         wanted = sorted(self.topics)
-        return tuple(wanted) if self.mode is Mode.BROADCAST else (*wanted, self.retry_topic)
+        return (*wanted, self.retry_topic) if self.reads_retries else tuple(wanted)
+
+    @property
+    def reads_retries(self) -> bool:
+        """Whether the topic of retries is pulled from; broadcasting has none."""
+        return self.has_retries and self.mode is not Mode.BROADCAST
 
     @property
     def lock_group(self) -> str:

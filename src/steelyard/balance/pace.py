@@ -1,7 +1,8 @@
 """May this queue pull now: not while too many of its messages wait, too many bytes, or over too wide a span.
 
 A limit for a whole topic is shared out over the queues of it that are owned, at least one message and one byte each.
-The span is not looked at where messages are handled in order: there it cannot grow by itself.
+The span is not looked at where messages are handled in order: there it cannot grow by itself. Messages that are lent
+to the user, who keeps them until they are committed, do not wait.
 
 Left out: when to look again. Whoever finishes messages of a queue that was held back asks anew.
 """
@@ -42,9 +43,12 @@ class Pace:
             size = min(size, max(1, self._options.topic_bytes // max(1, queues)))
         self._shared[topic] = messages, size
 
-    def may_pull(self, topic: str, window: Window) -> bool:
-        """Say whether a queue of a topic may pull, having this window."""
+    def may_pull(self, topic: str, window: Window, lent: int = 0) -> bool:
+        """Say whether a queue of a topic may pull, having this window, of which so many messages are lent."""
         messages, size = self._shared.get(topic, self._usual)
-        if window.count > messages or window.body_bytes > size:
+        waiting, body_bytes = window.count - lent, window.body_bytes
+        if lent and waiting > 0:
+            body_bytes = body_bytes * waiting // window.count
+        if waiting > messages or (waiting > 0 and body_bytes > size):
             return False
         return self._span is None or window.span <= self._span

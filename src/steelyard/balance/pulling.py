@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from steelyard.balance.actions import Pull
 from steelyard.balance.board import Board
-from steelyard.balance.events import Pulled, PullFailed, PullOutcome
+from steelyard.balance.events import Lent, Pulled, PullFailed, PullOutcome
 from steelyard.balance.life import Seen, State
 from steelyard.balance.pace import Pace
 from steelyard.balance.record import Record
@@ -55,7 +55,7 @@ class Pulling:
             return
         if record.state is not State.OWNED and not (is_asking and record.state is State.DRAINING):
             return
-        record.is_held_back = not self.pace.may_pull(record.queue.topic, record.window)
+        record.is_held_back = not self.pace.may_pull(record.queue.topic, record.window, record.lent)
         if not record.is_held_back or is_asking:
             record.pulling_ms = self._board.now_ms
             self._board.say(Pull(record.queue, record.generation, _first(record), self._most, not is_asking))
@@ -63,6 +63,14 @@ class Pulling:
     def pull_held_back(self, records: Iterable[Record]) -> None:
         """Look again at queues that were held back: their limits changed."""
         for record in records:
+            if record.is_held_back:
+                self.pull(record)
+
+    def lent(self, event: Lent) -> None:
+        """Take note of how many messages the user keeps: there may be room for others now."""
+        record = self._board.records.get(event.queue)
+        if record is not None and record.generation == event.generation:
+            record.lent = event.count
             if record.is_held_back:
                 self.pull(record)
 

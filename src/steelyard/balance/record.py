@@ -81,6 +81,7 @@ class Record:
         "is_queued",
         "is_suspended",
         "last",
+        "lent",
         "life",
         "manner",
         "maybe_held",
@@ -144,6 +145,8 @@ class Record:
         """When the pull was sent that is unanswered."""
         self.is_held_back = False
         """It would pull, but too much is waiting."""
+        self.lent = 0
+        """How many unfinished messages the user keeps: they do not count as waiting."""
         self.last: tuple[int, object] | None = None
         """The last message that was pulled, with its offset: what a log must still have that lost nothing."""
         self.restart_at: int | None = None
@@ -177,6 +180,7 @@ class Record:
         self.window = Window(offset)
         self.acked = self.reset_to = self.last = self.restart_at = None
         self.pulling_ms = None
+        self.lent = 0
         self.running = {}
         self.backs = {}
         self.is_suspended = False

@@ -328,12 +328,13 @@ class Taking:
         desk = self.desk(record.broker)
         if not desk.is_watched:
             desk.is_watched = True
-            self._board.timers.at(self._fence_end_ms(record), self._look, desk)
+            self._board.timers.at(self.fence_end_ms(record), self._look, desk)
         if record.manner is Manner.KEPT and not desk.renews:
             desk.renews = True
             self._board.timers.at(self._board.now_ms + self._times.renew_ms, self._renew, desk)
 
-    def _fence_end_ms(self, record: Record) -> int:
+    def fence_end_ms(self, record: Record) -> int:
+        """Return when the proof of a queue gets too old, where it needs one."""
         if record.manner is Manner.KEPT:
             return record.proven_ms + self._times.fence_order_ms
         return (self._lines.proven_ms(record.broker) or 0) + self.fence_ms(record.broker)
@@ -350,7 +351,7 @@ class Taking:
         proven = [record for record in records if self.fence_holds(record)]
         if proven:
             desk.is_watched = True
-            end_ms = min(map(self._fence_end_ms, proven))
+            end_ms = min(map(self.fence_end_ms, proven))
             self._board.timers.at(max(end_ms, self._board.now_ms + 1), self._look, desk)
         if len(proven) < len(records):
             for record in records:

@@ -96,17 +96,27 @@ def refuse_own_group(name: str) -> None:
 
 
 def check_broker(name: str) -> None:
-    """Refuse a name that cannot be a broker's; it is the name of a topic, too."""
-    _check_own("broker", name)
+    """Refuse a name that cannot be a broker's; it is the name of a topic, too. ``room@name`` tells where it stands.
+
+    >>> check_broker("east@broker-a")
+    >>> check_broker("east@")
+    Traceback (most recent call last):
+    steelyard.errors.ConfigurationError: the broker's name 'east@' has nothing before or behind its @; give it another name
+    """
+    room, at, rest = name.partition("@")
+    if at and not (room and rest):
+        wrong: str | None = "has nothing before or behind its @"
+    else:
+        wrong = _wrong(name.replace("@", "", 1), _LONGEST_SERVER)
+    _refuse_own("broker", name, wrong)
 
 
 def check_cluster(name: str) -> None:
     """Refuse a name that cannot be a cluster's; it is the name of a topic, too."""
-    _check_own("cluster", name)
+    _refuse_own("cluster", name, _wrong(name, _LONGEST_SERVER))
 
 
-def _check_own(what: str, name: str) -> None:
-    wrong = _wrong(name, _LONGEST_SERVER)
+def _refuse_own(what: str, name: str, wrong: str | None) -> None:
     if wrong:
         raise ConfigurationError(f"the {what}'s name {_short(name)} {wrong}", next_step="give it another name")
 

@@ -1,7 +1,7 @@
 """The command `steelyard`: its verbs, and how it says no.
 
-Whatever is wrong with what was asked ends with exit code 2 and one line on stderr that says what, where and what to do
-next; nothing has been changed then. A verb lives in a file of its own and is registered here.
+Whatever goes wrong is one line on stderr that says what, where and what to do next, and an exit code that says what
+kind of failure it was (`cli/exits.py`). A verb lives in a file of its own and is registered here.
 """
 
 import sys
@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from steelyard.cli.exits import Exit, exit_for
 from steelyard.cli.plan import plan
 from steelyard.cli.screen import refuse, shown
 from steelyard.cli.sim import sim
@@ -19,8 +20,6 @@ from steelyard.errors import SteelyardError
 from steelyard.version import __version__
 
 __all__ = ["app", "main"]
-
-INTERRUPTED = 130
 
 app = typer.Typer(
     name="steelyard",
@@ -54,11 +53,11 @@ def _answer(asked: list[str]) -> int:
     try:
         code = app(args=asked, standalone_mode=False)
     except SteelyardError as error:
-        return refuse(str(error))
+        return refuse(str(error), exit_for(error))
     except _UsageError as error:
         what = getattr(error, "format_message", error.__str__)().rstrip(".")
         # A verb that has verbs of its own and was given none has shown its help, and there is nothing to add.
         return refuse(f"{what}; see: steelyard --help") if what else 0
     except (KeyboardInterrupt, typer.Abort):
-        return INTERRUPTED
+        return Exit.INTERRUPTED
     return code if isinstance(code, int) else 0

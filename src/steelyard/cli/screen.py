@@ -1,20 +1,23 @@
 """Where people read: what is printed comes out as it is, and a failure is one line.
 
-Names are the users' own, so nothing in them is markup or the code of an emoji, and a character that the terminal cannot
-show is shown by its number. A reader who has seen enough, such as `head`, is no failure; a full disk is.
+Names and bodies are the users' own, so nothing in them is markup, the code of an emoji or a command to the terminal,
+and a character that the terminal cannot show is shown by its number. A reader who has seen enough, such as `head`, is
+no failure; a full disk is.
 """
 
 import os
 import sys
+import time
 from collections.abc import Callable
 from io import TextIOWrapper
 
 from rich.console import Console
 
-__all__ = ["BAD_INPUT", "refuse", "screen", "shown"]
+from steelyard.cli.exits import Exit
 
-BAD_INPUT = 2
-"""The exit code of a question that cannot be answered."""
+__all__ = ["Progress", "refuse", "screen", "shown", "visible"]
+
+_EVERY_SECONDS = 0.2
 
 
 def screen() -> Console:
@@ -24,10 +27,21 @@ def screen() -> Console:
     return Console(markup=False, emoji=False, highlight=False)
 
 
-def refuse(what: str) -> int:
+def visible(text: str) -> str:
+    r"""Return a text as one line that no terminal takes for a command.
+
+    >>> visible("a\tb\x1b[2J\n")
+    'a\\tb\\x1b[2J\\n'
+    """
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+
+
+def refuse(what: str, code: Exit = Exit.USAGE) -> int:
     """Say in one line on stderr why there is no answer, and return the exit code."""
-    print("steelyard:", " ".join(what.split()), file=sys.stderr)
-    return BAD_INPUT
+    print("steelyard:", visible(" ".join(what.split())), file=sys.stderr)
+    return code
 
 
 def shown(show: Callable[[], int]) -> int:
@@ -45,3 +59,26 @@ def shown(show: Callable[[], int]) -> int:
         if isinstance(cause, BrokenPipeError):
             return 0
         return refuse(f"the answer cannot be written ({cause.strerror}); make room, or write it elsewhere")
+
+
+class Progress:
+    """How far the work is: one line on stderr, if somebody sits there; nothing for work that is done at once."""
+
+    def __init__(self) -> None:
+        self._is_seen = sys.stderr.isatty()
+        self._next = time.monotonic() + _EVERY_SECONDS
+        self._width = 0
+
+    def tell(self, line: Callable[[], str]) -> None:
+        """Show how far it is, a few times a second."""
+        if self._is_seen and (now := time.monotonic()) >= self._next:
+            self._next = now + _EVERY_SECONDS
+            text = line()
+            self._width = max(self._width, len(text))
+            print(f"\r{text:<{self._width}}", end="", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        """Wipe the line."""
+        if self._width:
+            print("\r" + " " * self._width + "\r", end="", file=sys.stderr, flush=True)
+            self._width = 0

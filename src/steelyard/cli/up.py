@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from steelyard.cli.exits import Exit
 from steelyard.cli.screen import refuse
 from steelyard.errors import ConfigurationError, StoreError, TransportError
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["FlushMode", "up"]
 
-FAILED = 1
 _DATA = Path("steelyard-data")
 
 
@@ -66,7 +66,7 @@ def up(
 ) -> None:
     """Run a name server and brokers here, until Ctrl-C."""
     # Here and not above, so that other verbs do not wait for what they do not need.
-    from steelyard.serve.addresses import parse_addresses
+    from steelyard.net.addresses import parse_addresses
     from steelyard.serve.plan import ClusterPlan
     from steelyard.serve.up import run_cluster
 
@@ -91,8 +91,7 @@ def up(
         try:
             run_cluster(plan, _say_json if as_json else _say)
         except (StoreError, TransportError) as error:
-            refuse(str(error))
-            raise typer.Exit(FAILED) from None
+            raise typer.Exit(refuse(str(error), Exit.FAILED)) from None
 
 
 @contextmanager

@@ -88,7 +88,7 @@ class Request(NamedTuple):
 def all_subscriptions(options: MemberOptions) -> dict[str, Subscription]:
     """Return what a member wants of each topic, that of retries too, where it has one."""
     wanted = dict(sorted(options.topics.items()))
-    if options.mode is not Mode.BROADCAST:
+    if options.reads_retries:
         newest = max(each.version for each in wanted.values())
         wanted[options.retry_topic] = Subscription(options.retry_topic, version=newest)
     return wanted
@@ -146,7 +146,7 @@ class Asking:
         options = self._options
         consumer = beats.ConsumerBeat(
             start_from=_START_FROM[options.start.at],
-            kind=beats.ConsumeKind.PUSH,
+            kind=beats.ConsumeKind.PUSH if options.has_retries else beats.ConsumeKind.PULL,
             group=options.group,
             model=(
                 beats.MessageModel.BROADCASTING if options.mode is Mode.BROADCAST else beats.MessageModel.CLUSTERING

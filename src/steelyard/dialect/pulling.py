@@ -4,9 +4,12 @@ Rules. Batches that were stored as one record are unwrapped. A broker compares h
 compared here; what is not wanted is left out, and the pull goes on behind it. Offsets only go up: a batch may begin
 before the offset that was asked for, and a broken broker may say anything. Messages before a damaged record are good,
 and the next pull begins with the damaged one, so that it is met again and not skipped.
+
+An answer also suggests where to pull next: at the master (0), or at a slave, while the reader is far behind.
 """
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from steelyard.balance.actions import Pull
 from steelyard.balance.events import Pulled, PullFailed, PullOutcome
@@ -15,35 +18,49 @@ from steelyard.model import StoredMessage, Subscription
 from steelyard.wire.codes import ResponseCode as Answer
 from steelyard.wire.command import Command
 from steelyard.wire.headers.pull import PullAnswer
-from steelyard.wire.stored import messages
+from steelyard.wire.stored import messages_of
 
-__all__ = ["pulled", "takes"]
+__all__ = ["Answered", "pulled", "takes"]
 
 _BUSY = frozenset({Answer.SYSTEM_BUSY, Answer.FLOW_CONTROL})
 
 
-def pulled(action: Pull, answer: Command, wanted: Mapping[str, Subscription]) -> Pulled | PullFailed:
+class Answered(NamedTuple):
+    """What a pull brought, and which broker of the same name to pull from next: 0 is the master."""
+
+    event: Pulled | PullFailed
+    broker_id: int
+
+
+def pulled(
+    action: Pull, answer: Command, wanted: Mapping[str, Subscription], make: type[StoredMessage] = StoredMessage
+) -> Answered:
     """Return what a pull brought; only errors of the house's tree are raised, by an answer that cannot be read."""
     queue, generation, code = action.queue, action.generation, answer.code
     if code == Answer.SUCCESS:
-        return _found(action, answer, wanted.get(queue.topic))
+        header = answer.header(PullAnswer)
+        event = _found(action, answer.body, header.next_begin_offset, wanted.get(queue.topic), make)
+        return Answered(event, header.suggest_which_broker_id)
     if code in (Answer.PULL_NOT_FOUND, Answer.PULL_RETRY_IMMEDIATELY):
-        following = answer.header(PullAnswer).next_begin_offset
-        return Pulled(queue, generation, PullOutcome.NOTHING, max(following, action.offset))
+        header = answer.header(PullAnswer)
+        following = max(header.next_begin_offset, action.offset)
+        return Answered(Pulled(queue, generation, PullOutcome.NOTHING, following), header.suggest_which_broker_id)
     if code == Answer.PULL_OFFSET_MOVED:
-        following = answer.header(PullAnswer).next_begin_offset
-        return Pulled(queue, generation, PullOutcome.MOVED, max(following, 0))
-    return PullFailed(queue, generation, code in _BUSY)
+        following = max(answer.header(PullAnswer).next_begin_offset, 0)
+        # A slave may be behind its master, whose word counts.
+        return Answered(Pulled(queue, generation, PullOutcome.MOVED, following), 0)
+    return Answered(PullFailed(queue, generation, code in _BUSY), 0)
 
 
-def _found(action: Pull, answer: Command, subscription: Subscription | None) -> Pulled | PullFailed:
-    following = answer.header(PullAnswer).next_begin_offset
+def _found(
+    action: Pull, body: bytes, following: int, subscription: Subscription | None, make: type[StoredMessage]
+) -> Pulled | PullFailed:
     filtered = subscription if subscription is not None and subscription.tags else None
     offsets: list[int] = []
     kept: list[StoredMessage] = []
     at, body_bytes = action.offset, 0
     try:
-        for message in messages(answer.body, action.queue.broker):
+        for message in messages_of(make, body, action.queue.broker):
             offset = message.offset
             if offset < at:
                 continue

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from steelyard.balance.actions import Action, AskOffset, AskRoute, Pull, Unregister
+from steelyard.balance.actions import Action, AskOffset, AskRoute, Heartbeat, Pull, Unregister
 from steelyard.balance.events import Event, LineCut, RouteFailed, RouteSeen
 from steelyard.balance.holdings import Holdings
 from steelyard.balance.member_options import MemberOptions, Mode
@@ -24,7 +24,7 @@ from steelyard.dialect.pulling import pulled
 from steelyard.dialect.requests import serve
 from steelyard.dialect.starting import FindStart, find_start
 from steelyard.errors import SteelyardError
-from steelyard.model import Route
+from steelyard.model import Queue, Route, StoredMessage
 from steelyard.wire.command import RESPONSE, Command
 
 __all__ = ["NEVER_MS", "Heard", "Overdue", "Said", "Voice"]
@@ -36,7 +36,8 @@ _SILENT_MS = 3_000
 """A broker that let a question run out of time, and another this much later, and said nothing at all between, is as
 good as cut off. One is not enough: it may be slow, and a cut costs more than waiting. A name server has no grace."""
 
-_LAST_OPAQUE = (1 << 31) - 1
+_LAST_OPAQUE = (1 << 30) - 1
+"""The numbers above are left to whoever else asks something on the same lines."""
 
 
 class Said(Struct, frozen=True, gc=False):
@@ -44,6 +45,9 @@ class Said(Struct, frozen=True, gc=False):
 
     to: str | None
     command: Command
+    broker_id: int = 0
+    """Which broker of that name: the master, or the slave that it suggested for this pull. Who cannot reach that one
+    says the same to the master."""
 
 
 class Heard(Struct, frozen=True):
@@ -76,13 +80,18 @@ _NOTHING = Heard()
 class Voice:
     """Speaks for one member with every broker and one name server."""
 
-    def __init__(self, options: MemberOptions, instance: str) -> None:
+    def __init__(
+        self, options: MemberOptions, instance: str, message_type: type[StoredMessage] = StoredMessage
+    ) -> None:
         self._options = options
+        self._message_type = message_type
         self._asking = Asking(options, instance)
         self._wanted = all_subscriptions(options)
         self._opaque = 0
         # By how long an answer may take, so that the first of each is the one due next.
         self._open: dict[int, dict[int, _Open]] = {}
+        # Queues whose master sent us to a slave.
+        self._suggested: dict[Queue, int] = {}
         # By server: when the first question ran out of time since it was heard last.
         self._late_ms: dict[str | None, int] = {}
 
@@ -109,12 +118,28 @@ class Voice:
             if waiting is None:
                 waiting = self._open[answer_ms] = {}
             waiting[opaque] = _Open(to, question, now_ms + answer_ms)
-        return Said(to, Command(code, fields, body, opaque))
+        command = Command(code, fields, body, opaque)
+        if self._suggested and type(question) is Pull:
+            return Said(to, command, self._suggested.get(question.queue, 0))
+        return Said(to, command)
+
+    def slave_heartbeat(self, broker: str) -> Command:
+        """Return the heartbeat that a slave hears before the first pull, and again while it is pulled from."""
+        request = self._asking.heartbeat(Heartbeat(broker))
+        return Command(request.code, request.fields, request.body)
 
     def unsaid(self, said: Said) -> list[Event]:
         """Take back a command that could not leave: there is no line. Its question has failed."""
         found = self._taken(said.to, said.command.opaque)
-        return [] if found is None else _failures([found])
+        return [] if found is None else self._failures([found])
+
+    def _failures(self, lost: list[_Open]) -> list[Event]:
+        if self._suggested:
+            # Whatever a slave did not answer is asked of the master.
+            for each in lost:
+                if isinstance(each.question, Pull):
+                    self._suggested.pop(each.question.queue, None)
+        return [event for each in lost if (event := failure(each.question)) is not None]
 
     # -- hearing ------------------------------------------------------------------------------------------------------
 
@@ -133,7 +158,7 @@ class Voice:
         question = found.question
         try:
             if type(question) is Pull:
-                return Heard((pulled(question, command, self._wanted),))
+                return Heard((self._pulled(question, command),))
             if type(question) is AskRoute:
                 return _routed(question, command)
             meant = outcome(question, command)
@@ -143,6 +168,14 @@ class Voice:
             said = self._ask(meant, now_ms)
             return _NOTHING if said is None else Heard(says=(said,))
         return _NOTHING if meant is None else Heard((meant,))
+
+    def _pulled(self, question: Pull, answer: Command) -> Event:
+        event, broker_id = pulled(question, answer, self._wanted, self._message_type)
+        if broker_id > 0:
+            self._suggested[question.queue] = broker_id
+        elif self._suggested:
+            self._suggested.pop(question.queue, None)
+        return event
 
     def _taken(self, to: str | None, opaque: int) -> _Open | None:
         """Take a question off the list, if it was asked there."""
@@ -168,7 +201,7 @@ class Voice:
             there = [opaque for opaque, each in waiting.items() if each.to == broker]
             lost += [waiting.pop(opaque) for opaque in there]
         self._late_ms.pop(broker, None)
-        return [LineCut(broker)] if broker is not None else _failures(lost)
+        return [LineCut(broker)] if broker is not None else self._failures(lost)
 
     def tick(self, now_ms: int) -> Overdue:
         """Give up what was not answered in time."""
@@ -180,7 +213,7 @@ class Voice:
                     break
                 late.append(waiting.pop(opaque))
         silent = [to for to in dict.fromkeys(each.to for each in late) if self._is_silent(to, now_ms)]
-        return Overdue(_failures(late), silent)
+        return Overdue(self._failures(late), silent)
 
     def _is_silent(self, to: str | None, now_ms: int) -> bool:
         first_ms = self._late_ms.setdefault(to, now_ms)
@@ -201,7 +234,3 @@ def _routed(question: AskRoute, answer: Command) -> Heard:
     if route is None:
         return Heard((RouteFailed(question.topic),))
     return Heard((RouteSeen(question.topic, route.readable()),), routes=(route,))
-
-
-def _failures(lost: list[_Open]) -> list[Event]:
-    return [event for each in lost if (event := failure(each.question)) is not None]

@@ -4,6 +4,9 @@ All of a server's lines are known here, by the number of their peer. Answers to 
 those to others are gathered and leave when the loop turns, one write a line. Once a second every line is looked after:
 one sweep, and no timer for each.
 
+A server can be made slow on purpose: then each command, and the end of each line, reaches the core so much later. Who
+is not made slow pays nothing for that.
+
 A core that raises has a bug: it is logged with its traceback, the request is answered with code 1, the line goes on.
 """
 
@@ -11,12 +14,14 @@ import logging
 from asyncio import AbstractEventLoop
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 
-from steelyard.errors import SteelyardError
+from steelyard.errors import ConfigurationError, SteelyardError
 from steelyard.net.channel import Channel
 from steelyard.net.clock import now_ms as read_clock
 from steelyard.net.core import Core, Replies
+from steelyard.net.detour import Detour
 from steelyard.net.limits import LineLimits
 from steelyard.wire.codes import ResponseCode
 from steelyard.wire.command import Command, answer_to
@@ -32,6 +37,8 @@ _numbers = count(1)
 # Entries in the log between two sweeps, about closed lines and about bugs: who floods us must not flood it too.
 _TOLD = 20
 _BUGS = 3
+
+_SLOWEST_MS = 3_600_000
 
 
 class Switchboard:
@@ -50,6 +57,7 @@ class Switchboard:
         self._limits = limits or LineLimits()
         self.clock = clock
         self._handle, self._flush = core.handle, core.flush
+        self._detour = Detour(loop, lambda: self.settle(self.clock()))
         self._channels: dict[int, Channel] = {}
         self._of_address = Counter[str]()
         self._unwritten: list[Channel] = []
@@ -83,13 +91,16 @@ class Switchboard:
         try:
             replies = self._handle(command, peer, now_ms)
         except Exception as error:
-            self._tell_bug(f"request {command.code} of {peer.address}")
-            if command.flag:
-                return
-            remark = f"the server has a bug: {type(error).__name__}; its log says more"
-            replies = (Reply(peer, answer_to(command, ResponseCode.SYSTEM_ERROR, remark=remark)),)
+            replies = self._met_bug(command, peer, error)
         if replies:
             self.post(replies)
+
+    def _met_bug(self, command: Command, peer: Peer, error: Exception) -> Replies:
+        self._tell_bug(f"request {command.code} of {peer.address}")
+        if command.flag:
+            return ()
+        remark = f"the server has a bug: {type(error).__name__}; its log says more"
+        return (Reply(peer, answer_to(command, ResponseCode.SYSTEM_ERROR, remark=remark)),)
 
     def settle(self, now_ms: int) -> None:
         """Let the core finish what one read brought."""
@@ -109,6 +120,12 @@ class Switchboard:
         self._of_address[peer.host] -= 1
         if not self._of_address[peer.host]:
             del self._of_address[peer.host]
+        if self._detour.delay_ms:
+            self._detour.send(partial(self._end, peer))
+        else:
+            self._end(peer)
+
+    def _end(self, peer: Peer) -> None:
         try:
             replies = self._core.closed(peer, self.clock())
         except Exception:
@@ -180,6 +197,34 @@ class Switchboard:
         for channel in unwritten:
             channel.write()
 
+    def slow_down(self, delay_ms: int) -> None:
+        """Let each command that arrives from now on wait so long; 0: no longer, and those that wait are handled now."""
+        if not 0 <= delay_ms <= _SLOWEST_MS:
+            raise ConfigurationError(f"a delay of {delay_ms} ms cannot be", next_step=f"give 0 to {_SLOWEST_MS}")
+        self._detour.delay_ms = delay_ms
+        if delay_ms:
+            self._handle = self._handle_late
+        else:
+            self._handle = self._core.handle
+            self._detour.hurry()
+
+    @property
+    def waiting(self) -> int:
+        """How many commands were made to wait, and still do."""
+        return len(self._detour)
+
+    def _handle_late(self, command: Command, peer: Peer, now_ms: int) -> Replies:
+        del now_ms
+        self._detour.send(partial(self._take_late, command, peer))
+        return ()
+
+    def _take_late(self, command: Command, peer: Peer) -> None:
+        try:
+            replies = self._core.handle(command, peer, self.clock())
+        except Exception as error:
+            replies = self._met_bug(command, peer, error)
+        self.post(replies)
+
     def tick(self) -> None:
         """Let the core do what is due."""
         now_ms = self._now_ms = self.clock()
@@ -213,6 +258,8 @@ class Switchboard:
             channel.close(why)
 
     def drop(self) -> None:
-        """Cut all lines at once."""
+        """Cut all lines at once; commands that were made to wait are dropped."""
+        self._detour.delay_ms = 0
+        self._detour.drop()
         for channel in list(self._channels.values()):
             channel.give_up("the server goes away")

@@ -15,7 +15,7 @@ from steelyard.broker.core import Broker
 from steelyard.broker.registration import Announcement, Identity, Registrar
 from steelyard.errors import SteelyardError
 from steelyard.net.link import Link
-from steelyard.serve.addresses import parse_address
+from steelyard.net.addresses import parse_address
 from steelyard.wire.bodies import decode_body
 from steelyard.wire.bodies.routes import RouteBody
 from steelyard.wire.codes import RequestCode

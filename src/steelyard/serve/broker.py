@@ -139,6 +139,7 @@ class RunningBroker:
     async def stop(self) -> None:
         """Say goodbye to name servers and lines, write everything, let go of port and directory."""
         self._halt()
+        self.board.slow_down(0)
         await self._announcer.leave()
         self.board.post(self.broker.flush(self._clock()))
         await self._disk_work.finish()

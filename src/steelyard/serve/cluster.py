@@ -127,6 +127,10 @@ class RunningCluster:
         if broker is not None:
             await broker.kill()
 
+    async def slow_broker(self, name: str, delay_ms: int) -> None:
+        """Let a broker handle each command only so long after it arrived; 0: at once, as ever."""
+        self.running(name).board.slow_down(delay_ms)
+
     async def start_name_server(self, number: int = 0) -> None:
         """Start a name server at the address that it had."""
         place = self._name_servers[number]

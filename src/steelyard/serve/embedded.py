@@ -18,7 +18,7 @@ from steelyard.broker.options import BrokerOptions
 from steelyard.errors import ConfigurationError
 from steelyard.net.limits import LineLimits
 from steelyard.serve.cluster import RunningCluster
-from steelyard.serve.loops import new_loop
+from steelyard.net.loops import new_loop
 from steelyard.serve.plan import ClusterPlan
 from steelyard.store.options import StoreOptions
 
@@ -104,6 +104,13 @@ class Cluster:
     def kill_broker(self, name: str) -> None:
         """Stop a broker as a crash does: no goodbye, nothing saved."""
         self._do(self._cluster.kill_broker(name))
+
+    def slow_broker(self, name: str, ms: int) -> None:
+        """Make a broker slow: each command is handled only so long after it arrived, in order. 0 ends that.
+
+        It is quick again after a restart, too.
+        """
+        self._do(self._cluster.slow_broker(name, ms))
 
     def start_name_server(self, number: int = 0) -> None:
         """Start a name server that was stopped, at the address that it had."""

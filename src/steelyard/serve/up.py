@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from steelyard.serve.cluster import RunningCluster
-from steelyard.serve.loops import new_loop
+from steelyard.net.loops import new_loop
 from steelyard.serve.plan import ClusterPlan
 
 __all__ = ["run_cluster"]

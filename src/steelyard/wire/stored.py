@@ -8,6 +8,7 @@ Left out: names that only a client can put right, such as the topic of a message
 
 from collections.abc import Iterator
 from functools import lru_cache
+from typing import TypeVar
 
 from steelyard.errors import MalformedRecord
 from steelyard.model.message import StoredMessage
@@ -20,9 +21,12 @@ from steelyard.wire.property_names import INNER_COUNT
 from steelyard.wire.record import Record, read_records
 from steelyard.wire.sysflag import COMPRESSED, WRAPPED
 
-__all__ = ["messages", "to_message", "unwrap"]
+__all__ = ["messages", "messages_of", "to_message", "unwrap"]
 
 _INNER_COUNT = INNER_COUNT.encode()
+
+M = TypeVar("M", bound=StoredMessage)
+"""The kind of message wanted: a stored message, or one that can do more."""
 
 # No broker takes a longer topic; a hostile one could fill the memory with queues that are remembered.
 _SHORT_TOPIC_BYTES = 255
@@ -33,11 +37,18 @@ def messages(data: bytes | bytearray | memoryview, broker: str, *, check_crc: bo
 
     Messages before a damaged record are good: who takes them one by one has them before meeting `MalformedRecord`.
     """
+    return messages_of(StoredMessage, data, broker, check_crc=check_crc)
+
+
+def messages_of(
+    make: type[M], data: bytes | bytearray | memoryview, broker: str, *, check_crc: bool = False
+) -> Iterator[M]:
+    """Yield messages as `messages` does, each of the kind that is wanted."""
     for record in read_records(data, check_crc=check_crc):
         if record.sys_flag & WRAPPED == WRAPPED:
-            yield from unwrap(record, broker)
+            yield from _unwrap(make, record, broker)
         else:
-            yield to_message(record, broker)
+            yield _opened(make, record, broker)
 
 
 def to_message(record: Record, broker: str) -> StoredMessage:
@@ -45,10 +56,14 @@ def to_message(record: Record, broker: str) -> StoredMessage:
 
     As with other clients, only the bit "compressed" leaves the system flag: the kind of compression stays in it.
     """
+    return _opened(StoredMessage, record, broker)
+
+
+def _opened(make: type[M], record: Record, broker: str) -> M:
     body, sys_flag = record.body, record.sys_flag
     if sys_flag & COMPRESSED and body:
         body, sys_flag = decompress(body, sys_flag), sys_flag & ~COMPRESSED
-    return StoredMessage(
+    return make(
         (_known_queue if len(record.topic) <= _SHORT_TOPIC_BYTES else _queue)(record.topic, broker, record.queue_id),
         record.offset,
         body,
@@ -68,6 +83,10 @@ def to_message(record: Record, broker: str) -> StoredMessage:
 
 def unwrap(record: Record, broker: str) -> Iterator[StoredMessage]:
     """Yield the messages of a batch that was stored as one record: offsets count up, the rest is the outer record's."""
+    return _unwrap(StoredMessage, record, broker)
+
+
+def _unwrap(make: type[M], record: Record, broker: str) -> Iterator[M]:
     outer = to_message(record, broker)
     # Walked once before anything is given away, and not kept: a body of 16 MiB can hold 700,000 tiny items.
     count = sum(1 for _ in read_batch(outer.body))
@@ -76,7 +95,7 @@ def unwrap(record: Record, broker: str) -> Iterator[StoredMessage]:
     if promised is not None and promised != b"%d" % count:
         raise MalformedRecord(f"{count} messages are in a batch of {promised[:20]!r}", where="record")
     for index, item in enumerate(read_batch(outer.body)):
-        yield StoredMessage(
+        yield make(
             outer.queue,
             outer.offset + index,
             item.body,

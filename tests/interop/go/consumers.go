@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	rocketmq "github.com/apache/rocketmq-client-go/v2"
@@ -18,6 +19,11 @@ var consumers = map[string]rocketmq.PushConsumer{}
 const suspend = 100 * time.Millisecond
 
 func startPush(asked words) (any, error) {
+	strategy, err := asked.Allocate.strategy()
+	if err != nil {
+		return nil, err
+	}
+	var id atomic.Value
 	options := []consumer.Option{
 		consumer.WithGroupName(asked.Group),
 		consumer.WithInstance(asked.Name),
@@ -26,6 +32,7 @@ func startPush(asked words) (any, error) {
 		consumer.WithConsumeFromWhere(consumer.ConsumeFromLastOffset),
 		consumer.WithConsumerOrder(asked.Orderly),
 		consumer.WithSuspendCurrentQueueTimeMillis(suspend),
+		consumer.WithStrategy(knowing(strategy, &id)),
 	}
 	if asked.Settings.MessageModel == "BROADCASTING" {
 		options = append(options, consumer.WithConsumerModel(consumer.BroadCasting))
@@ -46,6 +53,9 @@ func startPush(asked words) (any, error) {
 			return nil, err
 		}
 	}
+	if asked.Watched {
+		watch(asked.Name, made, &id)
+	}
 	if err := made.Start(); err != nil {
 		return nil, err
 	}
@@ -59,6 +69,10 @@ func stopPush(asked words) (any, error) {
 		return nil, fmt.Errorf("no consumer %q runs", asked.Name)
 	}
 	delete(consumers, asked.Name)
+	if ended, watched := watches[asked.Name]; watched {
+		delete(watches, asked.Name)
+		close(ended)
+	}
 	return nil, stopped.Shutdown()
 }
 

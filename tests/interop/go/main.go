@@ -28,6 +28,7 @@ var verbs = map[string]verb{
 	"send-batch":    sendBatch,
 	"push":          startPush,
 	"push-stop":     stopPush,
+	"ready":         func(words) (any, error) { return nil, nil },
 }
 
 // words is a line in.
@@ -41,6 +42,8 @@ type words struct {
 	Argument      int
 	Subscriptions [][3]string
 	Orderly       bool
+	Watched       bool
+	Allocate      allocate
 	Settings      struct {
 		MessageModel     string
 		ConsumeFromWhere string

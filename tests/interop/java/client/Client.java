@@ -41,6 +41,7 @@ public final class Client {
         LiteConsumers.add(VERBS);
         Queries.add(VERBS);
         Tools.add(VERBS);
+        VERBS.put("ready", words -> null);
     }
 
     private Client() {

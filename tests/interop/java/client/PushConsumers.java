@@ -3,7 +3,6 @@ package client;
 import com.alibaba.fastjson.JSONArray;
 import com.alibaba.fastjson.JSONObject;
 import java.nio.charset.StandardCharsets;
-import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -14,14 +13,13 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
-import org.apache.rocketmq.client.impl.consumer.ProcessQueue;
 import org.apache.rocketmq.client.utils.MessageUtil;
 import org.apache.rocketmq.common.message.MessageExt;
-import org.apache.rocketmq.common.message.MessageQueue;
 
 /**
  * Consumers that are handed messages. A message says itself how it wants to be handled: with "fails", it fails so many
  * times; with "again_level", it asks for that delay before the next time; with "slow_ms", handling it takes that long.
+ * A consumer that is "watched" tells of every change of its queues; "allocate" names how its group shares them.
  */
 @SuppressWarnings("deprecation")
 final class PushConsumers {
@@ -33,8 +31,8 @@ final class PushConsumers {
 
     static void add(Map<String, Client.Verb> verbs) {
         verbs.put("push", PushConsumers::start);
-        verbs.put("push-stop", words -> Client.stop(words, CONSUMERS.remove(words.getString("name"))::shutdown));
-        verbs.put("push-owned", words -> Messages.told(owned(of(words))));
+        verbs.put("push-stop", PushConsumers::stop);
+        verbs.put("push-owned", words -> Messages.told(Watch.owned(of(words))));
         verbs.put("push-persist", words -> {
             of(words).getDefaultMQPushConsumerImpl().persistConsumerOffset();
             return null;
@@ -52,15 +50,27 @@ final class PushConsumers {
         consumer.setNamesrvAddr(words.getString("name_server"));
         Settings.apply(consumer, words.getJSONObject("settings"));
         subscribe(consumer, words.getJSONArray("subscriptions"));
+        if (words.containsKey("allocate")) {
+            consumer.setAllocateMessageQueueStrategy(Strategies.made(words.getJSONObject("allocate")));
+        }
         String replier = words.getString("replies_with");
         if (words.getBooleanValue("orderly")) {
             consumer.registerMessageListener(orderly(name));
         } else {
             consumer.registerMessageListener(concurrent(name, replier));
         }
+        if (words.getBooleanValue("watched")) {
+            Watch.start(name, consumer);
+        }
         consumer.start();
         CONSUMERS.put(name, consumer);
         return consumer.buildMQClientId();
+    }
+
+    private static Object stop(JSONObject words) {
+        String name = words.getString("name");
+        Watch.stop(name);
+        return Client.stop(words, CONSUMERS.remove(name)::shutdown);
     }
 
     private static void subscribe(DefaultMQPushConsumer consumer, JSONArray subscriptions) throws Exception {
@@ -135,17 +145,5 @@ final class PushConsumers {
         } catch (Exception thrown) {
             Client.event("not-replied", replier, Map.of("thrown", String.valueOf(thrown)));
         }
-    }
-
-    private static List<MessageQueue> owned(DefaultMQPushConsumer consumer) {
-        List<MessageQueue> owned = new ArrayList<>();
-        Map<MessageQueue, ProcessQueue> table =
-            consumer.getDefaultMQPushConsumerImpl().getRebalanceImpl().getProcessQueueTable();
-        table.forEach((queue, held) -> {
-            if (!held.isDropped()) {
-                owned.add(queue);
-            }
-        });
-        return owned;
     }
 }

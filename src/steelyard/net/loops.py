@@ -1,4 +1,4 @@
-"""Which event loop servers run on: uvloop's where it is installed, at about half the cost of a small read."""
+"""Which event loop servers and clients run on: uvloop's if it is installed, at about half the cost of a small read."""
 
 import asyncio
 from importlib.util import find_spec

@@ -1,0 +1,137 @@
+"""Our client as a load, in a process of its own: ``python -m bench.client_load WAY NAME_SERVER TOPIC COUNT …``.
+
+Each way is what a user would write. A sender counts what was answered with a place in a queue and what failed, and
+tells both at the end; a handler of messages is bench/callback.py.
+"""
+
+import asyncio
+import json
+import sys
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import AbstractContextManager
+
+from bench.brokers import Broker
+from bench.callback import BODY_BYTES, Callback
+from bench.load import Load, running_python
+from steelyard import Consumer, Message, Producer, aio
+from steelyard.errors import SteelyardError
+from steelyard.model.sent import Sent
+
+__all__ = ["BATCH", "IN_FLIGHT", "our_load"]
+
+IN_FLIGHT, BATCH = 64, 32
+_BODY = b"x" * BODY_BYTES
+_GROUP = "bench"
+
+
+def our_load(way: str, broker: Broker, topic: str, messages: int, group: str = _GROUP) -> AbstractContextManager[Load]:
+    """Run one of the ways against a broker."""
+    return running_python("bench.client_load", [way, broker.name_server, topic, str(messages), group])
+
+
+class _Counts:
+    """How many messages were stored, and how many were not."""
+
+    def __init__(self) -> None:
+        self.sent, self.failed = 0, 0
+
+    def note_failure(self, problem: SteelyardError, messages: int = 1) -> None:
+        """Count a failure, and say the first."""
+        if not self.failed:
+            print(problem, file=sys.stderr, flush=True)
+        self.failed += messages
+
+    def tell(self) -> None:
+        """Print both."""
+        print(json.dumps({"sent": self.sent, "failed": self.failed}), flush=True)
+
+
+def _send(name_server: str, topic: str, messages: int, group: str) -> None:
+    """Send one after the other, from one thread."""
+    counts = _Counts()
+    with Producer(name_server, group=group) as producer:
+        for _ in range(messages):
+            try:
+                producer.send(Message(topic, _BODY))
+                counts.sent += 1
+            except SteelyardError as problem:
+                counts.note_failure(problem)
+    counts.tell()
+
+
+def _submit(name_server: str, topic: str, messages: int, group: str) -> None:
+    """Have so many on their way from one thread, and wait for the oldest before the next."""
+    counts, under_way = _Counts(), deque[Future[Sent]]()
+
+    def take_oldest() -> None:
+        try:
+            under_way.popleft().result()
+            counts.sent += 1
+        except SteelyardError as problem:
+            counts.note_failure(problem)
+
+    with Producer(name_server, group=group) as producer:
+        for _ in range(messages):
+            if len(under_way) == IN_FLIGHT:
+                take_oldest()
+            under_way.append(producer.submit(Message(topic, _BODY)))
+        while under_way:
+            take_oldest()
+    counts.tell()
+
+
+def _tasks(name_server: str, topic: str, messages: int, group: str) -> None:
+    """Send from so many tasks of one loop, each of which waits for the answer before it sends the next."""
+    counts, left = _Counts(), iter(range(messages))
+
+    async def send_until_none_is_left(producer: aio.Producer) -> None:
+        for _ in left:
+            try:
+                await producer.send(Message(topic, _BODY))
+                counts.sent += 1
+            except SteelyardError as problem:
+                counts.note_failure(problem)
+
+    async def send_all() -> None:
+        async with aio.Producer(name_server, group=group) as producer:
+            await asyncio.gather(*(send_until_none_is_left(producer) for _ in range(IN_FLIGHT)))
+
+    asyncio.run(send_all())
+    counts.tell()
+
+
+def _batches(name_server: str, topic: str, messages: int, group: str) -> None:
+    """Send batches, one after the other, from one thread."""
+    counts = _Counts()
+    with Producer(name_server, group=group) as producer:
+        for start in range(0, messages, BATCH):
+            batch = [Message(topic, _BODY) for _ in range(min(BATCH, messages - start))]
+            try:
+                counts.sent += len(producer.send_many(batch))
+            except SteelyardError as problem:
+                counts.note_failure(problem, len(batch))
+    counts.tell()
+
+
+def _consume(name_server: str, topic: str, messages: int, group: str) -> None:
+    """Be handed messages by a plain callback."""
+    callback = Callback(messages)
+    consumer = Consumer(name_server, group=group)
+    consumer.handles(topic)(callback.handle)
+    with consumer:
+        callback.tell_until_done()
+
+
+WAYS: dict[str, Callable[[str, str, int, str], None]] = {
+    "send": _send,
+    "submit": _submit,
+    "tasks": _tasks,
+    "batches": _batches,
+    "consume": _consume,
+}
+"""What the process does, by the word for it."""
+
+if __name__ == "__main__":
+    WAYS[sys.argv[1]](sys.argv[2], sys.argv[3], int(sys.argv[4]), sys.argv[5])

@@ -1,0 +1,134 @@
+"""What all blocking clients have in common: the asyncio client behind it, and waiting for it.
+
+A face has no rules of its own. `waits` turns a method of the asyncio client into one that is waited for, so there are
+no twins to keep alike. It opens itself with the first call, and everything that is still open when the process ends is
+closed then.
+"""
+
+import atexit
+import functools
+import logging
+import threading
+import weakref
+from collections.abc import Callable, Coroutine
+from types import TracebackType
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
+
+from steelyard.client.guard import Guard
+from steelyard.client.hub import Hub
+from steelyard.errors import ConfigurationError, SteelyardError
+
+__all__ = ["Face", "looks", "waits"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_log = logging.getLogger("steelyard")
+
+
+class Openable(Protocol):
+    """What an asyncio client can do."""
+
+    async def open(self) -> Any:
+        """Connect."""
+
+    async def close(self) -> None:
+        """Finish, and hang up."""
+
+
+C = TypeVar("C", bound=Openable)
+
+_open: "weakref.WeakSet[Face[Any]]" = weakref.WeakSet()
+
+
+class Face(Guard, Generic[C]):
+    """A blocking client."""
+
+    def __init__(self, client: C) -> None:
+        super().__init__()
+        self._client = client
+        self._hub: Hub | None = None
+        self._opening = threading.Lock()
+        self._is_closed = False
+
+    def open(self) -> Self:
+        """Connect, if it is not connected; a call of anything else does it too."""
+        self._ready()
+        return self
+
+    def close(self) -> None:
+        """Finish what is under way, hang up, and end its thread if it was the last. It cannot be opened again."""
+        if self.is_elsewhere:
+            return
+        with self._opening:
+            self._is_closed = True
+            hub, self._hub = self._hub, None
+        if hub is not None:
+            _open.discard(self)
+            try:
+                hub.run(self._client.close())
+            finally:
+                hub.give_back()
+
+    def __enter__(self) -> Self:
+        """Connect."""
+        return self.open()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
+        self.close()
+
+    def _ready(self) -> Hub:
+        """Return the loop to wait for, with the client open on it."""
+        hub = self._hub
+        if hub is not None and not self.is_elsewhere:
+            return hub
+        self.check_process()
+        with self._opening:
+            if self._is_closed:
+                raise ConfigurationError(f"the {type(self).__name__} is closed", next_step="make another one")
+            if self._hub is None:
+                hub = Hub.take()
+                try:
+                    hub.run(self._client.open())
+                except BaseException:
+                    hub.give_back()
+                    raise
+                self._hub = hub
+                _open.add(self)
+            return self._hub
+
+
+def waits(
+    method: Callable[Concatenate[C, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[Face[C], P], R]:
+    """Make a blocking method of one of the asyncio client."""
+
+    @functools.wraps(method)
+    def wait(self: Face[C], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        hub = self._ready()
+        return hub.run(method(self._client, *args, **kwargs))
+
+    return wait
+
+
+def looks(method: Callable[Concatenate[C, P], R]) -> Callable[Concatenate[Face[C], P], R]:
+    """Make a method that looks at the asyncio client safely, on its loop, of one that does not wait."""
+
+    @functools.wraps(method)
+    def look(self: Face[C], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        hub = self._ready()
+        return hub.call(lambda: method(self._client, *args, **kwargs))
+
+    return look
+
+
+@atexit.register
+def _close_what_is_open() -> None:
+    for face in list(_open):
+        try:
+            face.close()
+        except SteelyardError as error:
+            _log.warning("a %s could not be closed at the end: %s", type(face).__name__, error)

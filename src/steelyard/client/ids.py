@@ -1,0 +1,65 @@
+"""Who we are to the servers, and what our messages are called.
+
+A client's id has the address, a name if the user gave one, the process, when it started and 64 random bits: containers
+share addresses and process numbers, and two clients with one id would take the same queues. It ends in the mark by
+which our members know each other. A message's unique key is as Java makes it, and never given twice by one process.
+"""
+
+import os
+import secrets
+import socket
+import threading
+import time
+
+from steelyard.balance.member_options import OUR_MARK
+from steelyard.net.addresses import parse_address
+from steelyard.net.clock import now_ms
+from steelyard.wire.message_ids import month_of, unique_key, unique_key_prefix
+
+__all__ = ["UniqueKeys", "client_id", "local_address"]
+
+_STARTED_NS = time.time_ns()
+_ELSEWHERE = "127.0.0.1"
+
+
+def client_id(address: str, name: str | None = None) -> str:
+    """Make the id of a client at a local address.
+
+    >>> client_id("10.0.0.7", "till-1").endswith("@sy1")
+    True
+    """
+    instance = f"{os.getpid()}#{_STARTED_NS}#{secrets.token_hex(8)}"
+    return f"{address}@{name}#{instance}{OUR_MARK}" if name else f"{address}@{instance}{OUR_MARK}"
+
+
+def local_address(server: str) -> str:
+    """Return the address that this machine has towards a server; nothing is sent."""
+    host, port = parse_address(server)
+    try:
+        family, _, _, _, target = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect(target)
+            return str(probe.getsockname()[0]).partition("%")[0]
+    except OSError:
+        return _ELSEWHERE
+
+
+class UniqueKeys:
+    """Makes unique keys; from any thread."""
+
+    __slots__ = ("_counter", "_lock", "_month_end_ms", "_month_start_ms", "_prefix")
+
+    def __init__(self, address: str) -> None:
+        self._prefix = unique_key_prefix(address, os.getpid(), secrets.randbits(32))
+        self._counter = secrets.randbits(16)
+        self._month_start_ms = self._month_end_ms = 0
+        self._lock = threading.Lock()
+
+    def next(self) -> str:
+        """Return the next key."""
+        with self._lock:
+            self._counter = counter = self._counter + 1
+        at_ms = now_ms()
+        if at_ms >= self._month_end_ms:
+            self._month_start_ms, self._month_end_ms = month_of(at_ms)
+        return unique_key(self._prefix, now_ms=at_ms, month_start_ms=self._month_start_ms, counter=counter)

@@ -1,0 +1,65 @@
+"""Namespaces: a prefix that keeps the topics and groups of one tenant apart from those of others.
+
+On the wire a topic is ``tenant%orders``; topics that a group brings along have it inside: ``%RETRY%tenant%billing``.
+Users see and write ``orders``. What belongs to the servers themselves has no namespace.
+"""
+
+from dataclasses import dataclass
+
+from steelyard.model import Queue
+
+__all__ = ["Names"]
+
+_PREFIXES = ("%RETRY%", "%DLQ%")
+_SERVERS_OWN = frozenset(
+    """
+    TBW102 SCHEDULE_TOPIC_XXXX BenchmarkTest RMQ_SYS_TRANS_HALF_TOPIC RMQ_SYS_TRACE_TOPIC RMQ_SYS_TRANS_OP_HALF_TOPIC
+    TRANS_CHECK_MAX_TIME_TOPIC SELF_TEST_TOPIC OFFSET_MOVED_EVENT DEFAULT_CONSUMER DEFAULT_PRODUCER TOOLS_CONSUMER
+    FILTERSRV_CONSUMER __MONITOR_CONSUMER CLIENT_INNER_PRODUCER SELF_TEST_P_GROUP SELF_TEST_C_GROUP
+    """.split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names of one namespace; the empty one changes nothing.
+
+    >>> names = Names("eu")
+    >>> names.full("orders"), names.full("%RETRY%billing"), names.full("TBW102"), names.full("eu%orders")
+    ('eu%orders', '%RETRY%eu%billing', 'TBW102', 'eu%orders')
+    >>> names.bare("%DLQ%eu%billing"), names.bare("us%orders")
+    ('%DLQ%billing', 'us%orders')
+    """
+
+    namespace: str = ""
+
+    def full(self, name: str) -> str:
+        """Return a topic or group as servers know it."""
+        if not self.namespace:
+            return name
+        prefix, rest = _split(name)
+        if rest in _SERVERS_OWN or rest.startswith(("rmq_sys_", f"{self.namespace}%")):
+            return name
+        return f"{prefix}{self.namespace}%{rest}"
+
+    def bare(self, name: str) -> str:
+        """Return a topic or group as users know it."""
+        if not self.namespace:
+            return name
+        prefix, rest = _split(name)
+        return prefix + rest.removeprefix(f"{self.namespace}%")
+
+    def full_queue(self, queue: Queue) -> Queue:
+        """Return a queue as servers know it."""
+        return Queue(self.full(queue.topic), queue.broker, queue.queue_id) if self.namespace else queue
+
+    def bare_queue(self, queue: Queue) -> Queue:
+        """Return a queue as users know it."""
+        return Queue(self.bare(queue.topic), queue.broker, queue.queue_id) if self.namespace else queue
+
+
+def _split(name: str) -> tuple[str, str]:
+    for prefix in _PREFIXES:
+        if name.startswith(prefix):
+            return prefix, name[len(prefix) :]
+    return "", name

@@ -1,0 +1,192 @@
+"""Where topics are: looked up once, shared by all who wait, and kept fresh.
+
+The order of a look-up: the table, a name server, and for a producer the default topic, whose brokers create topics with
+their first message. A name server that fails is passed over for the next. A topic that no name server knows any more
+keeps its last route: a broker may be restarting.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from steelyard.client.nearest import missing_topic
+from steelyard.dialect.sending import DEFAULT_TOPIC
+from steelyard.errors import NoNameServer, NoRoute, SteelyardError, TopicNotFound, TransportError, error_for
+from steelyard.model import PublishList, Route
+from steelyard.wire.bodies import decode_body
+from steelyard.wire.bodies.routes import RouteBody
+from steelyard.wire.bodies.shared import TopicNames
+from steelyard.wire.codes import RequestCode, ResponseCode
+from steelyard.wire.command import Command
+from steelyard.wire.headers.nameserver import GetRoute
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from steelyard.client.session import Session
+
+__all__ = ["Routes"]
+
+_REFRESH_S = 30.0
+_SOON_S = 1.0
+"""Between look-ups that senders ask for because something failed."""
+_ASK_MS = 3_000
+
+
+class Routes:
+    """The routes of one session. What is not ``async`` may be called from any thread."""
+
+    def __init__(self, session: "Session") -> None:
+        self._session = session
+        self._table: dict[str, Route] = {}
+        self._lists: dict[str, PublishList] = {}
+        self._asking: dict[str, asyncio.Task[Route]] = {}
+        self._soon: dict[str, float] = {}
+        """When a topic may be looked up again out of turn."""
+        self._refreshing: asyncio.Task[None] | None = None
+        self.on_change: list[Callable[[str, Route], None]] = []
+        """Called on the loop with the topic and its new route."""
+
+    def known(self, topic: str) -> PublishList | None:
+        """Return the publish list that the table has, if any."""
+        return self._lists.get(topic)
+
+    def known_route(self, topic: str) -> Route | None:
+        """Return the route that the table has, if any."""
+        return self._table.get(topic)
+
+    async def find(self, topic: str) -> Route:
+        """Return where a topic is; raises TopicNotFound, or NoNameServer."""
+        known = self._table.get(topic)
+        return known if known is not None else await self.look_up(topic)
+
+    async def publish_list(self, topic: str) -> PublishList:
+        """Return the queues that a producer may send to; a topic that does not exist has those of the default topic."""
+        known = self._lists.get(topic)
+        if known:
+            return known
+        try:
+            route = await self.look_up(topic)
+        except TopicNotFound:
+            return await self._borrowed(topic)
+        found = self._lists.get(topic)
+        if not found:
+            raise NoRoute(
+                f"topic {topic!r} has no queue that takes messages ({len(route.brokers)} brokers have it)",
+                next_step="check its permission, and that a master of it is up",
+            )
+        return found
+
+    async def look_up(self, topic: str) -> Route:
+        """Ask a name server, together with whoever asks for the same topic now."""
+        asking = self._asking.get(topic)
+        if asking is None:
+            asking = self._asking[topic] = asyncio.get_running_loop().create_task(self._ask(topic))
+            asking.add_done_callback(lambda _: self._asking.pop(topic, None))
+        return await asyncio.shield(asking)
+
+    def refresh_soon(self, topic: str) -> None:
+        """Have a topic looked up again: a send failed, or its list was borrowed. At most once a second."""
+        self._session.loop.call_soon_threadsafe(self._refresh_one, topic)
+
+    def start(self) -> None:
+        """Begin to look all known topics up again from time to time."""
+        self._refreshing = asyncio.get_running_loop().create_task(self._refresh())
+
+    async def close(self) -> None:
+        """Stop looking."""
+        tasks: list[asyncio.Task[Route] | asyncio.Task[None]] = [*self._asking.values()]
+        if self._refreshing is not None:
+            tasks.append(self._refreshing)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # -- asking -------------------------------------------------------------------------------------------------------
+
+    async def _ask(self, topic: str) -> Route:
+        answer = await self.ask_a_name_server(Command(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRoute(topic)))
+        if answer.code == ResponseCode.TOPIC_NOT_EXIST:
+            raise TopicNotFound(
+                f"topic {self._session.names.bare(topic)!r} is not known to {self._session.connect}",
+                code=answer.code,
+                server=self._session.name_servers.address,
+            )
+        if answer.code != ResponseCode.SUCCESS:
+            raise error_for(answer.code, answer.remark or "", server=self._session.name_servers.address)
+        route = decode_body(RouteBody, answer.body).route(topic)
+        self._keep(topic, route)
+        return route
+
+    async def ask_a_name_server(self, command: Command) -> Command:
+        """Ask one name server after the other until one answers."""
+        names = self._session.name_servers
+        why = ""
+        for _ in range(max(2, len(names.addresses))):
+            try:
+                return await names.ask(command, _ASK_MS)
+            except TransportError as error:
+                why = error.what
+        raise NoNameServer(
+            f"no name server of {self._session.connect} answers ({why})",
+            next_step="check the address, and that a name server runs there",
+        )
+
+    def _keep(self, topic: str, route: Route) -> None:
+        self._session.learn(route)
+        if self._table.get(topic) == route:
+            return
+        self._table[topic] = route
+        listed = route.publish_list()
+        if listed or topic not in self._lists:
+            # An empty list is no news to a sender: its brokers restart, and it is better to try them than to give up.
+            self._lists[topic] = listed
+        for tell in tuple(self.on_change):
+            tell(topic, route)
+
+    async def _borrowed(self, topic: str) -> PublishList:
+        try:
+            default = await self.find(DEFAULT_TOPIC)
+            listed = default.borrowed_list(topic)
+        except TopicNotFound:
+            listed = None
+        if not listed:
+            raise await self._missing(topic)
+        # Kept until the topic has a route of its own; the first message creates it.
+        return self._lists.setdefault(topic, listed)
+
+    async def _missing(self, topic: str) -> TopicNotFound:
+        known = await self._all_topics()
+        asked = sorted(self._session.known_brokers())
+        return missing_topic(self._session.names.bare(topic), known, where=str(self._session.connect), asked=asked)
+
+    async def _all_topics(self) -> list[str]:
+        try:
+            answer = await self.ask_a_name_server(Command(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER))
+            return list(map(self._session.names.bare, decode_body(TopicNames, answer.body).topics))
+        except SteelyardError:
+            return []
+
+    # -- keeping fresh ------------------------------------------------------------------------------------------------
+
+    async def _refresh(self) -> None:
+        while True:
+            await asyncio.sleep(_REFRESH_S)
+            for topic in {*self._table, *self._lists}:
+                await self._look_quietly(topic)
+
+    def _refresh_one(self, topic: str) -> None:
+        loop = self._session.loop
+        wait_s = self._soon.get(topic, 0.0) - loop.time()
+        if wait_s > _SOON_S:
+            return
+        self._soon[topic] = loop.time() + max(0.0, wait_s) + _SOON_S
+        if wait_s <= 0:
+            self._session.spawn(self._look_quietly(topic))
+        else:
+            loop.call_later(wait_s, lambda: self._session.spawn(self._look_quietly(topic)))
+
+    async def _look_quietly(self, topic: str) -> None:
+        try:
+            await self.look_up(topic)
+        except SteelyardError:
+            return  # it keeps the route that it had

@@ -1,0 +1,199 @@
+"""A proxy that makes trouble: between a client and a server, it cuts lines, refuses them, delays and swallows answers.
+
+It knows frames, so whole answers are late or lost and the line stays readable. It runs in a thread of its own, and its
+switches may be turned from any thread. A `Detour` puts one before every broker of a cluster, and one before its name
+server that tells the brokers' addresses as those of the proxies.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any, TypeVar
+
+from steelyard.serve.embedded import Cluster
+from steelyard.wire.codes import HeaderType
+from steelyard.wire.command import Command, decode_command
+
+__all__ = ["Detour", "Proxy", "detour"]
+
+T = TypeVar("T")
+
+
+class Proxy:
+    """One server's proxy. Start it, and give its `address` to a client."""
+
+    def __init__(self, target: str, *, renames: Mapping[str, str] | None = None) -> None:
+        host, _, port = target.rpartition(":")
+        self._target = host, int(port)
+        self._renames = {old.encode(): new.encode() for old, new in (renames or {}).items()}
+        self.delay_ms = 0
+        """How late each answer is."""
+        self.swallows = False
+        """Whether answers are dropped."""
+        self.cuts_after_requests = 0
+        """Cut the line after so many more requests arrived, before they are handed on; 0 is never."""
+        self.seen: list[Command] = []
+        """The requests that came, in order."""
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
+        self._server: asyncio.Server | None = None
+        self._lines: set[asyncio.StreamWriter] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._port = 0
+
+    @property
+    def address(self) -> str:
+        """Where clients find it."""
+        return f"127.0.0.1:{self._port}"
+
+    @property
+    def lines(self) -> int:
+        """How many lines of clients are open."""
+        return len(self._lines)
+
+    def requests(self, code: int) -> list[Command]:
+        """Return what came with a code."""
+        return [command for command in self.seen if command.code == code]
+
+    def start(self) -> "Proxy":
+        """Listen at a free port."""
+        self._thread.start()
+        self.accept()
+        return self
+
+    def stop(self) -> None:
+        """Close everything."""
+        self.refuse()
+        self._do(self._end_tasks())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def cut(self) -> None:
+        """Cut all lines; new ones are taken."""
+        self._do(self._cut())
+
+    def refuse(self) -> None:
+        """Cut all lines and take no new ones."""
+        self._do(self._refuse())
+
+    def accept(self) -> None:
+        """Take lines again, at the same address."""
+        self._do(self._accept())
+
+    def _do(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(20)
+
+    async def _accept(self) -> None:
+        if self._server is None:
+            self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._port)
+            self._port = self._server.sockets[0].getsockname()[1]
+
+    async def _refuse(self) -> None:
+        server, self._server = self._server, None
+        if server is not None:
+            server.close()
+        await self._cut()
+
+    async def _cut(self) -> None:
+        for line in list(self._lines):
+            line.transport.abort()
+        while self._lines:
+            await asyncio.sleep(0.001)
+
+    async def _end_tasks(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        self._lines.add(writer)
+        try:
+            with suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+                await self._join(reader, writer)
+        finally:
+            writer.transport.abort()
+            self._lines.discard(writer)
+            self._tasks.discard(task)
+
+    async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        far_reader, far_writer = await asyncio.open_connection(*self._target)
+        ways = {
+            asyncio.ensure_future(_pump(reader, lambda frame: self._request(frame, far_writer, writer))),
+            asyncio.ensure_future(_pump(far_reader, lambda frame: self._answer(frame, writer))),
+        }
+        try:
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for way in ways:
+                way.cancel()
+            await asyncio.gather(*ways, return_exceptions=True)
+            far_writer.transport.abort()
+
+    def _request(self, frame: bytes, far: asyncio.StreamWriter, near: asyncio.StreamWriter) -> None:
+        self.seen.append(_decoded(frame))
+        if self.cuts_after_requests:
+            self.cuts_after_requests -= 1
+            if not self.cuts_after_requests:
+                near.transport.abort()
+                return
+        far.write(frame)
+
+    def _answer(self, frame: bytes, near: asyncio.StreamWriter) -> None:
+        if self.swallows:
+            return
+        for old, new in self._renames.items():
+            frame = frame.replace(old, new)
+        frame = (len(frame) - 4).to_bytes(4, "big") + frame[4:]
+        if self.delay_ms:
+            self._loop.call_later(self.delay_ms / 1000, _write, near, frame)
+        else:
+            _write(near, frame)
+
+
+async def _pump(reader: asyncio.StreamReader, take: Callable[[bytes], None]) -> None:
+    while True:
+        size = await reader.readexactly(4)
+        take(size + await reader.readexactly(int.from_bytes(size, "big")))
+
+
+def _write(writer: asyncio.StreamWriter, frame: bytes) -> None:
+    if not writer.transport.is_closing():
+        writer.write(frame)
+
+
+def _decoded(frame: bytes) -> Command:
+    start = 8 + int.from_bytes(frame[5:8], "big")
+    return decode_command(HeaderType(frame[4]), frame[8:start], frame[start:])
+
+
+class Detour:
+    """A cluster behind proxies."""
+
+    def __init__(self, brokers: dict[str, Proxy], name_server: Proxy) -> None:
+        self.brokers = brokers
+        """By name."""
+        self.name_server = name_server
+
+    @property
+    def namesrv(self) -> str:
+        """What clients are given."""
+        return self.name_server.address
+
+
+@contextmanager
+def detour(cluster: Cluster) -> Iterator[Detour]:
+    """Put proxies before a cluster with one name server."""
+    brokers = {name: Proxy(address).start() for name, address in cluster.brokers.items()}
+    renames = {address: brokers[name].address for name, address in cluster.brokers.items()}
+    name_server = Proxy(cluster.namesrv, renames=renames).start()
+    try:
+        yield Detour(brokers, name_server)
+    finally:
+        name_server.stop()
+        for proxy in brokers.values():
+            proxy.stop()

@@ -1,0 +1,91 @@
+"""Our consumer as a process that is told what to do: one JSON object a line in, one a line out.
+
+Verbs and words are those of the Java and Go programs beside it, as far as a member of a group needs them: `push` joins,
+`push-stop` leaves, and `queues` is told whenever the member holds another set than before. What it is handed is counted
+and forgotten.
+"""
+
+import json
+import sys
+import threading
+import time
+from typing import Any
+
+from tests.interop.mixed.reporting import room_of
+
+from steelyard import Consumer
+from steelyard.balance.allocate import ByConfig, MachineRoom, Nearby, Strategy, find_strategy
+from steelyard.client.connect import Connect
+from steelyard.model import Queue
+
+__all__ = ["strategy_of"]
+
+_out = threading.Lock()
+_consumers: dict[str, Consumer] = {}
+
+
+def strategy_of(words: dict[str, Any]) -> Strategy:
+    """Make the strategy that was asked for, with rooms as the other programs find them."""
+    name = words["name"]
+    if name == "MACHINE_ROOM":
+        return MachineRoom(frozenset(words["rooms"]))
+    if name == "MACHINE_ROOM_NEARBY":
+        return Nearby(room_of)
+    if name == "CONFIG":
+        return ByConfig([Queue(*queue) for queue in words["queues"]])
+    return find_strategy(name)
+
+
+def _start(words: dict[str, Any]) -> str:
+    name = words["name"]
+    consumer = Consumer(
+        Connect(words["name_server"], name=name),
+        group=words["group"],
+        allocate=strategy_of(words["allocate"]),
+        start_from="first",
+    )
+    for topic, _, tags in words["subscriptions"]:
+        consumer.handles(topic, tags=None if tags == "*" else tags)(lambda _: None)
+    consumer.on_move(
+        lambda moved: _tell(
+            {"event": "queues", "of": name, "at_ms": moved.at_ms, "id": moved.id, "queues": list(moved.queues)}
+        )
+    )
+    consumer.start()
+    _consumers[name] = consumer
+    return consumer.id
+
+
+def _stop(words: dict[str, Any]) -> None:
+    consumer, name = _consumers.pop(words["name"]), words["name"]
+
+    def leave() -> None:
+        consumer.stop()
+        _tell({"event": "left", "of": name, "at_ms": time.time_ns() // 1_000_000})
+
+    if words.get("later"):
+        threading.Thread(target=leave).start()
+    else:
+        leave()
+
+
+def _tell(what: dict[str, Any]) -> None:
+    with _out:
+        sys.stdout.write(json.dumps(what) + "\n")
+        sys.stdout.flush()
+
+
+_VERBS = {"push": _start, "push-stop": _stop, "ready": lambda _: None}
+
+
+def _main() -> None:
+    for line in sys.stdin:
+        words = json.loads(line)
+        try:
+            _tell({"answer": _VERBS[words["verb"]](words)})
+        except Exception as error:  # whatever it is, the other end wants to read it
+            _tell({"refused": f"{type(error).__name__}: {error}", "code": -1})
+
+
+if __name__ == "__main__":
+    _main()

@@ -1,0 +1,121 @@
+"""Clusters of two brokers on one name server, ours or Apache's: where queues of one topic lie in two places.
+
+Their names tell the room that each stands in, so that strategies which look at rooms have something to see.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.interop.backends import OURS
+from tests.interop.servers import Line, apache
+from tests.interop.talk import create_topic
+
+from steelyard.model import Queue, in_order
+from steelyard.serve.embedded import Cluster as Steelyard
+from steelyard.wire.bodies import decode_body
+from steelyard.wire.bodies.members import ConsumerIds
+from steelyard.wire.bodies.routes import RouteBody
+from steelyard.wire.codes import RequestCode
+from steelyard.wire.headers.common import Group
+from steelyard.wire.headers.nameserver import GetRoute
+
+__all__ = ["BROKERS", "ROOMS", "Pair", "running_pair"]
+
+ROOMS = ("east", "west")
+BROKERS = ("east@a", "west@b")
+
+_ROUTE_SECONDS = 60
+_ANY_TOPIC = "TBW102"
+_SETTINGS: dict[str, object] = {"mappedFileSizeCommitLog": 64 << 20, "waitTimeMillsInSendQueue": 10_000}
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One name server and two brokers that run."""
+
+    backend: str
+    name_server: str
+    brokers: dict[str, str]
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether these are our servers."""
+        return self.backend == OURS
+
+    @contextmanager
+    def line(self, broker: str = BROKERS[0]) -> Iterator[Line]:
+        """Connect to a broker, and hang up afterwards."""
+        line = Line(int(self.brokers[broker].rpartition(":")[2]))
+        try:
+            yield line
+        finally:
+            line.close()
+
+    def make_topic(self, topic: str, queues: int) -> list[Queue]:
+        """Make a topic, or make it larger: the first broker has half of the queues, and the odd one."""
+        counts = dict(zip(BROKERS, ((queues + 1) // 2, queues // 2), strict=True))
+        for broker, count in counts.items():
+            with self.line(broker) as line:
+                create_topic(line, topic, count)
+        wanted = [Queue(topic, broker, number) for broker, count in counts.items() for number in range(count)]
+        self.wait_for_route(topic, wanted)
+        return wanted
+
+    def wait_for_route(self, topic: str, wanted: Sequence[Queue] = ()) -> None:
+        """Wait until the name server knows these queues: Apache's brokers tell it in their own time."""
+        line = Line(int(self.name_server.rpartition(":")[2]))
+        end = time.monotonic() + _ROUTE_SECONDS
+        try:
+            while True:
+                answer = line.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRoute(topic))
+                if answer.code == 0:
+                    known = decode_body(RouteBody, answer.body).route(topic).readable()
+                    if in_order(known) == in_order(wanted) if wanted else len({each.broker for each in known}) == 2:
+                        return
+                assert time.monotonic() < end, f"the name server does not know all queues of {topic}"
+                time.sleep(0.02)
+        finally:
+            line.close()
+
+    def listed(self, group: str) -> dict[str, list[str]]:
+        """Return whom each broker believes to be in a group."""
+        found: dict[str, list[str]] = {}
+        for broker in self.brokers:
+            with self.line(broker) as line:
+                answer = line.ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, Group(group))
+            found[broker] = list(decode_body(ConsumerIds, answer.body).ids) if answer.code == 0 else []
+        return found
+
+
+@contextmanager
+def running_pair(backend: str, root: Path) -> Iterator[Pair]:
+    """Start the servers of a backend, and stop them."""
+    with _ours() if backend == OURS else _apache(backend, root) as pair:
+        pair.wait_for_route(_ANY_TOPIC)
+        yield pair
+
+
+@contextmanager
+def _ours() -> Iterator[Pair]:
+    first, second = BROKERS
+    with (
+        Steelyard(broker_name=first) as one,
+        Steelyard(name_servers=0, join=(one.namesrv,), broker_name=second) as other,
+    ):
+        yield Pair(OURS, one.namesrv, one.brokers | other.brokers)
+
+
+@contextmanager
+def _apache(backend: str, root: Path) -> Iterator[Pair]:
+    release = backend.removeprefix("apache-")
+    first, second = BROKERS
+    with (
+        apache(release, root / "a", **_SETTINGS, brokerName=first) as one,
+        apache(release, root / "b", ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC"), one, **_SETTINGS, brokerName=second)
+        as other,
+    ):
+        addresses = {first: f"127.0.0.1:{one.port}", second: f"127.0.0.1:{other.port}"}
+        yield Pair(backend, f"127.0.0.1:{one.name_port}", addresses)
