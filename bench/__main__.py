@@ -1,7 +1,7 @@
 """`make bench`: every benchmark of this folder as one table. Leave the machine alone while it runs.
 
 Names (``codec``, ``store``, ``broker`` …) run only those; ``--write`` puts the figures into bench/RESULTS.md, too.
-``--quick`` makes the long runs of ``broker`` short: they show that it works, and measure nothing.
+``--quick`` makes the long runs of ``broker`` and ``client`` short: they show that it works, and measure nothing.
 """
 
 import sys
@@ -11,7 +11,7 @@ from functools import partial
 from rich.console import Console
 from rich.table import Table
 
-from bench import allocators, broker, codec, rebalance, rules, store
+from bench import allocators, broker, client, codec, rebalance, rules, store
 from bench.results import RESULTS, machine, page
 from bench.table import Row
 
@@ -22,6 +22,11 @@ _BENCHMARKS: dict[str, Callable[[], Iterable[Row]]] = {
     "rebalance": rebalance.run,
     "store": store.run,
     "broker": broker.run,
+    "client": client.run,
+}
+_QUICK: dict[str, Callable[[], Iterable[Row]]] = {
+    "broker": partial(broker.run, is_quick=True),
+    "client": partial(client.run, is_quick=True),
 }
 
 
@@ -31,7 +36,7 @@ def main(arguments: list[str]) -> int:
     console, found_on = Console(width=None if sys.stdout.isatty() else 200), machine()
     console.print(found_on)
     is_kept = "--write" in arguments
-    benchmarks = _BENCHMARKS | ({"broker": partial(broker.run, is_quick=True)} if "--quick" in arguments else {})
+    benchmarks = _BENCHMARKS | (_QUICK if "--quick" in arguments else {})
     wanted = [name for name in benchmarks if name in arguments] or list(benchmarks)
     measured = {name: list(benchmarks[name]()) for name in wanted}
     rows = [row for each in measured.values() for row in each]

@@ -10,7 +10,7 @@ from threading import Event
 from time import sleep
 from typing import Protocol
 
-__all__ = ["Callback", "HasBody"]
+__all__ = ["BODY_BYTES", "Callback", "HasBody"]
 
 BODY_BYTES = 1024
 _TELL_S = 0.05

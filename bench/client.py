@@ -1,66 +1,209 @@
 """Our client beside Java's, Node's and the one in C++: all against one and the same broker of Apache's, in turns.
 
 What is timed is what the broker has stored, by its own answer, or what a handler was handed: the same count for all,
-once each is warm. A run counts only if everything arrived, nothing failed and nothing came twice. The figure is the
+once each is warm. A turn counts only if everything arrived, nothing failed and nothing came twice. A figure is the
 median of the rounds; beside it the best, and what the client's own process took of a processor for a message.
-Takes less than six minutes and 6 GiB of the folder for temporary files; `--quick` shows that it works.
+Takes less than six minutes and 6 GiB of the folder for temporary files; `--quick` shows in one that it works.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 
-from tests.interop.talk import commit, create_group
-
-from bench.brokers import APACHE, Broker, running, stored
+from bench.brokers import APACHE, Broker, running
 from bench.client_load import BATCH, IN_FLIGHT
 from bench.java_load import BINARY, NotReady, batch_producer, check_java, consumer, producer
 from bench.load import Load, running_python
 from bench.rivals import CPP, NODE, cpp_consumer, node_producer, prepare_rivals
 from bench.table import Row
-from bench.watch import Measured, Progress, Stalled, watch
+from bench.turns import QUEUES, Client, Turn, be_handed, send
+from bench.watch import Measured, Stalled
 
 __all__ = ["run"]
 
-JAVA = "Java"
-_QUEUES = 8
+# The ways of ours are words of bench/client_load.py.
+_SEND, _TASKS, _SUBMIT, _BATCHES, _CONSUME = "send", "tasks", "submit", "batches", "consume"
+_JAVA_ONE, _JAVA_MANY = "Java, 1 thread", f"Java, {IN_FLIGHT} threads"
+_JAVA_BATCHES, _JAVA_CONSUMER = "Java, 1 thread, in batches", "Java's consumer"
 _ROUNDS = 2
-# What is sent and not timed at the end: whoever has many on their way does not end all at once.
-_TAIL = 0.05
-_FILLED = "batches"
 _MIB = 1 << 20
+_FLAT = 1.1
+# How many are sent before the timing by a client that is warm at once.
+_START = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How many messages are timed in each run, and how many a JVM sends before that."""
+    """How many messages are timed, and how many a JVM, which needs some seconds, sends before that."""
 
     one: int = 25_000
-    one_warm: int = 25_000
+    one_warm: int = 20_000
     many: int = 200_000
     many_warm: int = 200_000
-    batches: int = 600_000
-    batches_warm: int = 400_000
+    batches: int = 900_000
+    batches_warm: int = 300_000
     drained: int = 1_000_000
 
 
-_QUICK = Sizes(2_000, 2_000, 20_000, 10_000, 100_000, 50_000, 200_000)
+_QUICK = Sizes(2_000, 2_000, 20_000, 10_000, 200_000, 50_000, 200_000)
 
 
-class Memory:
-    """What a process holds while it gets on with its messages."""
+def run(*, is_quick: bool = False) -> Iterator[Row]:
+    """Measure everything; who is not installed is left out, and said."""
+    try:
+        check_java()
+    except NotReady as problem:
+        print(f"client: left out, {problem}")
+        return
+    prepare_rivals()
+    sizes, rounds = (_QUICK, 1) if is_quick else (Sizes(), _ROUNDS)
+    turns: _Turns = defaultdict(list)
+    with running(APACHE, is_sync=False) as broker:
+        for topic, timed, clients in _senders(sizes):
+            broker.make_topic(topic, QUEUES)
+            for _ in range(rounds):
+                for client in clients:
+                    _add(turns, client.name, partial(send, client, broker, topic, timed))
+        for number in range(rounds):
+            for client in _handlers():
+                group = f"drain-{len(turns)}-{number}"
+                _add(turns, client.name, partial(be_handed, client, broker, _FILLED, group, sizes.drained))
+    yield from _rates(turns)
+    yield from _memory(turns)
 
-    def __init__(self, load: Load, ask: Callable[[], int], messages: int) -> None:
-        self._load, self._ask, self._messages = load, ask, messages
-        self.early_bytes, self.late_bytes = 0, 0
 
-    def ask(self) -> int:
-        """Return how far things are; the process is looked at by the way."""
-        done, held = self._ask(), self._load.resident_bytes()
-        if 0 < done <= self._messages // 10 or not self.early_bytes:
-            self.early_bytes = max(self.early_bytes, held)
-        elif done >= self._messages * 9 // 10:
-            self.late_bytes = max(self.late_bytes, held)
-        return done
+# -- who takes turns --------------------------------------------------------------------------------------------------
+
+# The topic that batches are sent to is the one that is drained.
+_FILLED = "filled"
+
+
+def _senders(sizes: Sizes) -> Iterator[tuple[str, int, Sequence[Client]]]:
+    """Name the topics, how many messages are timed in each, and who sends there in turns."""
+    yield "one", sizes.one, [_ours(_SEND, sizes.one), Client(_JAVA_ONE, partial(_java, 1), sizes.one_warm)]
+    yield (
+        "many",
+        sizes.many,
+        [
+            _ours(_TASKS, sizes.many),
+            Client(_JAVA_MANY, partial(_java, IN_FLIGHT), sizes.many_warm),
+            _ours(_SUBMIT, sizes.many),
+            Client(NODE, _node, int(sizes.many * _START)),
+        ],
+    )
+    in_batches = Client(_JAVA_BATCHES, _java_batches, sizes.batches_warm, is_endless=True)
+    yield _FILLED, sizes.batches, [_ours(_BATCHES, sizes.batches), in_batches]
+
+
+def _handlers() -> Sequence[Client]:
+    return [Client(_CONSUME, _our_consumer), Client(CPP, _cpp), Client(_JAVA_CONSUMER, _java_consumer)]
+
+
+def _ours(way: str, timed: int) -> Client:
+    def start(broker: Broker, topic: str, messages: int) -> AbstractContextManager[Load]:
+        return running_python("bench.client_load", [way, broker.name_server, topic, str(messages), "bench"])
+
+    return Client(way, start, int(timed * _START))
+
+
+def _our_consumer(broker: Broker, group: str, messages: int) -> AbstractContextManager[Load]:
+    return running_python("bench.client_load", [_CONSUME, broker.name_server, _FILLED, str(messages), group])
+
+
+def _java(threads: int, broker: Broker, topic: str, messages: int) -> AbstractContextManager[Load]:
+    return producer(broker, topic, threads=threads, messages=messages, headers=BINARY)
+
+
+def _java_batches(broker: Broker, topic: str, _messages: int) -> AbstractContextManager[Load]:
+    return batch_producer(broker, topic, threads=1, batch=BATCH, headers=BINARY)
+
+
+def _java_consumer(broker: Broker, group: str, _messages: int) -> AbstractContextManager[Load]:
+    return consumer(broker, _FILLED, group, headers=BINARY)
+
+
+def _node(broker: Broker, topic: str, messages: int) -> AbstractContextManager[Load]:
+    return node_producer(broker, topic, messages, IN_FLIGHT)
+
+
+def _cpp(broker: Broker, group: str, messages: int) -> AbstractContextManager[Load]:
+    return cpp_consumer(broker, _FILLED, group, messages)
+
+
+_Turns = dict[str, list[Turn]]
+
+
+def _add(turns: _Turns, name: str, take: Callable[[], Turn]) -> None:
+    try:
+        turns[name].append(take())
+    except NotReady as problem:
+        print(f"{name}: left out, {problem}")
+    except (Stalled, RuntimeError, AssertionError, OSError) as problem:
+        print(f"{name}: {problem}")
+        turns[name].append(Turn(Measured(0, 0, "did not finish")))
+
+
+# -- the table --------------------------------------------------------------------------------------------------------
+
+
+def _rates(turns: _Turns) -> Iterator[Row]:
+    yield _beside(turns, "send 1 KiB, one after the other", _SEND, _JAVA_ONE, 1)
+    yield _beside(turns, f"send 1 KiB, {IN_FLIGHT} tasks", _TASKS, _JAVA_MANY, 1)
+    yield _beside(turns, f"send 1 KiB, {IN_FLIGHT} submitted", _SUBMIT, _JAVA_MANY, 1)
+    yield _beside(turns, f"send 1 KiB, {IN_FLIGHT} tasks", _TASKS, NODE, 2)
+    yield _beside(turns, f"send 1 KiB, {IN_FLIGHT} submitted", _SUBMIT, NODE, 2)
+    yield _at_least(turns, f"send 1 KiB in batches of {BATCH}", _BATCHES, _JAVA_BATCHES, 60_000)
+    yield _at_least(turns, "1 KiB into a callback", _CONSUME, _JAVA_CONSUMER, 100_000)
+    yield _beside(turns, "1 KiB into a callback", _CONSUME, CPP, 3)
+
+
+def _memory(turns: _Turns) -> Iterator[Row]:
+    for way, what in ((_TASKS, "sends"), (_BATCHES, "sends in batches"), (_CONSUME, "is handed messages")):
+        # Each turn has a process of its own: the one that grew most counts.
+        worst = max(turns[way], key=_growth)
+        growth = _growth(worst)
+        yield Row(
+            f"memory of a process that {what}, last tenth",
+            f"{worst.late_bytes / _MIB:.1f} MiB",
+            f"first tenth: {worst.early_bytes / _MIB:.1f} MiB",
+            f"{growth:.2f}x",
+            f"≤ {_FLAT:g} times that",
+            0 < growth <= _FLAT,
+        )
+
+
+def _growth(turn: Turn) -> float:
+    return turn.late_bytes / max(turn.early_bytes, 1)
+
+
+def _beside(turns: _Turns, what: str, ours: str, other: str, goal: float) -> Row:
+    rate, beside = _median(turns[ours]), _median(turns[other])
+    ratio = rate / beside if beside else 0.0
+    is_met = ratio >= goal and not _faults(turns[ours])
+    return Row(what, _told(turns[ours]), f"{other}: {_told(turns[other])}", f"{ratio:.2f}x", f"≥ {goal:g}x", is_met)
+
+
+def _at_least(turns: _Turns, what: str, ours: str, other: str, goal: int) -> Row:
+    row = _beside(turns, what, ours, other, 0)
+    is_met = _median(turns[ours]) >= goal and not _faults(turns[ours])
+    return row._replace(goal=f"≥ {goal // 1000} k/s", met=is_met)
+
+
+def _median(turns: Sequence[Turn]) -> float:
+    return median(turn.measured.rate for turn in turns) if turns else 0.0
+
+
+def _faults(turns: Sequence[Turn]) -> str:
+    return "; ".join(turn.measured.fault for turn in turns if turn.measured.fault)
+
+
+def _told(turns: Sequence[Turn]) -> str:
+    if not turns:
+        return "left out"
+    best = max(turn.measured.rate for turn in turns)
+    cpu_us = median(turn.measured.cpu_us for turn in turns)
+    fault = f" ({faults})" if (faults := _faults(turns)) else ""
+    return f"{_median(turns) / 1000:,.1f} k/s, best {best / 1000:,.1f}, {cpu_us:.1f} µs of CPU{fault}"

@@ -1,4 +1,4 @@
-"""Our client as a load, in a process of its own: ``python -m bench.client_load WAY NAME_SERVER TOPIC COUNT …``.
+"""Our client as a load, in a process of its own: ``python -m bench.client_load WAY NAME_SERVER TOPIC COUNT GROUP``.
 
 Each way is what a user would write. A sender counts what was answered with a place in a queue and what failed, and
 tells both at the end; a handler of messages is bench/callback.py.
@@ -10,25 +10,16 @@ import sys
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import AbstractContextManager
 
-from bench.brokers import Broker
 from bench.callback import BODY_BYTES, Callback
-from bench.load import Load, running_python
 from steelyard import Consumer, Message, Producer, aio
+from steelyard.client.sent import Sent
 from steelyard.errors import SteelyardError
-from steelyard.model.sent import Sent
 
-__all__ = ["BATCH", "IN_FLIGHT", "our_load"]
+__all__ = ["BATCH", "IN_FLIGHT"]
 
 IN_FLIGHT, BATCH = 64, 32
 _BODY = b"x" * BODY_BYTES
-_GROUP = "bench"
-
-
-def our_load(way: str, broker: Broker, topic: str, messages: int, group: str = _GROUP) -> AbstractContextManager[Load]:
-    """Run one of the ways against a broker."""
-    return running_python("bench.client_load", [way, broker.name_server, topic, str(messages), group])
 
 
 class _Counts:
@@ -124,14 +115,13 @@ def _consume(name_server: str, topic: str, messages: int, group: str) -> None:
         callback.tell_until_done()
 
 
-WAYS: dict[str, Callable[[str, str, int, str], None]] = {
+_WAYS: dict[str, Callable[[str, str, int, str], None]] = {
     "send": _send,
     "submit": _submit,
     "tasks": _tasks,
     "batches": _batches,
     "consume": _consume,
 }
-"""What the process does, by the word for it."""
 
 if __name__ == "__main__":
-    WAYS[sys.argv[1]](sys.argv[2], sys.argv[3], int(sys.argv[4]), sys.argv[5])
+    _WAYS[sys.argv[1]](sys.argv[2], sys.argv[3], int(sys.argv[4]), sys.argv[5])

@@ -87,7 +87,8 @@ class ApacheBroker:
         (home / "conf").mkdir()
         for name in ("logback_namesrv.xml", "logback_broker.xml"):
             (home / "conf" / name).write_text(_LOGBACK.format(file=home / f"{name}.log"))
-        self.name_port, self.port = beside.name_port if beside else _free_port(), _free_port()
+        self.name_port: int = _free_port() if beside is None else beside.name_port
+        self.port = _free_port()
         (home / "namesrv.conf").write_text(f"listenPort={self.name_port}\n")
         self._processes: list[subprocess.Popen[bytes]] = []
         given: dict[str, object] = {
@@ -189,7 +190,7 @@ def apache(
     /,
     **settings: object,
 ) -> Iterator[ApacheBroker]:
-    """Run a broker on a directory, beside another one if that is given; it is killed at the end unless it was stopped."""
+    """Run a broker on a directory, beside another if one is given; it is killed at the end unless it was stopped."""
     broker = ApacheBroker(release, root, settings, memory, beside)
     try:
         broker.start()

@@ -18,7 +18,7 @@ from steelyard.wire.properties import (
     encode_properties,
     find_property,
     parse_properties,
-    properties_of,
+    sent_properties,
 )
 from steelyard.wire.record import read_records
 
@@ -131,15 +131,33 @@ def test_added_properties_win(first: dict[str, str], second: dict[str, str], clo
 
 def test_a_message_says_its_tag_keys_id_and_whether_to_wait() -> None:
     message = Message("orders", b"", tags="paid", keys=["a", "b"], properties={"region": "eu"})
-    assert properties_of(message, unique_key="A1", wait=False) == {
+    text = sent_properties(message, unique_key="A1", wait=False, more="TTL\x019\x02")
+    assert parse_properties(text.encode()) == {
         "region": "eu",
         "TAGS": "paid",
         "KEYS": "a b",
         "UNIQ_KEY": "A1",
         "WAIT": "false",
+        "TTL": "9",
     }
-    assert properties_of(Message("orders", b"")) == {"WAIT": "true"}
+    assert sent_properties(Message("orders", b"")) == "WAIT\x01true\x02"
     assert message.properties == {"region": "eu"}
+
+
+@given(properties)
+def test_what_a_message_says_is_written_as_any_properties_are(own: dict[str, str]) -> None:
+    own = {name: value for name, value in own.items() if name not in RESERVED_PROPERTIES}
+    written = sent_properties(Message("orders", b"", tags="paid", properties=own), unique_key="A1")
+    assert written.encode() == encode_properties(own | {"TAGS": "paid", "UNIQ_KEY": "A1", "WAIT": "true"})
+
+
+@pytest.mark.parametrize("letter", ["x", "ß", "漢", "😀"])
+def test_a_message_may_say_as_much_as_a_record_holds(letter: str) -> None:
+    room = 32_767 - len(sent_properties(Message("orders", b""), unique_key="A1")) - len("a\x01\x02")
+    longest = letter * (room // len(letter.encode()))
+    assert len(sent_properties(Message("orders", b"", properties={"a": longest}), unique_key="A1").encode()) <= 32_767
+    with pytest.raises(LimitExceeded, match="properties text"):
+        sent_properties(Message("orders", b"", properties={"a": longest + letter}), unique_key="A1")
 
 
 @given(properties)

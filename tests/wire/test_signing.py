@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import hmac
-import pickle
 
 import pytest
 from hypothesis import given
@@ -125,10 +124,9 @@ def test_an_answer_is_not_signed() -> None:
     assert signed(answer, SHOP) is answer
 
 
-def test_secrets_are_not_shown_and_travel_to_other_processes() -> None:
+def test_secrets_are_not_shown() -> None:
     who = Credentials("shop", "tell-nobody", "nor-this")
     assert repr(who) == str(who) == "Credentials(access_key='shop')"
-    assert pickle.loads(pickle.dumps(who)) == who
 
 
 @pytest.mark.parametrize("bad", [("", "s"), ("a", ""), ("a", "  "), ("a", "\ud800"), ("a", "s", "")])

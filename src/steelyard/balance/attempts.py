@@ -123,7 +123,18 @@ Step = Attempt | Stored | GaveUp
 class Sending:
     """One send, from its first attempt to its end."""
 
-    __slots__ = ("_began_ms", "_chosen", "_deadline_ms", "_failed", "_late", "_now", "_options", "_picker", "_tried")
+    __slots__ = (
+        "_began_ms",
+        "_chosen",
+        "_deadline_ms",
+        "_earlier",
+        "_failed",
+        "_late",
+        "_now",
+        "_options",
+        "_picker",
+        "_tried",
+    )
 
     def __init__(self, picker: Picker, options: SendOptions | None = None, *, chosen: Queue | None = None) -> None:
         self._picker = picker
@@ -131,6 +142,8 @@ class Sending:
         self._chosen = chosen
         """The queue that a selector, or the caller, decided for."""
         self._tried: list[Tried] = []
+        self._earlier = 0
+        """How many attempts were made by a route that is replaced."""
         self._failed: set[str] = set()
         self._late: Queue | None = None
         self._now: Queue | None = None
@@ -164,12 +177,25 @@ class Sending:
         return self._end(Limit.ANSWER)
 
     @property
+    def is_shut_out(self) -> bool:
+        """Whether every broker that may be tried has failed: the route may be an old one."""
+        if self._chosen is not None:
+            return self._chosen.broker in self._failed
+        return self._failed.issuperset(self._picker.brokers)
+
+    def renewed(self, now_ms: int) -> Step:
+        """Hear, between two attempts, that the picker has another route: all of its brokers may be tried again."""
+        self._failed.clear()
+        self._earlier = len(self._tried)
+        return self._next(now_ms)
+
+    @property
     def tried(self) -> tuple[Tried, ...]:
         """The attempts that did not do."""
         return tuple(self._tried)
 
     def _next(self, now_ms: int) -> Step:
-        if len(self._tried) > self._options.retries:
+        if len(self._tried) - self._earlier > self._options.retries:
             return self._end(Limit.ATTEMPTS)
         left_ms = self._deadline_ms - now_ms
         if left_ms <= 0:
@@ -186,7 +212,7 @@ class Sending:
 
     def _allowed_ms(self, queue: Queue, left_ms: int, number: int) -> int:
         """Return what an attempt may take of the time left."""
-        if number > self._options.retries or self._chosen is not None:
+        if number - self._earlier > self._options.retries or self._chosen is not None:
             return left_ms
         untried = any(broker != queue.broker and broker not in self._failed for broker in self._picker.brokers)
         return left_ms - left_ms // _KEPT if untried else left_ms

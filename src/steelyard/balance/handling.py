@@ -49,6 +49,8 @@ class Handling:
         self._busy: dict[Chunk, None] = {}
         self._strangers = {}
         self._is_watching = False
+        self.chunks: dict[str, int] = {}
+        """How many messages a handler is given at once, by topic, where that is not what the options say."""
 
     # -- starting -----------------------------------------------------------------------------------------------------
 
@@ -93,7 +95,8 @@ class Handling:
             record.again = tuple(rest)
             return (offset,), (message,), attempt
         offsets, messages = record.batches[0]
-        at, end = record.batch_at, record.batch_at + self._options.chunk
+        at = record.batch_at
+        end = at + self.chunks.get(record.queue.topic, self._options.chunk)
         if end < len(offsets):
             record.batch_at = end
         else:

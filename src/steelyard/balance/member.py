@@ -10,6 +10,7 @@ while finds out what it must not do any more before it does anything.
 from collections.abc import Callable, Mapping
 
 from steelyard.balance.actions import Action
+from steelyard.balance.allocate.strategy import Owned
 from steelyard.balance.board import Board
 from steelyard.balance.events import (
     BeatAnswered,
@@ -39,11 +40,13 @@ from steelyard.balance.events import (
     Unlocked,
     UnlockFailed,
 )
+from steelyard.balance.hazards import Hazard
 from steelyard.balance.holdings import Holdings
 from steelyard.balance.leaving import Leaving
 from steelyard.balance.life import HELD, Seen, State
 from steelyard.balance.lines import Lines
 from steelyard.balance.lives import Lives
+from steelyard.balance.looks import QueueLook, look_at
 from steelyard.balance.member_options import MemberOptions, Mode
 from steelyard.balance.progress import Progress
 from steelyard.balance.record import Manner, Record
@@ -214,6 +217,23 @@ class Member:
     def assignment(self) -> tuple[Queue, ...]:
         """Return the queues that are owned, in order."""
         return tuple(self._in(frozenset({State.OWNED})))
+
+    def looks(self) -> list[QueueLook]:
+        """Return what can be told of each queue that is in its life here, in order."""
+        records = self._board.records
+        return [look_at(records[queue]) for queue in in_order(records)]
+
+    def hazards(self) -> tuple[Hazard, ...]:
+        """Return what looks wrong now, in the group and with its own queues."""
+        return self.views.hazards + self._stalls.hazards
+
+    def owned(self) -> Owned | None:
+        """Return what each member had when this one last planned; None: that is not known."""
+        return self.views.owned
+
+    def set_chunk(self, topic: str, messages: int) -> None:
+        """Give handlers so many messages of a topic at once from now on."""
+        self._lives.handling.chunks[topic] = messages
 
     def holdings(self, now_ms: int) -> Holdings:
         """Return what to answer a member that asks what we hold."""

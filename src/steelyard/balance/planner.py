@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from steelyard.balance.actions import Action, Report
 from steelyard.balance.allocate.strategy import Owned
+from steelyard.balance.hazards import Hazard
 from steelyard.balance.lines import Lines
 from steelyard.balance.lists import Sight
 from steelyard.balance.member_options import MemberOptions
@@ -40,6 +41,8 @@ class Planner:
         """When the plan, its members or its routes last changed."""
         self.again_ms = NEVER_MS
         """When time alone changes it."""
+        self.owned: Owned | None = None
+        """What each member had when the plan was made; None: that is not known."""
         self._options = options
         self._lines = lines
         self._routes = routes
@@ -48,6 +51,7 @@ class Planner:
     def share(self, sight: Sight, owned: Owned | None, hazards: Iterable[str], now_ms: int) -> list[Action]:
         """Plan anew from a sight of the group, and tell what is worth telling."""
         group = Group(sight.members, self._routes.by_topic(), owned, sight.topics, has_foreign=sight.has_foreign)
+        self.owned = owned
         outcome = plan_for(self._options, group, self.plan or ())
         if sight.members != self.members:
             self.members = sight.members
@@ -60,6 +64,11 @@ class Planner:
         told = self._tell_of_strategy(outcome.strategy_name, sight)
         said = [*hazards, *failures]
         return told + self._watching.look(sight, outcome.queues, self._routes.readable, owned, said, now_ms)
+
+    @property
+    def hazards(self) -> tuple[Hazard, ...]:
+        """What looked wrong in the group."""
+        return self._watching.hazards
 
     def read_all(self, now_ms: int) -> None:
         """Plan as a broadcasting member does: every queue there is."""

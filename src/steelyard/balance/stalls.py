@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from steelyard.balance.actions import Report
 from steelyard.balance.board import Board
-from steelyard.balance.hazards import Progress, not_progressing
+from steelyard.balance.hazards import Hazard, Progress, not_progressing
 from steelyard.balance.life import State
 from steelyard.balance.watching import Once
 
@@ -30,6 +30,11 @@ class Stalls:
         self._since: dict[Queue, Progress] = {}
         """Queues with messages in hand, and when each was first seen as far as it is."""
         self._is_looking = False
+
+    @property
+    def hazards(self) -> tuple[Hazard, ...]:
+        """What was found to stand still the last time."""
+        return self._once.lasting
 
     def begin(self) -> None:
         """Look from now on."""

@@ -34,6 +34,7 @@ from steelyard.balance.events import (
     RouteSeen,
     Tick,
 )
+from steelyard.balance.hazards import Hazard
 from steelyard.balance.lines import Lines
 from steelyard.balance.lists import Lists, Sight
 from steelyard.balance.member_options import MemberOptions, Mode
@@ -117,6 +118,16 @@ class Views:
     def plan(self) -> tuple[Queue, ...] | None:
         """Return the queues that are mine by the last good round, in order; None: no plan yet, so change nothing."""
         return () if self._lines.leaving else self._planner.plan
+
+    @property
+    def owned(self) -> Owned | None:
+        """What each member had when the last plan was made; None: that is not known."""
+        return self._planner.owned
+
+    @property
+    def hazards(self) -> tuple[Hazard, ...]:
+        """What looked wrong in the group at the end of the last round."""
+        return self._planner.hazards
 
     def members(self) -> tuple[str, ...]:
         """Return whom the last plan was made for, in order."""

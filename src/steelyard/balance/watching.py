@@ -39,6 +39,8 @@ class Once:
     """
 
     def __init__(self) -> None:
+        self.lasting: tuple[Hazard, ...] = ()
+        """What was there the last time, by kind."""
         self._kinds: frozenset[str] = frozenset()
 
     def new(self, hazards: Iterable[Hazard]) -> list[Hazard]:
@@ -46,6 +48,7 @@ class Once:
         found = {hazard.kind: hazard for hazard in hazards}
         new = [found[kind] for kind in sorted(found.keys() - self._kinds)]
         self._kinds = frozenset(found)
+        self.lasting = tuple(found[kind] for kind in sorted(found))
         return new
 
 
@@ -57,6 +60,11 @@ class Watching:
         self._once = Once()
         self._unowned: dict[Queue, int] = {}
         """Queues that nobody owns, and since when."""
+
+    @property
+    def hazards(self) -> tuple[Hazard, ...]:
+        """What was found wrong at the end of the last round."""
+        return self._once.lasting
 
     def look(
         self,

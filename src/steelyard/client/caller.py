@@ -32,6 +32,8 @@ FIRST_OPAQUE = 1 << 30
 _LAST_OPAQUE = (1 << 31) - 1
 _PAUSES_MS = (0, 50, 100, 200, 400, 800, *([1_000] * 60), 5_000)
 """Before each attempt since the server was heard last; the last one repeats."""
+_PATIENCE_MS = 250
+"""How long an attempt to open a line is waited for after one that failed: a host that is gone does not say so."""
 _SILENT_MS = 3_000
 """How long a server may answer nothing, while questions run out of time, before its line counts as dead."""
 _GOING_AWAY = int(ResponseCode.GO_AWAY)
@@ -77,6 +79,7 @@ class Caller:
         self._line_address = ""
         self._turn = 0
         self._opening: asyncio.Task[None] | None = None
+        self._opening_ms = 0
         self._timer: asyncio.TimerHandle | None = None
         self._opaque = FIRST_OPAQUE
         self._asked: dict[int, _Asked] = {}
@@ -124,7 +127,7 @@ class Caller:
             except SteelyardError as error:
                 answer.set_exception(error)
                 return answer
-        elif self._is_closed or (self._opening is None and self.failures >= len(self.addresses) and self._stays):
+        elif self._is_closed or self._is_hopeless:
             answer.set_exception(CannotConnect(self.why or f"there is no line to {self.address}"))
             return answer
         else:
@@ -133,6 +136,13 @@ class Caller:
         timer = self._loop.call_later(timeout_ms / 1000, self._late, opaque, timeout_ms, command.code)
         self._asked[opaque] = _Asked(answer, timer, steady_ms())
         return answer
+
+    @property
+    def _is_hopeless(self) -> bool:
+        """Whether the last attempts to open a line failed, and none is under way that may do better soon."""
+        if self.failures < len(self.addresses) or not self._stays:
+            return False
+        return self._opening is None or steady_ms() - self._opening_ms > _PATIENCE_MS
 
     def say(self, command: Command) -> bool:
         """Send a command as it is, if there is a line."""
@@ -157,6 +167,7 @@ class Caller:
                 self._timer.cancel()
                 self._timer = None
             self._opening = self._loop.create_task(self._open())
+            self._opening_ms = steady_ms()
 
     def go_to(self, addresses: Sequence[str]) -> None:
         """Take note of where the server is now; a line to where it is no more is given up."""
@@ -167,9 +178,12 @@ class Caller:
             self._line.hang_up("the server is elsewhere now")
 
     def hang_up(self, why: str = "the line was given up") -> None:
-        """Close the line; another one is opened, to the next address if there are several."""
-        if self._line is not None:
-            self._line.drop(why)
+        """Drop the line; another one is opened, to the next address if there are several."""
+        line = self._line
+        if line is not None:
+            # Before the loop tells of it: who asks again at once must not wait on a line that is going.
+            self._gone(line, why)
+            line.drop(why)
 
     def close(self) -> None:
         """End it all: no line is opened any more, and every question fails."""

@@ -133,9 +133,10 @@ class Membership:
         heard = self.voice.hear(server, command, steady_ms(), self._holdings)
         for route in heard.routes:
             self._session.learn(route)
-        if server is not None:
-            for reply in heard.replies:
-                self._session.broker(server).say(reply)
+        for reply in heard.replies:
+            caller = self._caller(server)
+            if caller is not None:
+                caller.say(reply)
         for said in heard.says:
             self._say(said)
         self._feed(heard.events)

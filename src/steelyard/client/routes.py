@@ -93,13 +93,17 @@ class Routes:
         self._refreshing = asyncio.get_running_loop().create_task(self._refresh())
 
     async def close(self) -> None:
-        """Stop looking."""
+        """Stop looking, and wait until that is done."""
+        await asyncio.gather(*self.stop(), return_exceptions=True)
+
+    def stop(self) -> "list[asyncio.Task[Route] | asyncio.Task[None]]":
+        """Stop looking; what was looking ends soon."""
         tasks: list[asyncio.Task[Route] | asyncio.Task[None]] = [*self._asking.values()]
         if self._refreshing is not None:
             tasks.append(self._refreshing)
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        return tasks
 
     # -- asking -------------------------------------------------------------------------------------------------------
 

@@ -114,7 +114,7 @@ class Session:
 
     async def close(self) -> None:
         """Say goodbye and hang up; questions that are not answered fail."""
-        if self._is_closed:
+        if self._is_closed or self._switch is None:
             return
         self._is_closed = True
         if self.producer_groups:
@@ -131,6 +131,7 @@ class Session:
     def abandon(self) -> None:
         """Drop every line at once and without a word, as a crash does: for tests of those who are left."""
         self._is_closed = True
+        self.routes.stop()
         for task in self._tasks:
             task.cancel()
         for caller in [self.name_servers, *self._brokers.values(), *self._others.values()]:

@@ -30,10 +30,10 @@ def unreachable(address: str, timeout_ms: int, error: Exception) -> CannotConnec
             if names_another
             else "give the file of its authority: tls='/path/to/ca.pem'",
         )
-    if getattr(error, "library", None) or type(error).__name__ == "SSLEOFError":
+    if getattr(error, "library", None) or isinstance(error, ConnectionResetError):
         return CannotConnect(
-            f"{address} and we cannot agree on an encrypted line ({reason(error)})",
-            next_step="if that server does not encrypt, leave tls out; if it wants a certificate of ours, give one",
+            f"{address} ended the line before it was ready ({reason(error)})",
+            next_step="does it encrypt? tls must be on if it does and off if not; it may also want a certificate",
         )
     return CannotConnect(f"{address} cannot be reached ({reason(error)})")
 

@@ -9,7 +9,8 @@ store a second copy; the broker asks once more.
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from steelyard.dialect.sending import Half, end_request, half_asked_for
+from steelyard.dialect.sending import Half
+from steelyard.dialect.transactions import end_request, half_asked_for
 from steelyard.sim.facts import SendFailed, Situation
 from steelyard.wire.command import Command
 

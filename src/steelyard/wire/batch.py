@@ -14,7 +14,7 @@ from msgspec import Struct
 from steelyard.errors import ConfigurationError, LimitExceeded, MalformedRecord
 from steelyard.model.message import Message
 from steelyard.wire import limits
-from steelyard.wire.properties import encode_properties, properties_of
+from steelyard.wire.properties import sent_properties
 
 __all__ = ["BatchItem", "encode_batch", "item_of", "read_batch"]
 
@@ -38,8 +38,7 @@ def item_of(message: Message, *, unique_key: str, wait: bool = True) -> BatchIte
     >>> item_of(Message("orders", b"{}", tags="paid"), unique_key="A1").properties
     b'TAGS\x01paid\x02UNIQ_KEY\x01A1\x02WAIT\x01true\x02'
     """
-    properties = properties_of(message, unique_key=unique_key, wait=wait)
-    return BatchItem(message.flag, message.body, encode_properties(properties))
+    return BatchItem(message.flag, message.body, sent_properties(message, unique_key=unique_key, wait=wait).encode())
 
 
 def encode_batch(items: Iterable[BatchItem]) -> bytes:

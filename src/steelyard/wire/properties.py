@@ -21,11 +21,14 @@ __all__ = [
     "encode_properties",
     "find_property",
     "parse_properties",
-    "properties_of",
+    "sent_properties",
 ]
 
 _EQUALS = "\x01"
 _END = "\x02"
+
+# A shorter text is within the limit, whatever its characters are.
+_SHORT = limits.PROPERTIES_BYTES // 4
 
 
 def parse_properties(raw: bytes) -> dict[str, str]:
@@ -93,21 +96,28 @@ def append_properties(raw: bytes, added: bytes) -> bytes:
     return _within_limit(raw + b"\x02" + added if raw and raw[-1] != 2 else raw + added)
 
 
-def properties_of(message: Message, *, unique_key: str | None = None, wait: bool = True) -> dict[str, str]:
-    """Return all that is sent as a message's properties: the user's own, tag, keys, its id and whether to wait.
+def sent_properties(message: Message, *, unique_key: str = "", wait: bool = True, more: str = "") -> str:
+    r"""Return all that is sent as a message's properties: the user's own, tag, keys, its id and whether to wait.
 
-    >>> properties_of(Message("orders", b"{}", tags="paid", keys=["a", "b"], properties={"region": "eu"}))
-    {'region': 'eu', 'TAGS': 'paid', 'KEYS': 'a b', 'WAIT': 'true'}
+    ``more`` is a properties text that follows. Nothing is checked but the length: a message was, when it was made, and
+    every message that is sent passes here.
+
+    >>> sent_properties(Message("orders", b"{}", tags="paid", keys=["a", "b"]), unique_key="A1", more="TTL\x019\x02")
+    'TAGS\x01paid\x02KEYS\x01a b\x02UNIQ_KEY\x01A1\x02WAIT\x01true\x02TTL\x019\x02'
     """
-    properties = dict(message.properties)
-    if message.tags:
-        properties[TAGS] = message.tags
-    if message.keys:
-        properties[KEYS] = " ".join(message.keys)
+    text = f"{WAIT}\x01{'true' if wait else 'false'}\x02{more}"
     if unique_key:
-        properties[UNIQUE_KEY] = unique_key
-    properties[WAIT] = "true" if wait else "false"
-    return properties
+        text = f"{UNIQUE_KEY}\x01{unique_key}\x02{text}"
+    if message.keys:
+        text = f"{KEYS}\x01{' '.join(message.keys)}\x02{text}"
+    if message.tags:
+        text = f"{TAGS}\x01{message.tags}\x02{text}"
+    if message.properties:
+        own = "".join([f"{name}\x01{value}\x02" for name, value in message.properties.items()])
+        text = f"{own}{text}"
+    if len(text) > _SHORT:
+        _within_limit(text.encode())
+    return text
 
 
 class LazyProperties(Mapping[str, str]):

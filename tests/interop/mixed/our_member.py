@@ -11,29 +11,13 @@ import threading
 import time
 from typing import Any
 
-from tests.interop.mixed.reporting import room_of
+from tests.interop.mixed.strategies import strategy_of
 
 from steelyard import Consumer
-from steelyard.balance.allocate import ByConfig, MachineRoom, Nearby, Strategy, find_strategy
 from steelyard.client.connect import Connect
-from steelyard.model import Queue
-
-__all__ = ["strategy_of"]
 
 _out = threading.Lock()
 _consumers: dict[str, Consumer] = {}
-
-
-def strategy_of(words: dict[str, Any]) -> Strategy:
-    """Make the strategy that was asked for, with rooms as the other programs find them."""
-    name = words["name"]
-    if name == "MACHINE_ROOM":
-        return MachineRoom(frozenset(words["rooms"]))
-    if name == "MACHINE_ROOM_NEARBY":
-        return Nearby(room_of)
-    if name == "CONFIG":
-        return ByConfig([Queue(*queue) for queue in words["queues"]])
-    return find_strategy(name)
 
 
 def _start(words: dict[str, Any]) -> str:

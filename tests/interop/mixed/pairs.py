@@ -22,9 +22,8 @@ from steelyard.wire.codes import RequestCode
 from steelyard.wire.headers.common import Group
 from steelyard.wire.headers.nameserver import GetRoute
 
-__all__ = ["BROKERS", "ROOMS", "Pair", "running_pair"]
+__all__ = ["BROKERS", "Pair", "running_pair"]
 
-ROOMS = ("east", "west")
 BROKERS = ("east@a", "west@b")
 
 _ROUTE_SECONDS = 60
@@ -114,8 +113,9 @@ def _apache(backend: str, root: Path) -> Iterator[Pair]:
     first, second = BROKERS
     with (
         apache(release, root / "a", **_SETTINGS, brokerName=first) as one,
-        apache(release, root / "b", ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC"), one, **_SETTINGS, brokerName=second)
-        as other,
+        apache(
+            release, root / "b", ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC"), one, **_SETTINGS, brokerName=second
+        ) as other,
     ):
         addresses = {first: f"127.0.0.1:{one.port}", second: f"127.0.0.1:{other.port}"}
         yield Pair(backend, f"127.0.0.1:{one.name_port}", addresses)

@@ -23,7 +23,7 @@ from tests.interop.jars import RELEASE_4, RELEASE_5
 
 from steelyard.model import Queue
 
-__all__ = ["GO", "JAVA", "JAVA_4", "JAVA_5", "OURS", "Held", "ReportingMember", "Troupe", "room_of"]
+__all__ = ["GO", "JAVA", "JAVA_4", "JAVA_5", "OURS", "Held", "ReportingMember", "Troupe", "kind_of"]
 
 JAVA_4, JAVA_5, GO, OURS = f"java-{RELEASE_4}", f"java-{RELEASE_5}", "go", "ours"
 JAVA = (JAVA_4, JAVA_5)
@@ -36,9 +36,9 @@ _JOIN_SECONDS = 60
 _numbers = itertools.count(1)
 
 
-def room_of(member: str) -> str:
-    """Return the room that the name of a member begins with: address@room.name."""
-    return member.partition("@")[2].partition(".")[0]
+def kind_of(name: str) -> str:
+    """Return the kind of a member from the name that it was given: room.kind_number."""
+    return name.partition(".")[2].rpartition("_")[0]
 
 
 class ReportingMember:
@@ -56,7 +56,9 @@ class ReportingMember:
     def id(self) -> str:
         """Its client id, as it tells it."""
         if self._id is None:
-            events = self.process.wait(self.name, "queues", lambda told: any(each["id"] for each in told), _JOIN_SECONDS)
+            events = self.process.wait(
+                self.name, "queues", lambda told: any(each["id"] for each in told), _JOIN_SECONDS
+            )
             self._id = str(next(each["id"] for each in events if each["id"]))
         return self._id
 
@@ -122,7 +124,7 @@ class Troupe:
         """Take a process for a member that is about to join."""
         self.ready(kind)
         process = self._idle[kind].pop(0)
-        return ReportingMember(kind, process, f"{room}.{kind}-{next(_numbers)}", topics)
+        return ReportingMember(kind, process, f"{room}.{kind}_{next(_numbers)}", topics)
 
     def give_back(self, member: ReportingMember) -> None:
         """Let somebody else live in the process of a member that left."""

@@ -7,13 +7,15 @@ enough: who does not answer is named once in the log, and only if nobody answers
 
 import asyncio
 import logging
-import os
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Self, TypeVar
+from types import TracebackType
+from typing import Self, TypeVar
 
 from steelyard.client.connect import Connect, Where
+from steelyard.client.guard import Guard
 from steelyard.client.names import Names
 from steelyard.client.nearest import missing_group, missing_topic, nearest
+from steelyard.client.session import Session
 from steelyard.errors import BrokerNotFound, CannotConnect, ConfigurationError, SteelyardError, TransportError, error_for
 from steelyard.model import BrokerPlace, Route
 from steelyard.wire.bodies import decode_body
@@ -24,11 +26,6 @@ from steelyard.wire.codes import RequestCode, ResponseCode
 from steelyard.wire.command import Command, Fields
 from steelyard.wire.headers.nameserver import GetRoute
 
-if TYPE_CHECKING:
-    from types import TracebackType
-
-    from steelyard.client.session import Session
-
 __all__ = ["TOOLS_GROUP", "Asking", "together"]
 
 TOOLS_GROUP = "TOOLS_CONSUMER"
@@ -37,6 +34,8 @@ TOOLS_GROUP = "TOOLS_CONSUMER"
 _ASK_MS = 5_000
 _AT_ONCE = 16
 """Questions under way at a time: a broker of Apache's has 16 threads for an administrator's questions."""
+
+_NOTHING: Fields = {}
 
 _log = logging.getLogger("steelyard")
 
@@ -59,19 +58,19 @@ async def together(work: Callable[[X], Awaitable[T]], things: Iterable[X], *, at
     return [result for result in done if not isinstance(result, BaseException)]
 
 
-class Asking:
+class Asking(Guard):
     """The part of an administrator's client that asks."""
 
     def __init__(self, where: Where = None) -> None:
+        super().__init__()
         self._connect = Connect.of(where)
         self._names = Names(self._connect.namespace)
         self._session: Session | None = None
         self._starting = asyncio.Lock()
         self._is_closed = False
-        self._pid = os.getpid()
         self._told: set[str] = set()
 
-    async def start(self) -> Self:
+    async def open(self) -> Self:
         """Connect now; otherwise that is done with the first question."""
         await self._ready()
         return self
@@ -80,15 +79,15 @@ class Asking:
         """Hang up. It may be called again; nothing can be asked afterwards."""
         self._is_closed = True
         session, self._session = self._session, None
-        if session is not None and os.getpid() == self._pid:
+        if session is not None and not self.is_elsewhere:
             await session.close()
 
     async def __aenter__(self) -> Self:
         """Connect."""
-        return await self.start()
+        return await self.open()
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: "TracebackType | None"
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Hang up."""
         await self.close()
@@ -97,18 +96,12 @@ class Asking:
         """Say where it goes."""
         return f"{type(self).__name__}({str(self._connect)!r})"
 
-    async def _ready(self) -> "Session":
-        if os.getpid() != self._pid:
-            raise ConfigurationError(
-                "this client was made before the process was forked", next_step="make one in each process"
-            )
+    async def _ready(self) -> Session:
+        self.check_process()
         async with self._starting:
             if self._is_closed:
-                raise ConfigurationError("this client is closed", next_step="make another one")
+                raise ConfigurationError(f"the {type(self).__name__} is closed", next_step="make another one")
             if self._session is None:
-                # Here and not above: whoever only plans needs no loop.
-                from steelyard.client.session import Session
-
                 session = Session(self._connect)
                 await session.start()
                 self._session = session
@@ -116,18 +109,18 @@ class Asking:
 
     # -- questions ----------------------------------------------------------------------------------------------------
 
-    async def _ask_names(self, code: int, fields: Fields = {}, body: bytes = b"") -> Command:
+    async def _ask_names(self, code: int, fields: Fields = _NOTHING, body: bytes = b"") -> Command:
         """Ask one of the name servers; the answer, whatever it says."""
         session = await self._ready()
         return await session.routes.ask_a_name_server(Command(code, fields, body))
 
-    async def _ask_at(self, address: str, code: int, fields: Fields = {}, body: bytes = b"") -> Command:
+    async def _ask_at(self, address: str, code: int, fields: Fields = _NOTHING, body: bytes = b"") -> Command:
         """Ask the server at an address; the answer, whatever it says."""
         session = await self._ready()
         return await session.at(address).ask(Command(code, fields, body), _ASK_MS)
 
     async def _ask(
-        self, place: BrokerPlace, code: int, fields: Fields = {}, body: bytes = b"", *, timeout_ms: int = _ASK_MS
+        self, place: BrokerPlace, code: int, fields: Fields = _NOTHING, body: bytes = b"", *, timeout_ms: int = _ASK_MS
     ) -> Command:
         """Ask a broker; the answer, whatever it says."""
         session = await self._ready()
@@ -136,7 +129,7 @@ class Asking:
             raise CannotConnect(f"broker {place.name} has no address", next_step="see whether it runs")
         return await session.at(address).ask(Command(code, fields, body), timeout_ms)
 
-    async def _ask_well(self, place: BrokerPlace, code: int, fields: Fields = {}, body: bytes = b"") -> Command:
+    async def _ask_well(self, place: BrokerPlace, code: int, fields: Fields = _NOTHING, body: bytes = b"") -> Command:
         """Ask a broker; an answer that says no is raised."""
         answer = await self._ask(place, code, fields, body)
         if answer.code != ResponseCode.SUCCESS:
@@ -144,7 +137,7 @@ class Asking:
         return answer
 
     async def _ask_all(
-        self, places: Iterable[BrokerPlace], code: int, fields: Fields = {}
+        self, places: Iterable[BrokerPlace], code: int, fields: Fields = _NOTHING
     ) -> list[tuple[BrokerPlace, Command]]:
         """Ask several brokers; the answers that came, whatever they say. An error only if there is none."""
 

@@ -1,0 +1,1 @@
+"""What `make demo` shows: a cluster, a group that balances itself while things go wrong, and the proof."""

@@ -1,0 +1,165 @@
+"""The demo's story, scene by scene. Each waits for what it shows, and fails if that does not come.
+
+Two brokers, producers that write all the time, and a group whose members come, share, and one of which is killed; then
+a broker becomes slow, and producers walk around it. At last the proof. Everything is in memory, on free ports of the
+loopback, and gone when it ends.
+"""
+
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+
+from steelyard.cli.demo.members import Crew
+from steelyard.cli.demo.pictures import Pictures
+from steelyard.cli.demo.proof import Proof
+from steelyard.cli.demo.writers import Writers
+from steelyard.cli.exits import Exit, exit_for
+from steelyard.cli.screen import refuse, screen, shown
+from steelyard.errors import SteelyardError
+from steelyard.model import Queue
+from steelyard.serve.embedded import Cluster
+
+__all__ = ["main"]
+
+TOPIC, GROUP = "orders", "billing"
+QUEUES = 8
+"""Of the topic, on each broker."""
+
+_SLOW_MS = 800
+_PATIENCE_S = 30.0
+
+
+class _DidNotHappen(Exception):
+    """What a scene was to show did not come in time."""
+
+
+def main(pause_s: float = 1.5) -> int:
+    """Show the demo; ``pause_s`` is how long each picture stands. Nothing is asked and nothing is left behind."""
+    return shown(lambda: _run(pause_s))
+
+
+def _run(pause_s: float) -> int:
+    try:
+        with ExitStack() as stack:
+            return _Story(stack, pause_s).tell()
+    except _DidNotHappen as error:
+        return refuse(f"the demo ends here: {error}", Exit.FAILED)
+    except SteelyardError as error:
+        return refuse(str(error), exit_for(error))
+    except KeyboardInterrupt:
+        return Exit.INTERRUPTED
+
+
+class _Story:
+    def __init__(self, stack: ExitStack, pause_s: float) -> None:
+        # Here and not above, so that nobody else waits for what a client needs.
+        from steelyard.client.blocking.admin import Admin
+        from steelyard.client.blocking.producer import Producer
+
+        self._pause_s = pause_s
+        self._console = screen()
+        self._console.print("Steelyard: a group that balances itself, while things go wrong\n", style="bold")
+        start = time.monotonic()
+        self._cluster = cluster = stack.enter_context(Cluster(brokers=2))
+        with Admin(cluster.namesrv) as admin:
+            admin.create_topic(TOPIC, QUEUES)
+        took_ms = (time.monotonic() - start) * 1000
+        self._slow = list(cluster.brokers)[-1]
+        queues = [Queue(TOPIC, broker, number) for broker in cluster.brokers for number in range(QUEUES)]
+        self._page = Pictures(self._console, queues)
+        self._page.say(f"two brokers are up after {took_ms:.0f} ms, with {len(queues)} queues for the topic {TOPIC}")
+        self._proof = Proof()
+        self._crew = Crew(cluster.namesrv, TOPIC, GROUP, self._proof)
+        stack.callback(self._crew.end)
+        producer = stack.enter_context(Producer(cluster.namesrv, "shop", avoid_slow_brokers=True))
+        self._writers = Writers(producer, TOPIC, self._proof)
+        stack.callback(self._writers.stop)
+
+    def tell(self) -> int:
+        """Tell all of it."""
+        self._members_come()
+        self._one_is_killed()
+        self._a_broker_is_slow()
+        return self._the_proof()
+
+    def _members_come(self) -> None:
+        self._writers.start()
+        self._page.say("producers write; now members come, one after the other, and share the queues")
+        self._page.blank()
+        self._page.head()
+        for what, name, shares in (
+            ("c1 is alone", "c1", (16,)),
+            ("c2 joins", "c2", (8, 8)),
+            ("c3 joins", "c3", (6, 5, 5)),
+        ):
+            self._crew.start(name)
+            self._wait_for_shares(what, shares)
+            self._page.row(what, self._crew.owners())
+            time.sleep(self._pause_s)
+
+    def _one_is_killed(self) -> None:
+        killed_ms = time.time() * 1000
+        self._crew.kill("c2")
+        self._wait_for_shares("c2 was killed", (8, 8))
+        took_ms = self._crew.settled_ms() - killed_ms
+        self._page.row("c2 is killed (-9)", self._crew.owners())
+        self._page.blank()
+        self._page.say(f"the queues of c2 had new owners {took_ms:.0f} ms after it was killed")
+        time.sleep(self._pause_s)
+
+    def _a_broker_is_slow(self) -> None:
+        slow = self._slow
+        before = self._writers.shares(1.0)
+        self._cluster.slow_broker(slow, _SLOW_MS)
+        self._page.say(f"{slow} becomes slow: it does everything {_SLOW_MS} ms late")
+        self._page.blank()
+        self._page.shares("before", before)
+        self._wait("producers avoid the slow broker", lambda: self._share(slow) == 0)
+        standing = self._writers.standing(slow)
+        self._page.shares("while it is slow", self._writers.shares(1.5), standing.why if standing else "")
+        self._cluster.slow_broker(slow, 0)
+        self._wait("producers give the broker its turns again", lambda: self._share(slow) == 1)
+        self._page.shares("quick again", self._writers.shares(1.5))
+        self._page.blank()
+
+    def _share(self, broker: str) -> float:
+        standing = self._writers.standing(broker)
+        return 1.0 if standing is None else standing.share
+
+    def _the_proof(self) -> int:
+        self._writers.stop()
+        all_handled = self._proof.wait_until_all_handled(_PATIENCE_S)
+        codes = self._crew.leave()
+        self._crew.end()
+        verdict = self._proof.verdict()
+        members = len(self._proof.members())
+        self._page.say(f"producers have stopped, members have left; {members} of them handled messages")
+        self._page.blank()
+        for name, number in (
+            ("sent", verdict.sent),
+            ("handled", verdict.handled),
+            ("lost", verdict.lost),
+            ("handled twice in planned changes", verdict.twice),
+            ("handled twice because of the kill", verdict.twice_by_crash),
+        ):
+            self._console.print(f"  {name:<34} {number:>6}", style="bold")
+        for complaint in self._crew.complaints:
+            print(complaint, file=sys.stderr)
+        if verdict.holds and all_handled and not any(codes):
+            self._page.blank()
+            self._console.print("Try it: .venv/bin/steelyard up --brokers 2, then send, consume --group, group watch")
+            return Exit.DONE
+        return refuse(f"the proof fails: {verdict}, exit codes of members {codes}", Exit.FAILED)
+
+    # -- waiting ------------------------------------------------------------------------------------------------------
+
+    def _wait_for_shares(self, what: str, shares: tuple[int, ...]) -> None:
+        if not self._crew.wait_for_shares(shares, _PATIENCE_S):
+            owned = {name: len(mine) for name, mine in self._crew.owners().items()}
+            said = "; ".join(self._crew.complaints[-3:])
+            raise _DidNotHappen(f"{what}, and members own {owned}, not {shares}{f' ({said})' if said else ''}")
+
+    def _wait(self, what: str, is_so: Callable[[], bool]) -> None:
+        if not self._proof.wait_for(is_so, _PATIENCE_S):
+            raise _DidNotHappen(f"it took too long until {what}")

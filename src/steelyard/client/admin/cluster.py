@@ -1,0 +1,106 @@
+"""Brokers and name servers: who is there, how they are, and their settings."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from steelyard.client.admin.asking import Asking, together
+from steelyard.client.admin.moments import moment
+from steelyard.dialect.hearing import uptime_ms
+from steelyard.errors import SteelyardError
+from steelyard.model import BrokerPlace
+from steelyard.wire.bodies import decode_body
+from steelyard.wire.bodies.routes import ClusterBody
+from steelyard.wire.bodies.settings_text import decode_settings, encode_settings
+from steelyard.wire.bodies.shared import TextTable
+from steelyard.wire.codes import RequestCode, ResponseCode
+
+__all__ = ["Broker", "Brokers", "NameServer"]
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A broker as it is right now. What it does not tell is None; ``problem`` says why it tells nothing at all."""
+
+    name: str
+    cluster: str
+    addresses: Mapping[int, str]
+    """By id: 0 is the master, others are replicas."""
+    version: str | None = None
+    started_at: datetime | None = None
+    up: timedelta | None = None
+    put_tps: float | None = None
+    """Messages stored a second, over the last ten."""
+    get_tps: float | None = None
+    """Messages delivered a second, over the last ten."""
+    disk_used: float | None = None
+    """The share of its disk that is full, from 0 to 1."""
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NameServer:
+    """A name server, and how many brokers it knows; ``problem`` says why it does not tell."""
+
+    address: str
+    brokers: int | None = None
+    problem: str | None = None
+
+
+class Brokers(Asking):
+    """What an administrator does with brokers and name servers."""
+
+    async def cluster(self) -> list[Broker]:
+        """List the brokers and how they are; one that does not answer is listed with its problem."""
+        return await together(self._state_of, (await self._places()).values())
+
+    async def name_servers(self) -> list[NameServer]:
+        """List the name servers that this client was given, and whether they answer."""
+        return await together(self._name_server, self._connect.name_servers)
+
+    async def broker_config(self, broker: str) -> dict[str, str]:
+        """Return the settings of a broker, in the server's own words."""
+        (place,) = await self._chosen([broker], None)
+        return decode_settings((await self._ask_well(place, RequestCode.GET_BROKER_CONFIG)).body)
+
+    async def set_broker_config(self, broker: str, settings: Mapping[str, str]) -> None:
+        """Change some settings of a broker while it runs."""
+        (place,) = await self._chosen([broker], None)
+        await self._ask_well(place, RequestCode.UPDATE_BROKER_CONFIG, {}, encode_settings(settings))
+
+    async def _state_of(self, place: BrokerPlace) -> Broker:
+        try:
+            answer = await self._ask_well(place, RequestCode.GET_BROKER_RUNTIME_INFO)
+            told = decode_body(TextTable, answer.body).table
+        except SteelyardError as error:
+            return Broker(place.name, place.cluster, place.addresses, problem=error.what)
+        up_ms = uptime_ms(told.get("runtime", ""))
+        return Broker(
+            place.name,
+            place.cluster,
+            place.addresses,
+            version=told.get("brokerVersionDesc"),
+            started_at=moment(int(_number(told.get("bootTimestamp")) or 0)),
+            up=None if up_ms is None else timedelta(milliseconds=up_ms),
+            put_tps=_number(told.get("putTps")),
+            get_tps=_number(told.get("getTransferredTps") or told.get("getTransferedTps")),
+            disk_used=_number(told.get("commitLogDiskRatio")),
+        )
+
+    async def _name_server(self, address: str) -> NameServer:
+        try:
+            answer = await self._ask_at(address, RequestCode.GET_BROKER_CLUSTER_INFO)
+            if answer.code != ResponseCode.SUCCESS:
+                return NameServer(address, problem=answer.remark or f"it answered {answer.code}")
+            return NameServer(address, len(decode_body(ClusterBody, answer.body).brokers))
+        except SteelyardError as error:
+            return NameServer(address, problem=error.what)
+
+
+def _number(text: str | None) -> float | None:
+    """Return the first number of a text such as ``12.5 11.9 10.0``."""
+    first = (text or "").split(" ", 1)[0]
+    try:
+        return float(first)
+    except ValueError:
+        return None

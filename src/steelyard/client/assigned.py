@@ -1,0 +1,283 @@
+"""Reading exactly the queues that were named: no membership, nobody to share with, nothing that moves.
+
+Each queue has one pull under way, the next before the messages of the last one are polled, as long as not too many of
+them wait. A pull carries the subscription, so no broker has to know us. A pull that fails is repeated after a pause;
+one that was refused is also told to who polls next, since it will be refused again. An offset out of range goes on
+where the broker says, and that is said once.
+
+How far a queue is done is the first message that is not; if there is none, where the next pull begins.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from steelyard.balance.actions import Pull
+from steelyard.balance.events import Pulled, PullFailed, PullOutcome
+from steelyard.client.caller import Caller
+from steelyard.client.puller_options import PullerOptions
+from steelyard.client.queue_offsets import ask_committed, ask_offset, commit_offset
+from steelyard.client.received import Received, received_in
+from steelyard.client.session import Session
+from steelyard.client.shelves import Shelf, Shelves
+from steelyard.dialect.pulling import pulled
+from steelyard.dialect.reading import HOLD_MS, read_request
+from steelyard.errors import Fault, ServerError, SteelyardError, TransportError, error_for
+from steelyard.model import Queue, Subscription
+from steelyard.wire.command import Command
+
+__all__ = ["Assigned"]
+
+_PULL_MS = HOLD_MS + 15_000
+_AGAIN_S = (0.05, 0.1, 0.2, 0.5, 1.0)
+"""Before a pull is tried again that failed; the last one repeats."""
+_BUSY_S = 0.02
+_COMMIT_S = 1.0
+
+_log = logging.getLogger("steelyard")
+
+
+@dataclass(slots=True, eq=False)
+class _Reader:
+    """One queue that is read."""
+
+    queue: Queue
+    shelf: Shelf
+    next: int | None = None
+    """Where the next pull begins; None until that is known."""
+    stored: int | None = None
+    """What the broker has as the group's offset, as far as we know."""
+    broker_id: int = 0
+    """Which broker of the name is read from: the master, or the slave that it suggested."""
+    failures: int = 0
+    task: "asyncio.Task[None] | None" = None
+
+    def low(self) -> int | None:
+        """Return the first offset that is not done."""
+        waiting = self.shelf.low()
+        return self.next if waiting is None else waiting
+
+
+class Assigned:
+    """The queues of one puller that were named. It runs on the loop of its session."""
+
+    def __init__(
+        self,
+        session: Session,
+        options: PullerOptions,
+        wanted: Mapping[Queue, Subscription],
+        shelves: Shelves,
+        wake: Callable[[], None],
+    ) -> None:
+        self._session, self._options, self._shelves, self._wake = session, options, shelves, wake
+        self._group = session.names.full(options.group)
+        self._make = received_in(session.names)
+        self._wanted = dict(wanted)
+        self._readers: dict[Queue, _Reader] = {}
+        self._generation = 0
+        self._changed = asyncio.Event()
+        """Set when a reader learns where it is, or has room again."""
+        self._committing: asyncio.Task[None] | None = None
+        self.trouble: SteelyardError | None = None
+        """Why a queue cannot be read, for whoever polls next."""
+        self._told: set[str] = set()
+
+    # -- its life -----------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to read every queue from where the group is, or from where it is to start."""
+        for queue in self._wanted:
+            reader = self._readers[queue] = _Reader(queue, self._begin(queue))
+            self._run(reader)
+        if self._options.auto_commit:
+            self._committing = asyncio.get_running_loop().create_task(self._commit_now_and_then())
+
+    async def close(self) -> None:
+        """Stop reading; what is done is stored, if that is to happen by itself."""
+        tasks = [reader.task for reader in self._readers.values() if reader.task is not None]
+        if self._committing is not None:
+            tasks.append(self._committing)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._options.auto_commit:
+            try:
+                await self.store()
+            except SteelyardError as error:
+                _log.warning("how far the group %s is could not be stored: %s", self._options.group, error)
+
+    # -- for who polls ------------------------------------------------------------------------------------------------
+
+    def assignment(self) -> tuple[Queue, ...]:
+        """Return the queues, in the order in which they were named."""
+        return tuple(self._wanted)
+
+    def may_give(self, _shelf: Shelf) -> bool:
+        """Say whether messages of a shelf may be polled: always, since nobody else has the queue."""
+        return True
+
+    def polled(self) -> None:
+        """Take note that messages were polled: there may be room again."""
+        self._note()
+
+    def done(self, shelf: Shelf, _offsets: list[int]) -> None:
+        """Take note that messages are done: the shelf knows all that counts."""
+
+    def lost(self) -> tuple[Queue, ...]:
+        """Return queues that others have by now: none, ever."""
+        return ()
+
+    async def position(self, queue: Queue) -> int:
+        """Return the offset that is polled next."""
+        reader = self._readers[queue]
+        while reader.next is None:
+            if self.trouble is not None:
+                trouble, self.trouble = self.trouble, None
+                raise trouble
+            await self._change()
+        first = reader.shelf.first()
+        return reader.next if first is None else first
+
+    def seek(self, queue: Queue, offset: int) -> None:
+        """Go on at another offset; what was pulled is forgotten, and what was polled before does not count any more."""
+        reader = self._readers[queue]
+        reader.shelf = self._begin(queue)
+        reader.next, reader.failures = offset, 0
+        self._run(reader)
+
+    # -- progress -----------------------------------------------------------------------------------------------------
+
+    async def store(self) -> dict[Queue, int]:
+        """Store how far each queue is done, where that moved; return what was stored. All are tried before one fails."""
+        moved = {
+            reader.queue: low
+            for reader in self._readers.values()
+            if (low := reader.low()) is not None and low != reader.stored
+        }
+        await self.store_at(moved)
+        return moved
+
+    async def store_at(self, offsets: Mapping[Queue, int]) -> None:
+        """Store these offsets as they are."""
+        outcomes = await asyncio.gather(*(self._commit(*each) for each in offsets.items()), return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+    async def _commit(self, queue: Queue, offset: int) -> None:
+        await commit_offset(self._session, self._group, queue, offset)
+        self._readers[queue].stored = offset
+
+    async def _commit_now_and_then(self) -> None:
+        while True:
+            await asyncio.sleep(_COMMIT_S)
+            try:
+                await self.store()
+            except TransportError as error:
+                _log.debug("how far the group %s is was not stored: %s", self._options.group, error)
+            except SteelyardError as error:
+                self._tell_once(f"how far the group {self._options.group} is cannot be stored: {error}")
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def _begin(self, queue: Queue) -> Shelf:
+        self._generation += 1
+        return self._shelves.begin(queue, self._generation)
+
+    def _run(self, reader: _Reader) -> None:
+        if reader.task is not None:
+            # Whatever it waits for, be it a pull that the broker holds, is not for this offset.
+            reader.task.cancel()
+        reader.task = asyncio.get_running_loop().create_task(self._read(reader))
+
+    async def _read(self, reader: _Reader) -> None:
+        while True:
+            try:
+                if reader.next is None:
+                    await self._find_start(reader)
+                else:
+                    await self._room(reader)
+                    await self._pull(reader, reader.next)
+            except TransportError as error:
+                _log.debug("%s cannot be read now: %s", reader.queue, error)
+            except SteelyardError as error:
+                self._refused(reader, error)
+            else:
+                reader.failures = 0
+                continue
+            reader.broker_id = 0
+            reader.failures += 1
+            await asyncio.sleep(_AGAIN_S[min(reader.failures, len(_AGAIN_S)) - 1])
+
+    async def _find_start(self, reader: _Reader) -> None:
+        stored = await ask_committed(self._session, self._group, reader.queue)
+        offset = stored
+        if offset is None:
+            offset = await ask_offset(self._session, reader.queue, self._options.start)
+        reader.next, reader.stored = offset, stored
+        self._note()
+
+    async def _room(self, reader: _Reader) -> None:
+        options, shelf = self._options, reader.shelf
+        while shelf.count >= options.queue_messages or shelf.body_bytes >= options.queue_bytes:
+            await self._change()
+
+    async def _pull(self, reader: _Reader, offset: int) -> None:
+        shelf = reader.shelf
+        pull = Pull(reader.queue, shelf.generation, offset, self._options.pull_batch)
+        wanted = self._wanted[reader.queue]
+        server = self._server(reader)
+        answer = await server.ask(read_request(self._group, pull, wanted), _PULL_MS)
+        event, broker_id = pulled(pull, answer, {wanted.topic: wanted}, self._make)
+        if isinstance(event, PullFailed):
+            await self._failed(event, answer, server)
+            return
+        reader.broker_id = max(broker_id, 0)
+        self._take(reader, event)
+
+    def _take(self, reader: _Reader, event: Pulled) -> None:
+        if event.outcome is PullOutcome.MOVED:
+            what = f"{reader.queue} has no offset {reader.next}: it is read on from {event.next_offset}"
+            self._tell_once(what)
+        reader.next = event.next_offset
+        if event.offsets:
+            self._shelves.put(reader.shelf, event.offsets, cast("list[Received]", event.messages))
+            self._wake()
+
+    async def _failed(self, event: PullFailed, answer: Command, server: Caller) -> None:
+        if event.busy:
+            await asyncio.sleep(_BUSY_S)
+        else:
+            raise error_for(answer.code, answer.remark or "", server=server.server or server.address)
+
+    def _server(self, reader: _Reader) -> Caller:
+        broker = reader.queue.broker
+        if reader.broker_id:
+            address = self._session.place(broker).addresses.get(reader.broker_id)
+            if address is not None:
+                return self._session.at(address)
+        return self._session.broker(broker)
+
+    def _refused(self, reader: _Reader, error: SteelyardError) -> None:
+        if isinstance(error, ServerError) and error.fault is not Fault.CALLER:
+            self._tell_once(f"{reader.queue} cannot be read: {error}")
+            return
+        self.trouble = error
+        self._note()
+        self._wake()
+
+    # -- waiting ------------------------------------------------------------------------------------------------------
+
+    def _note(self) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    async def _change(self) -> None:
+        await self._changed.wait()
+
+    def _tell_once(self, sentence: str) -> None:
+        if sentence not in self._told:
+            self._told.add(sentence)
+            _log.warning("%s", sentence)

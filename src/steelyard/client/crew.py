@@ -1,0 +1,256 @@
+"""Who runs the user's functions: threads for plain ones, tasks on the loop for those that are ``async def``.
+
+A worker takes a whole chunk: to hand over each message by itself would cost more than a quick handler does. Results come
+back in one call of the loop for as many chunks as ended meanwhile. Threads are started when there is work for them, and
+are daemons: a handler that never returns does not keep a process alive that wants to end.
+
+An error of a handler is told once for its kind, with where it came from; those that follow are counted.
+"""
+
+import asyncio
+import inspect
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from queue import SimpleQueue
+
+from steelyard.balance.actions import Handle
+from steelyard.balance.chunking import Chunking
+from steelyard.balance.events import Handled
+from steelyard.client.delivery import Delivery, Replier, set_delivery
+from steelyard.client.handlers import Handler
+from steelyard.client.job import Finished, Job, MayStart
+from steelyard.client.received import Received, sent_to
+from steelyard.client.tallies import Tallies
+from steelyard.client.troubles import Troubles
+
+__all__ = ["Crew"]
+
+_log = logging.getLogger("steelyard")
+_LOOK_S = 0.005
+
+
+class Crew:
+    """The workers of one consumer. All but the workers themselves is on the loop."""
+
+    def __init__(
+        self,
+        handlers: Mapping[str, Handler],
+        *,
+        workers: int,
+        may_start: MayStart,
+        told: Callable[[Sequence[Handled]], None],
+        resize: Callable[[str, int], None],
+        replier: Replier | None = None,
+        name: str = "steelyard",
+    ) -> None:
+        self._handlers = handlers
+        """By topic, as servers call it."""
+        self._workers = workers
+        self._may_start, self._told, self._resize, self._replier = may_start, told, resize, replier
+        self._name = name
+        self._loop = asyncio.get_running_loop()
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._outstanding = 0
+        """Jobs that threads have or will have."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._waiting: deque[Job] = deque()
+        """Jobs for the loop beyond what may run at a time."""
+        self._ended: deque[Job] = deque()
+        self._is_told = False
+        self._is_closed = False
+        self._chunkings = {topic: Chunking() for topic, handler in handlers.items() if handler.batch == 1}
+        self.tallies = Tallies()
+        self.troubles = Troubles()
+
+    # -- work comes in ------------------------------------------------------------------------------------------------
+
+    def take(self, handle: Handle) -> None:
+        """Have messages handled."""
+        delivery = Delivery(handle.queue, handle.fence, handle.attempt, self._loop, self._replier)
+        messages = _received(handle.messages)
+        handler = self._handlers.get(handle.queue.topic)
+        if handler is not None:
+            self._begin(Job(handle, handler, handle.offsets, messages, delivery, self._may_start))
+            return
+        # These came back: each goes to the handler of the topic it was sent to.
+        by_topic: dict[str, list[int]] = {}
+        for place, message in enumerate(messages):
+            by_topic.setdefault(sent_to(message), []).append(place)
+        for topic, places in by_topic.items():
+            offsets = [handle.offsets[place] for place in places]
+            handler = self._handlers.get(topic)
+            if handler is None:
+                self.troubles.note_homeless(topic)
+                self._told([Handled(handle.queue, handle.generation, (), offsets)])
+            else:
+                theirs = [messages[place] for place in places]
+                self._begin(Job(handle, handler, offsets, theirs, delivery, self._may_start))
+
+    def handle_now(self, message: Received, then: Finished) -> bool:
+        """Have one message handled outside its queue, for somebody who wants to see; False: nobody handles its topic."""
+        handler = self._handlers.get(sent_to(message))
+        if handler is None:
+            return False
+        handle = Handle(message.queue, -1, (message.offset,), (message,), None)
+        delivery = Delivery(message.queue, None, 0, self._loop, self._replier)
+        self._begin(Job(handle, handler, handle.offsets, (message,), delivery, None, then))
+        return True
+
+    def _begin(self, job: Job) -> None:
+        if self._is_closed:
+            return
+        if job.handler.is_async:
+            if len(self._tasks) >= self._workers:
+                self._waiting.append(job)
+            else:
+                self._start_task(job)
+            return
+        self._outstanding += 1
+        if len(self._threads) < min(self._workers, self._outstanding):
+            number = len(self._threads)
+            thread = threading.Thread(target=self._work, name=f"{self._name}-{number}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        self._jobs.put(job)
+
+    # -- threads ------------------------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        take = self._jobs.get
+        while (job := take()) is not None:
+            set_delivery(job.delivery)
+            self._run(job)
+            set_delivery(None)
+            self._ended.append(job)
+            if not self._is_told:
+                self._is_told = True
+                self._wake()
+
+    def _wake(self) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self._tell)
+        except RuntimeError:
+            _log.debug("a handler ended after the loop it was started from")
+
+    def _run(self, job: Job) -> None:
+        function = job.handler.function
+        if job.handler.batch > 1:
+            if job.begins_all():
+                self._call(job, function, list(job.messages))
+            return
+        while job.begins():
+            self._call(job, function, job.current)
+
+    def _call(self, job: Job, function: Callable[..., object], given: object) -> None:
+        try:
+            result = function(given)
+            if result is not None and inspect.iscoroutine(result):
+                asyncio.run_coroutine_threadsafe(result, self._loop).result()
+        except BaseException as error:
+            job.ended_badly(error)
+            self.troubles.note(job.handler, job.current, error)
+        else:
+            job.ended()
+
+    # -- tasks --------------------------------------------------------------------------------------------------------
+
+    def _start_task(self, job: Job) -> None:
+        task = self._loop.create_task(self._run_async(job))
+        self._tasks.add(task)
+        task.add_done_callback(self._task_ended)
+
+    def _task_ended(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        while self._waiting and len(self._tasks) < self._workers:
+            self._start_task(self._waiting.popleft())
+
+    async def _run_async(self, job: Job) -> None:
+        set_delivery(job.delivery)
+        function: Callable[..., object] = job.handler.function
+        if job.handler.batch > 1:
+            if job.begins_all():
+                await self._await(job, function, list(job.messages))
+        else:
+            while job.begins():
+                await self._await(job, function, job.current)
+        self._note(job)
+
+    async def _await(self, job: Job, function: Callable[..., object], given: object) -> None:
+        try:
+            result = function(given)
+            if inspect.isawaitable(result):
+                await result
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            job.ended_badly(error)
+            self.troubles.note(job.handler, job.current, error)
+        else:
+            job.ended()
+
+    # -- results ------------------------------------------------------------------------------------------------------
+
+    def _tell(self) -> None:
+        """Tell the member of all jobs that threads finished."""
+        self._is_told = False
+        ended = self._ended
+        results: list[Handled] = []
+        while ended:
+            job = ended.popleft()
+            self._outstanding -= 1
+            results += self._settled(job)
+        if results:
+            self._told(results)
+
+    def _note(self, job: Job) -> None:
+        results = self._settled(job)
+        if results:
+            self._told(results)
+
+    def _settled(self, job: Job) -> list[Handled]:
+        """Take note of how a job went, and pass on the rest of it."""
+        for rest in job.rest():
+            self._begin(rest)
+        if job.then is not None:
+            job.then(job)
+            return []
+        topic = job.handler_topic
+        self.tallies.note(topic, job.count, len(job.failed), job.took_ns)
+        chunking = self._chunkings.get(topic)
+        if chunking is not None:
+            before = chunking.size
+            size = chunking.note(job.took_ns)
+            if size != before:
+                self._resize(topic, size)
+        return job.results()
+
+    # -- the end ------------------------------------------------------------------------------------------------------
+
+    async def close(self, wait_s: float) -> int:
+        """Take no more work, and wait for what runs; return how many handlers are still running."""
+        self._is_closed = True
+        self._waiting.clear()
+        for _ in self._threads:
+            self._jobs.put(None)
+        end_s = self._loop.time() + wait_s
+        while self._busy() and self._loop.time() < end_s:
+            await asyncio.sleep(_LOOK_S)
+        still = self._busy()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self.troubles.tell()
+        return still
+
+    def _busy(self) -> int:
+        return sum(thread.is_alive() for thread in self._threads) + len(self._tasks)
+
+
+def _received(messages: Sequence[object]) -> Sequence[Received]:
+    if TYPE_CHECKING:
+        return [message for message in messages if isinstance(message, Received)]
+    return messages

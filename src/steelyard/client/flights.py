@@ -1,0 +1,124 @@
+"""What is on its way: bounded in number and in bytes, and none of it forgotten when a producer is closed.
+
+Who finds no room waits for it, a thread or a coroutine, and gets it in the order of asking. A message that is larger
+than all the room there is goes alone.
+"""
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from steelyard.errors import ConfigurationError, SteelyardError
+
+__all__ = ["Flights"]
+
+
+class _Waiter(NamedTuple):
+    size: int
+    wake: Callable[[], None]
+
+
+class Flights:
+    """The room for messages on their way, and the ways to give them up. From any thread, but for `enter`."""
+
+    def __init__(self, most: int, most_bytes: int) -> None:
+        self._most, self._most_bytes = most, most_bytes
+        self._count = self._bytes = 0
+        self._lock = threading.Lock()
+        self._waiting: deque[_Waiter] = deque()
+        self._is_closed = False
+        self.given_up: set[Callable[[SteelyardError], None]] = set()
+        """How to end each message that is on its way; used on the loop alone."""
+
+    @property
+    def count(self) -> int:
+        """How many messages are on their way, or wait for room."""
+        return self._count + len(self._waiting)
+
+    def try_enter(self, size: int) -> bool:
+        """Take room if there is some, and nobody waits for it."""
+        with self._lock:
+            if self._waiting or not self._has_room(size):
+                return False
+            self._count += 1
+            self._bytes += size
+            return True
+
+    async def enter(self, size: int) -> None:
+        """Take room, on the loop; wait for it if need be."""
+        if self.try_enter(size):
+            return
+        loop = asyncio.get_running_loop()
+        granted: asyncio.Future[None] = loop.create_future()
+
+        def wake() -> None:
+            loop.call_soon_threadsafe(lambda: None if granted.done() else granted.set_result(None))
+
+        waiter = _Waiter(size, wake)
+        self._wait(waiter)
+        try:
+            await granted
+        except asyncio.CancelledError:
+            self._forget(waiter)
+            raise
+        self._check_open()
+
+    def enter_in_thread(self, size: int) -> None:
+        """Take room, in a thread of the user's; wait for it if need be."""
+        if self.try_enter(size):
+            return
+        granted = threading.Event()
+        waiter = _Waiter(size, granted.set)
+        self._wait(waiter)
+        try:
+            granted.wait()
+        except BaseException:
+            self._forget(waiter)
+            raise
+        self._check_open()
+
+    def leave(self, size: int) -> None:
+        """Give room back, and let in who waits for it."""
+        with self._lock:
+            self._count -= 1
+            self._bytes -= size
+            self._let_in()
+
+    def close(self, error: SteelyardError) -> None:
+        """Let nobody wait any longer, and end what is on its way; on the loop."""
+        with self._lock:
+            self._is_closed = True
+            self._let_in()
+        for give_up in list(self.given_up):
+            give_up(error)
+
+    def _has_room(self, size: int) -> bool:
+        if self._is_closed:
+            return True
+        return not self._count or (self._count < self._most and self._bytes + size <= self._most_bytes)
+
+    def _let_in(self) -> None:
+        while self._waiting and self._has_room(self._waiting[0].size):
+            size, wake = self._waiting.popleft()
+            self._count += 1
+            self._bytes += size
+            wake()
+
+    def _wait(self, waiter: _Waiter) -> None:
+        with self._lock:
+            self._waiting.append(waiter)
+            self._let_in()
+
+    def _forget(self, waiter: _Waiter) -> None:
+        with self._lock:
+            if waiter in self._waiting:
+                self._waiting.remove(waiter)
+                self._let_in()
+                return
+        self.leave(waiter.size)
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ConfigurationError("the producer was closed before the message was sent", next_step="send it again")

@@ -1,0 +1,160 @@
+"""One chunk of messages in the hands of a worker: what was begun, what became of it, and when to stop.
+
+The worker, be it a thread or a task, calls the user's function; everything else about a chunk is decided here, once for
+both. A chunk stops when its queue may not be worked on any more, and in an orderly queue at the first message that
+fails; what was not begun is told of as skipped. A chunk that turns out slow leaves the rest to other workers.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+
+from steelyard.balance.actions import Handle
+from steelyard.balance.events import Handled
+from steelyard.client.delivery import Delivery
+from steelyard.client.handlers import Handler
+from steelyard.client.received import Received
+from steelyard.net.clock import steady_ms
+from steelyard.model import Queue
+
+__all__ = ["Finished", "Job", "MayStart"]
+
+SLOW_NS = 50_000_000
+"""After this a chunk gives the rest away: it was sized to take a fiftieth of that."""
+
+MayStart = Callable[[Queue, int, int], bool]
+"""Says whether one more message of a queue may be begun, by its generation and the time."""
+
+Finished = Callable[["Job"], None]
+
+
+class Job:
+    """Messages of one queue for one handler."""
+
+    __slots__ = (
+        "begun_ns",
+        "count",
+        "delivery",
+        "error",
+        "failed",
+        "handle",
+        "handler",
+        "messages",
+        "offsets",
+        "stopped",
+        "then",
+        "took_ns",
+        "_at_ns",
+        "_checked_ms",
+        "_may_start",
+    )
+
+    def __init__(
+        self,
+        handle: Handle,
+        handler: Handler,
+        offsets: Sequence[int],
+        messages: Sequence[Received],
+        delivery: Delivery,
+        may_start: MayStart | None,
+        then: Finished | None = None,
+    ) -> None:
+        self.handle = handle
+        self.handler = handler
+        self.offsets = offsets
+        self.messages = messages
+        self.delivery = delivery
+        self.then = then
+        """Who wants to know besides the member."""
+        self.count = 0
+        """How many were begun."""
+        self.failed: list[int] = []
+        self.error: BaseException | None = None
+        """What went wrong last."""
+        self.took_ns: list[int] = []
+        self.stopped = False
+        """Whether what was not begun is not to be begun."""
+        self.begun_ns = 0
+        self._at_ns = 0
+        self._checked_ms = -1
+        self._may_start = may_start
+
+    def begins(self) -> bool:
+        """Say whether the next message may be begun, and count it as begun."""
+        if self.stopped or self.count >= len(self.offsets):
+            return False
+        self._at_ns = now_ns = time.perf_counter_ns()
+        if not self.count:
+            self.begun_ns = now_ns
+        elif now_ns - self.begun_ns > SLOW_NS and not self.handler.orderly:
+            return False
+        if self._may_start is not None:
+            now_ms = steady_ms()
+            if now_ms != self._checked_ms:
+                self._checked_ms = now_ms
+                handle = self.handle
+                if not self._may_start(handle.queue, handle.generation, now_ms):
+                    self.stopped = True
+                    return False
+        self.count += 1
+        return True
+
+    def begins_all(self) -> bool:
+        """Say whether all messages may be begun together."""
+        if not self.begins():
+            return False
+        self.count = len(self.offsets)
+        return True
+
+    def ended(self) -> None:
+        """Take note that the message that was begun last is done."""
+        self.took_ns.append(time.perf_counter_ns() - self._at_ns)
+        if self.handler.orderly and self.delivery.later:
+            self.stopped = True
+
+    def ended_badly(self, error: BaseException) -> None:
+        """Take note that the handler raised."""
+        self.took_ns.append(time.perf_counter_ns() - self._at_ns)
+        self.error = error
+        if self.handler.batch > 1:
+            self.failed += self.offsets
+        else:
+            self.failed.append(self.offsets[self.count - 1])
+        if self.handler.orderly:
+            self.stopped = True
+
+    @property
+    def current(self) -> Received:
+        """The message that was begun last."""
+        return self.messages[self.count - 1]
+
+    @property
+    def spent_ms(self) -> int:
+        """How long the handler took, all together."""
+        return sum(self.took_ns) // 1_000_000
+
+    def rest(self) -> list["Job"]:
+        """Return what was not begun and is for others, each message for itself."""
+        if self.stopped or self.count >= len(self.offsets):
+            return []
+        return [
+            Job(self.handle, self.handler, (offset,), (message,), self.delivery, self._may_start, self.then)
+            for offset, message in zip(self.offsets[self.count :], self.messages[self.count :], strict=True)
+        ]
+
+    def results(self) -> list[Handled]:
+        """Return what the member is to be told."""
+        handle, offsets = self.handle, self.offsets
+        begun = offsets if self.count == len(offsets) else offsets[: self.count]
+        later = self.delivery.later
+        if not self.failed and not later:
+            skipped = offsets[self.count :] if self.stopped else ()
+            return [Handled(handle.queue, handle.generation, begun, skipped=skipped)]
+        failed = frozenset(self.failed)
+        again = {offset: later[offset] for offset in begun if offset in later and offset not in failed}
+        done = [offset for offset in begun if offset not in failed and offset not in again]
+        told = [
+            Handled(handle.queue, handle.generation, (), (offset,), delay_level=level)
+            for offset, level in again.items()
+        ]
+        skipped = offsets[self.count :] if self.stopped else ()
+        return [Handled(handle.queue, handle.generation, done, self.failed, skipped=skipped), *told]

@@ -1,0 +1,156 @@
+"""What all ways of sending have in common: checks, names, unique keys, turns, and which queue a key goes to.
+
+It may be used from any thread: a blocking producer prepares a message in the thread that sends it.
+"""
+
+import random
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from steelyard.balance.selectors import ByKey, ByRandom, ByRoom, ByTurn, Selector, select, selector
+from steelyard.client.ids import UniqueKeys
+from steelyard.client.parcels import Single, Stamp
+from steelyard.client.pickers import Pickers, SharedPicker
+from steelyard.errors import ConfigurationError, MessageRefused
+from steelyard.model import Message, Queue
+
+if TYPE_CHECKING:
+    from steelyard.client.producer_options import ProducerOptions
+    from steelyard.client.session import Session
+
+__all__ = ["Outbox", "Select"]
+
+Select = str | Selector | Callable[[Sequence[Queue], Message], Queue | None]
+"""A selector: its name, one of `steelyard.balance.selectors`, or a callable ``(queues, message) -> queue``."""
+
+_OURS = ByKey | ByRandom | ByTurn | ByRoom
+_BY_HASH = selector("hash")
+
+
+class Outbox:
+    """The outbox of one producer."""
+
+    def __init__(self, session: "Session", group: str, options: "ProducerOptions", stamp: Stamp) -> None:
+        self._routes, self._names = session.routes, session.names
+        self._most_bytes = options.max_message_bytes
+        self.group = group
+        self.stamp = stamp
+        self.pickers = Pickers(
+            options.table if options.avoid_slow_brokers else None, against_median=options.against_median
+        )
+        self.next_key = UniqueKeys(session.address).next
+        self._selectors: dict[str, Selector] = {}
+        self._selecting = threading.Lock()
+        session.routes.on_change.append(self.pickers.changed)
+
+    def checked(self, message: Message) -> Message:
+        """Return a message as it is sent: its topic in full, its body neither empty nor too large."""
+        if not isinstance(message, Message):
+            raise ConfigurationError(
+                f"a {type(message).__name__} is not a message", next_step="send a steelyard.Message"
+            )
+        if not message.body:
+            raise _refused(message, "its body is empty", "give it a body: brokers since 5.0 refuse one without")
+        if len(message.body) > self._most_bytes:
+            raise _refused(
+                message,
+                f"its body has {len(message.body)} bytes, the limit is {self._most_bytes}",
+                "send less, or raise max_message_bytes here and at the brokers",
+            )
+        topic = self._names.full(message.topic)
+        return message if topic is message.topic else structs.replace(message, topic=topic)
+
+    def picker(self, topic: str) -> SharedPicker | None:
+        """Return the turns of a topic, if it was sent to before."""
+        return self.pickers.known(topic)
+
+    async def find_picker(self, topic: str) -> SharedPicker:
+        """Return the turns of a topic, looked up if need be; on the loop."""
+        return self.pickers.known(topic) or self.pickers.take(await self._routes.publish_list(topic))
+
+    def single(
+        self,
+        message: Message,
+        *,
+        delay_s: float | None = None,
+        deliver_at: datetime | None = None,
+        more: Mapping[str, str] | None = None,
+        is_oneway: bool = False,
+    ) -> Single:
+        """Make the parcel of one message."""
+        return Single(
+            self.stamp,
+            message,
+            self.next_key(),
+            delay_s=delay_s,
+            deliver_at=deliver_at,
+            more=more,
+            is_oneway=is_oneway,
+        )
+
+    def choose(
+        self,
+        picker: SharedPicker,
+        message: Message,
+        key: str | int | None,
+        chooses: Select | None,
+        queue: Queue | None,
+    ) -> Queue | None:
+        """Return the queue that the caller decided for; None leaves it to the turns."""
+        if queue is not None:
+            return self._given(message, key, chooses, queue)
+        if chooses is None:
+            return None if key is None else select(_BY_HASH, picker.queues, message, key)
+        names = self._names
+        queues = [names.bare_queue(each) for each in picker.queues] if names.namespace else picker.queues
+        shown = structs.replace(message, topic=names.bare(message.topic)) if names.namespace else message
+        if isinstance(chooses, str | _OURS):
+            with self._selecting:  # some of them take turns
+                chosen = select(self._named(chooses), queues, shown, key)
+        else:
+            chosen = select(_without_argument(chooses, key), queues, shown)
+        return names.full_queue(chosen)
+
+    def _given(self, message: Message, key: object, chooses: object, queue: Queue) -> Queue:
+        if key is not None or chooses is not None:
+            raise ConfigurationError("a queue is given, and a key or a selector too", next_step="give one of them")
+        full = self._names.full_queue(queue)
+        if full.topic != message.topic:
+            raise ConfigurationError(
+                f"a message to {message.topic!r} is to go to {queue}", next_step="give a queue of its own topic"
+            )
+        return full
+
+    def _named(self, chooses: str | Selector) -> Selector:
+        if not isinstance(chooses, str):
+            return chooses
+        known = self._selectors.get(chooses)
+        if known is None:
+            known = self._selectors[chooses] = selector(
+                chooses, draw=lambda: random.getrandbits(31), start=random.getrandbits(31)
+            )
+        return known
+
+
+def _without_argument(chooses: Callable[..., Queue | None], key: object) -> Selector:
+    if not callable(chooses) or key is not None:
+        what = "with a key" if callable(chooses) else f"a {type(chooses).__name__}"
+        raise ConfigurationError(
+            f"the selector is {what}", next_step="give a callable (queues, message) -> queue, or a name and a key"
+        )
+
+    def chosen(queues: Sequence[Queue], message: Message, _argument: object) -> Queue | None:
+        return chooses(queues, message)
+
+    chosen.__name__ = getattr(chooses, "__name__", type(chooses).__name__)
+    return chosen
+
+
+def _refused(message: Message, why: str, next_step: str) -> MessageRefused:
+    return MessageRefused(
+        f"to {message.topic!r}: {why}", code=13, server="the producer", next_step=next_step
+    )

@@ -1,0 +1,256 @@
+"""A session keeps lines to all servers it needs, finds routes, and every question ends."""
+
+import asyncio
+import socket
+import threading
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import pytest
+
+from steelyard.broker.options import BrokerOptions
+from steelyard.client.connect import Connect
+from steelyard.client.session import Session
+from steelyard.errors import (
+    BrokerNotInRoute,
+    CannotConnect,
+    LineClosed,
+    NoNameServer,
+    TimedOut,
+    TopicNotFound,
+    TransportError,
+)
+from steelyard.model import BrokerPlace, QueueCounts, Route
+from steelyard.serve.embedded import Cluster
+from steelyard.wire.codes import RequestCode
+from steelyard.wire.command import Command, answer_to
+from steelyard.wire.frames import Splitter, encode_frame
+
+T = TypeVar("T")
+_CONFIG = Command(RequestCode.GET_BROKER_CONFIG)
+
+
+def _with(namesrv: str, work: Callable[[Session], Awaitable[T]], timeout_s: float = 5.0) -> T:
+    async def run() -> T:
+        session = Session(Connect(namesrv, timeout_s=timeout_s))
+        await session.start()
+        try:
+            return await work(session)
+        finally:
+            await session.close()
+
+    return asyncio.run(run())
+
+
+async def _until(condition: Callable[[], bool], timeout_s: float = 10.0) -> None:
+    end_s = asyncio.get_running_loop().time() + timeout_s
+    while not condition():
+        assert asyncio.get_running_loop().time() < end_s, "it did not happen in time"
+        await asyncio.sleep(0.005)
+
+
+async def _nothing(session: Session) -> None:
+    del session
+
+
+def _silent_server() -> socket.socket:
+    """Listen, and never say anything."""
+    server = socket.socket()
+    server.bind(("127.0.0.1", 0))
+    server.listen(16)
+    return server
+
+
+def test_a_question_is_answered_by_the_broker_it_is_for() -> None:
+    async def ask(session: Session) -> set[bytes]:
+        await session.routes.find("TBW102")
+        answers = [await session.ask_well(name, _CONFIG) for name in session.known_brokers()]
+        return {line for answer in answers for line in answer.body.split(b"\n") if line.startswith(b"brokerName=")}
+
+    with Cluster(brokers=2) as cluster:
+        assert _with(cluster.namesrv, ask) == {b"brokerName=broker-0", b"brokerName=broker-1"}
+
+
+def test_a_name_server_that_is_not_there_is_told_with_its_address() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+        with pytest.raises(NoNameServer, match=rf"no name server of {address} was reached in 0.2 s"):
+            _with(address, _nothing, timeout_s=0.2)
+
+
+def test_a_dead_name_server_is_passed_over() -> None:
+    async def find(session: Session) -> int:
+        return len((await session.routes.find("TBW102")).brokers)
+
+    with Cluster() as cluster, socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        dead = f"127.0.0.1:{free.getsockname()[1]}"
+        assert _with(f"{dead};{cluster.namesrv}", find) == 1
+
+
+def test_a_silent_name_server_is_left_for_one_that_speaks() -> None:
+    async def find(session: Session) -> int:
+        return len((await session.routes.find("TBW102")).brokers)
+
+    with Cluster() as cluster, _silent_server() as server:
+        assert _with(f"127.0.0.1:{server.getsockname()[1]};{cluster.namesrv}", find) == 1
+
+
+def test_name_servers_are_asked_in_turn_when_one_is_lost() -> None:
+    async def find(session: Session) -> None:
+        await session.routes.find("TBW102")
+        first = 0 if session.name_servers.address == session.connect.name_servers[0] else 1
+        await asyncio.to_thread(cluster.stop_name_server, first)
+        await session.routes.look_up("TBW102")
+        assert session.name_servers.address == session.connect.name_servers[1 - first]
+
+    with Cluster(name_servers=2) as cluster:
+        _with(cluster.namesrv, find)
+
+
+def test_look_ups_of_one_topic_are_one_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    async def find(session: Session) -> None:
+        names, ask = session.name_servers, session.name_servers.ask
+
+        def count(command: Command, timeout_ms: int) -> "asyncio.Future[Command]":
+            asked.append(command.code)
+            return ask(command, timeout_ms)
+
+        monkeypatch.setattr(names, "ask", count)
+        await asyncio.gather(*(session.routes.find("TBW102") for _ in range(50)))
+
+    with Cluster() as cluster:
+        _with(cluster.namesrv, find)
+    assert asked == [RequestCode.GET_ROUTEINFO_BY_TOPIC]
+
+
+def test_a_topic_that_is_not_there_is_told_with_what_may_be_meant() -> None:
+    async def find(session: Session) -> None:
+        await session.routes.publish_list("TBW10")
+
+    with (
+        Cluster(broker_options=BrokerOptions(auto_create_topics=False)) as cluster,
+        pytest.raises(TopicNotFound, match=r"topic 'TBW10' does not exist on .*Create it with: steelyard topic create"),
+    ):
+        _with(cluster.namesrv, find)
+
+
+def test_a_topic_to_be_is_sent_to_through_the_default_topic() -> None:
+    async def find(session: Session) -> tuple[bool, int]:
+        listed = await session.routes.publish_list("new")
+        return listed.real, len(listed.queues)
+
+    with Cluster() as cluster:
+        assert _with(cluster.namesrv, find) == (False, 4)
+
+
+def test_a_broker_that_no_route_told_of_is_not_guessed() -> None:
+    async def ask(session: Session) -> None:
+        await session.ask("broker-9", _CONFIG)
+
+    with Cluster() as cluster, pytest.raises(BrokerNotInRoute, match="broker-9"):
+        _with(cluster.namesrv, ask)
+
+
+def test_a_line_comes_back_after_its_broker() -> None:
+    async def ask(session: Session) -> None:
+        await session.routes.find("TBW102")
+        broker = session.broker("broker-0")
+        await session.ask_well(broker, _CONFIG)
+        await asyncio.to_thread(cluster.kill_broker, "broker-0")
+        await _until(lambda: not broker.is_open)
+        with pytest.raises(TransportError):
+            await broker.ask(_CONFIG, 1_000)
+        await asyncio.to_thread(cluster.start_broker, "broker-0")
+        await _until(lambda: broker.is_open)
+        await session.ask_well(broker, _CONFIG)
+
+    with Cluster() as cluster:
+        _with(cluster.namesrv, ask)
+
+
+def test_what_is_unanswered_when_a_line_ends_fails_then() -> None:
+    async def ask(session: Session) -> None:
+        caller = session.at(f"127.0.0.1:{server.getsockname()[1]}")
+        answer = caller.ask(_CONFIG, 30_000)
+        line, _ = await asyncio.to_thread(server.accept)
+        await asyncio.to_thread(line.recv, 1)
+        line.close()
+        with pytest.raises(LineClosed):
+            await answer
+
+    with Cluster() as cluster, _silent_server() as server:
+        _with(cluster.namesrv, ask)
+
+
+def test_a_question_has_its_time_and_no_more() -> None:
+    async def ask(session: Session) -> None:
+        with pytest.raises(TimedOut, match="did not answer request 26 in 50 ms"):
+            await session.at(f"127.0.0.1:{server.getsockname()[1]}").ask(_CONFIG, 50)
+
+    with Cluster() as cluster, _silent_server() as server:
+        _with(cluster.namesrv, ask)
+
+
+def test_a_question_to_nobody_fails_at_once() -> None:
+    async def ask(session: Session) -> None:
+        with pytest.raises(CannotConnect, match="cannot be reached"):
+            await session.at("127.0.0.1:1").ask(_CONFIG, 30_000)
+
+    with Cluster() as cluster:
+        _with(cluster.namesrv, ask)
+
+
+def test_closing_fails_what_is_under_way_and_leaves_nothing() -> None:
+    async def run() -> None:
+        session = Session(Connect(cluster.namesrv))
+        await session.start()
+        await session.routes.find("TBW102")
+        answer = session.at(f"127.0.0.1:{server.getsockname()[1]}").ask(_CONFIG, 30_000)
+        await session.close()
+        with pytest.raises(TransportError):
+            await answer
+        await session.close()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    with Cluster() as cluster, _silent_server() as server:
+        before = threading.active_count()
+        asyncio.run(run())
+        assert threading.active_count() == before
+
+
+def test_requests_of_a_broker_go_to_whoever_serves_their_code() -> None:
+    """An administrator's question that nobody serves is refused, so that who asked need not wait."""
+    served: list[tuple[str, int]] = []
+
+    def serve(broker: str, request: Command) -> Command:
+        served.append((broker, request.code))
+        return answer_to(request, remark="fine")
+
+    async def ask(session: Session) -> None:
+        session.producer_groups.add("shop")
+        session.serves[RequestCode.CHECK_TRANSACTION_STATE] = serve
+        lines: asyncio.Queue[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = asyncio.Queue()
+        server = await asyncio.start_server(lambda *line: lines.put_nowait(line), "127.0.0.1", 0)
+        address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        place = BrokerPlace("broker-x", "there", {0: address})
+        session.learn(Route("orders", (place,), (QueueCounts("broker-x", 1, 1),)))
+        reader, writer = await lines.get()
+        splitter = Splitter()
+        (beat,) = splitter.feed(await reader.read(1 << 16))
+        for code in (RequestCode.CHECK_TRANSACTION_STATE, 4711):
+            writer.write(encode_frame(Command(code, opaque=code)))
+        answers: list[Command] = []
+        while len(answers) < 2:
+            answers += [each for each in splitter.feed(await reader.read(1 << 16)) if each.is_answer]
+        writer.close()
+        server.close()
+        assert beat.code == RequestCode.HEART_BEAT
+        assert [(each.opaque, each.code) for each in answers] == [(39, 0), (4711, 3)]
+
+    with Cluster() as cluster:
+        _with(cluster.namesrv, ask)
+    assert served == [("broker-x", 39)]

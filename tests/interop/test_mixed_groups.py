@@ -1,0 +1,93 @@
+"""Groups of Java's, Go's and our members: whoever comes, goes or dies, every queue has exactly one owner.
+
+Members report themselves what they hold. All share by one of Java's strategies, on two brokers, a topic of sixteen
+queues and one of seven. AVG, AVG_BY_CIRCLE, MACHINE_ROOM and CONFIG are shared by Java, Go and ours; CONSISTENT_HASH
+and MACHINE_ROOM_NEARBY by Java and ours, since Go's are something else. Java and Go look by themselves every twenty
+seconds, as users have them: it is the notices of brokers that make them quick.
+
+What is measured is how long after each change the last member of each kind reported. `STEELYARD_INTEROP` says whose
+brokers, as for the other tests here; figures are shown by `-rP` and kept (mixed/figures.py).
+"""
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+from tests.interop.backends import chosen
+from tests.interop.jars import NotReady
+from tests.interop.mixed.figures import show
+from tests.interop.mixed.pairs import Pair, running_pair
+from tests.interop.mixed.reporting import GO, JAVA, JAVA_4, JAVA_5, OURS, Troupe
+from tests.interop.mixed.settling import Change, Party
+from tests.interop.mixed.strategies import SHARED_BY_ALL, SHARED_WITH_JAVA, Words
+
+from steelyard.model import Queue
+
+pytestmark = pytest.mark.timeout(900)
+
+QUEUES = (16, 7)
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="module", params=chosen())
+def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """Run two brokers of one backend."""
+    try:
+        with running_pair(request.param, tmp_path_factory.mktemp("pair")) as running:
+            yield running
+    except NotReady as problem:
+        pytest.skip(str(problem))
+
+
+@pytest.fixture(scope="module")
+def troupe() -> Iterator[Troupe]:
+    """Keep processes for members."""
+    with Troupe() as troupe:
+        yield troupe
+
+
+@pytest.fixture
+def queues(pair: Pair) -> list[Queue]:
+    """Make two topics that no other test knows."""
+    return [queue for count in QUEUES for queue in pair.make_topic(f"mixed-{next(_numbers)}-of-{count}", count)]
+
+
+def _name(allocate: Words) -> str:
+    return str(allocate["name"])
+
+
+@pytest.mark.parametrize("allocate", [*SHARED_BY_ALL, *SHARED_WITH_JAVA], ids=_name)
+def test_every_queue_has_one_owner_whoever_comes_and_goes(
+    troupe: Troupe, pair: Pair, queues: list[Queue], allocate: Words
+) -> None:
+    others = [JAVA_4, JAVA_5, *([GO] if allocate in SHARED_BY_ALL else [])]
+    for kind in (OURS, OURS, *others):
+        troupe.ready(kind)
+    party = Party(troupe, pair, f"mixed-{next(_numbers)}", allocate, queues)
+    party.join(JAVA_4, room="west")
+    party.join(OURS)
+    for kind in others[1:]:
+        party.join(kind)
+    party.join(OURS, room="west")
+    party.leave(party.of(OURS))
+    party.join(OURS)
+    party.leave(party.of(others[-1]))
+    party.join(JAVA_4)
+    party.kill(party.of(JAVA_4))
+    party.kill(party.of(OURS))
+    party.kill(party.of(JAVA_5))
+    show(f"{_name(allocate)} on {pair.backend}: ms until the last report", [_row(each) for each in party.changes])
+    party.end()
+
+
+def _row(change: Change) -> dict[str, object]:
+    return {
+        "change": change.what,
+        "ours": change.slowest_ms([OURS], without_joined=True),
+        "java": change.slowest_ms(JAVA, without_joined=True),
+        JAVA_4: change.slowest_ms([JAVA_4], without_joined=True),
+        JAVA_5: change.slowest_ms([JAVA_5], without_joined=True),
+        GO: change.slowest_ms([GO], without_joined=True),
+        "joiner": change.took_ms.get(change.joined or ""),
+        "all": change.settled_ms,
+    }

@@ -1,0 +1,159 @@
+"""A line of our own: what is said leaves joined, what is heard arrives whole, and its end is told once."""
+
+import asyncio
+import os
+import socket
+
+import pytest
+
+from steelyard.errors import CannotConnect, ConfigurationError
+from steelyard.net.line import Line, open_line
+from steelyard.wire.command import Command
+from steelyard.wire.frames import Splitter, encode_frame
+
+
+class _Ears:
+    """Remembers what a line tells."""
+
+    def __init__(self) -> None:
+        self.heard: list[Command] = []
+        self.lost: list[str] = []
+        self.changed = asyncio.Event()
+
+    def hear(self, line: Line, command: Command) -> None:
+        del line
+        self.heard.append(command)
+        self.changed.set()
+
+    def lose(self, line: Line, why: str) -> None:
+        del line
+        self.lost.append(why)
+        self.changed.set()
+
+    async def change(self) -> None:
+        await asyncio.wait_for(self.changed.wait(), 10)
+        self.changed.clear()
+
+
+async def _pair(ears: _Ears) -> tuple[Line, socket.socket]:
+    """Return a line and the other end of it."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        line = await open_line(f"127.0.0.1:{server.getsockname()[1]}", ears.hear, ears.lose)
+        other, _ = server.accept()
+    other.settimeout(10)
+    return line, other
+
+
+def test_what_is_said_in_one_turn_of_the_loop_is_written_together() -> None:
+    async def run() -> None:
+        ears = _Ears()
+        line, other = await _pair(ears)
+        for number in range(50):
+            line.say(Command(34, opaque=number))
+        await asyncio.sleep(0)
+        with other:
+            splitter = Splitter()
+            arrived = [command.opaque for command in splitter.feed(await asyncio.to_thread(other.recv, 1 << 20))]
+            assert arrived == list(range(50))
+            line.hang_up("enough")
+            await ears.change()
+        assert ears.lost == ["enough"]
+
+    asyncio.run(run())
+
+
+def test_commands_arrive_whole_however_they_are_cut() -> None:
+    async def run() -> None:
+        ears = _Ears()
+        line, other = await _pair(ears)
+        with other:
+            for byte in encode_frame(Command(0, opaque=1, flag=1, body=b"x" * 40)):
+                other.send(bytes([byte]))
+            await ears.change()
+            assert [command.body for command in ears.heard] == [b"x" * 40]
+            line.drop()
+            await ears.change()
+
+    asyncio.run(run())
+
+
+def test_a_server_that_speaks_something_else_is_dropped_with_a_reason() -> None:
+    async def run() -> None:
+        ears = _Ears()
+        _, other = await _pair(ears)
+        with other:
+            other.send(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            await ears.change()
+        assert len(ears.lost) == 1
+        assert "it does not speak the protocol" in ears.lost[0]
+
+    asyncio.run(run())
+
+
+def test_what_was_said_before_hanging_up_still_leaves() -> None:
+    async def run() -> None:
+        ears = _Ears()
+        line, other = await _pair(ears)
+        line.say(Command(35, opaque=7))
+        line.hang_up()
+        assert not line.is_open
+        with other:
+            received = b""
+            while piece := await asyncio.to_thread(other.recv, 1 << 16):
+                received += piece
+            assert [command.opaque for command in Splitter().feed(received)] == [7]
+        await ears.change()
+
+    asyncio.run(run())
+
+
+def test_a_command_that_cannot_be_written_is_the_callers_fault_and_the_line_goes_on() -> None:
+    async def run() -> None:
+        ears = _Ears()
+        line, other = await _pair(ears)
+        with other, pytest.raises(ConfigurationError):
+            line.say(Command(1, {"topic": "\ud800"}))
+        assert line.is_open
+        line.drop()
+        await ears.change()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "no-such-host.invalid:9876"])
+def test_an_address_where_nobody_listens_is_told_as_a_sentence(address: str) -> None:
+    async def run() -> None:
+        ears = _Ears()
+        await open_line(address, ears.hear, ears.lose)
+
+    with pytest.raises(CannotConnect, match=f"{address} cannot be reached"):
+        asyncio.run(run())
+
+
+def test_a_child_lets_go_of_its_parents_lines() -> None:
+    """The server sees the end of a line when the parent closes it, whatever a child still runs."""
+
+    async def run() -> None:
+        ears = _Ears()
+        line, other = await _pair(ears)
+        reads, writes = os.pipe()
+        child = os.fork()
+        if not child:
+            os.read(reads, 1)
+            os._exit(0)
+        with other:
+            line.drop()
+            await ears.change()
+            try:
+                assert await asyncio.to_thread(other.recv, 1) == b""
+            except ConnectionResetError:
+                pass
+            finally:
+                os.write(writes, b".")
+                os.waitpid(child, 0)
+                os.close(reads)
+                os.close(writes)
+
+    asyncio.run(run())
