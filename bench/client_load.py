@@ -15,6 +15,7 @@ from bench.callback import BODY_BYTES, Callback
 from steelyard import Consumer, Message, Producer, aio
 from steelyard.client.sent import Sent
 from steelyard.errors import SteelyardError
+from steelyard.net.loops import new_loop
 
 __all__ = ["BATCH", "IN_FLIGHT"]
 
@@ -89,7 +90,8 @@ def _tasks(name_server: str, topic: str, messages: int, group: str) -> None:
         async with aio.Producer(name_server, group=group) as producer:
             await asyncio.gather(*(send_until_none_is_left(producer) for _ in range(IN_FLIGHT)))
 
-    asyncio.run(send_all())
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(send_all())
     counts.tell()
 
 

@@ -8,6 +8,8 @@
     │   ├── SelectorFailed            a selector named no queue for a message
     │   └── UnknownStrategy           no allocation strategy has that name
     ├── SendFailed                    a message was not stored; lists every attempt
+    │   └── PartlySent                some of many messages were not stored; says which
+    ├── QueuesLost                    what was polled of queues that others have by now cannot be committed
     ├── AllocationError               a plan cannot be made from these queues and members
     ├── ImpossibleEvent               a queue met what its life has no row for: a bug of ours
     ├── ProtocolError                 bytes that are not the protocol; says what and where
@@ -84,10 +86,12 @@ __all__ = [
     "NotFound",
     "NotInUnit",
     "NotLeader",
+    "PartlySent",
     "PolicyNotFound",
     "PollingFull",
     "PollingTimedOut",
     "ProtocolError",
+    "QueuesLost",
     "ReplyFailed",
     "ReplyTimedOut",
     "RequestNotSupported",
@@ -223,6 +227,52 @@ class SendFailed(SteelyardError):
             next_step = last.next_step if next_step is None else next_step
         tried = ", ".join(f"{broker} after {took_ms} ms ({why})" for broker, took_ms, why in attempts)
         super().__init__(f"{what}: {tried}" if tried else what, next_step=next_step)
+
+
+class QueuesLost(SteelyardError):
+    """What was polled of some queues cannot be committed: others have them by now, and the messages come again there.
+
+    ``queues`` are the names of those, such as ``orders@broker-a:3``. What was polled of other queues is stored.
+
+    >>> print(QueuesLost("queues went elsewhere before they were committed", queues=("orders@broker-a:3",)))
+    queues went elsewhere before they were committed: orders@broker-a:3; commit sooner after a poll, or give more drain_s
+    """
+
+    fault = Fault.PEER
+    next_step = "commit sooner after a poll, or give more drain_s"
+
+    def __init__(self, what: str, *, queues: tuple[str, ...] = (), next_step: str | None = None) -> None:
+        self.queues = queues
+        super().__init__(f"{what}: {', '.join(queues)}" if queues else what, next_step=next_step)
+
+
+class PartlySent(SendFailed):
+    """Of many messages that were sent together, some are not known to be stored.
+
+    ``results`` has one entry a message, in the order given: what a send returns where it is stored, and its error where
+    it is not.
+
+    >>> print(PartlySent((None, LineClosed("broker-a closed the line"))))
+    1 of 2 messages was not stored: broker-a closed the line; `results` says which
+    """
+
+    next_step = "`results` says which"
+
+    def __init__(self, results: tuple[object, ...]) -> None:
+        self.results = results
+        errors = [result for result in results if isinstance(result, SteelyardError)]
+        first = errors[0] if errors else None
+        was = "was" if len(errors) == 1 else "were"
+        super().__init__(
+            f"{len(errors)} of {len(results)} messages {was} not stored: {first.what if first else 'for no reason'}",
+            last=first,
+            next_step=self.next_step,
+        )
+
+    @property
+    def stored(self) -> tuple[object, ...]:
+        """What was returned for the messages that are stored."""
+        return tuple(result for result in self.results if not isinstance(result, SteelyardError))
 
 
 class AllocationError(SteelyardError):

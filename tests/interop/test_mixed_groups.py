@@ -10,14 +10,17 @@ brokers, as for the other tests here; figures are shown by `-rP` and kept (mixed
 """
 
 import itertools
+import time
 from collections.abc import Iterator
+from itertools import chain
 
 import pytest
 from tests.interop.backends import chosen
+from tests.interop.clients import until
 from tests.interop.jars import NotReady
 from tests.interop.mixed.figures import show
 from tests.interop.mixed.pairs import Pair, running_pair
-from tests.interop.mixed.reporting import GO, JAVA, JAVA_4, JAVA_5, OURS, Troupe
+from tests.interop.mixed.reporting import GO, JAVA, JAVA_4, JAVA_5, OURS, Held, Troupe
 from tests.interop.mixed.settling import Change, Party
 from tests.interop.mixed.strategies import SHARED_BY_ALL, SHARED_WITH_JAVA, Words
 
@@ -26,6 +29,9 @@ from steelyard.model import Queue
 pytestmark = pytest.mark.timeout(900)
 
 QUEUES = (16, 7)
+SETTLED_S = 60
+HEARD_S = 2
+"""How long members are watched that have nothing to do."""
 _numbers = itertools.count(1)
 
 
@@ -78,6 +84,38 @@ def test_every_queue_has_one_owner_whoever_comes_and_goes(
     party.kill(party.of(JAVA_5))
     show(f"{_name(allocate)} on {pair.backend}: ms until the last report", [_row(each) for each in party.changes])
     party.end()
+
+
+def test_members_with_lists_of_their_own_take_these_and_no_others(
+    troupe: Troupe, pair: Pair, queues: list[Queue]
+) -> None:
+    kinds, group = (JAVA_4, JAVA_5, GO, OURS), f"mixed-{next(_numbers)}"
+    parts = [frozenset(queues[number :: len(kinds)]) for number in range(len(kinds))]
+    members = [troupe.member(kind, sorted({queue.topic for queue in queues})) for kind in kinds]
+    for member, part in zip(members, parts, strict=True):
+        member.join(pair.name_server, group, {"name": "CONFIG", "queues": sorted(part)})
+
+    def held() -> list[Held]:
+        return [member.held() for member in members]
+
+    until(held, lambda found: found == parts, seconds=SETTLED_S)
+    # Whoever goes leaves its list to nobody: all others hear of it, and keep theirs.
+    for kind in (JAVA_4, OURS):
+        gone = next(member for member in members if member.kind == kind)
+        members.remove(gone)
+        parts.remove(gone.held())
+        gone.leave()
+        _wait_until_gone(pair, group, gone.id)
+        end = time.monotonic() + HEARD_S
+        while time.monotonic() < end:
+            assert held() == parts
+            time.sleep(0.05)
+    for member in members:
+        member.leave()
+
+
+def _wait_until_gone(pair: Pair, group: str, member: str) -> None:
+    until(lambda: pair.listed(group), lambda listed: member not in {*chain(*listed.values())}, seconds=SETTLED_S)
 
 
 def _row(change: Change) -> dict[str, object]:

@@ -28,6 +28,9 @@ class _Topic:
     """The last route of one topic."""
 
     wait: BackOff
+    """While there is no answer."""
+    doubt: BackOff
+    """While the answers are not what brokers say."""
     queues: tuple[Queue, ...] = ()
     counts: Counter[str] = field(default_factory=Counter)
     """How many of them each broker has."""
@@ -39,6 +42,8 @@ class _Topic:
     asked_ms: int = -NEVER_MS
     ever: set[Queue] = field(default_factory=set)
     """Every queue that the topic ever had."""
+    told: dict[str, int] = field(default_factory=dict)
+    """How many queues of it brokers say that they have, those that say so."""
 
 
 class Routes:
@@ -49,10 +54,13 @@ class Routes:
         self._options = options
         self._times = times
         self._topics = {
-            name: _Topic(BackOff(times.ask_again_ms, times.ask_again_most_ms)) for name in options.all_topics
+            name: _Topic(
+                BackOff(times.ask_again_ms, times.ask_again_most_ms), BackOff(times.round_gap_ms, times.route_ms)
+            )
+            for name in options.all_topics
         }
         self._again: dict[str, int] = {}
-        """Topics without an answer, and when to ask for them."""
+        """Topics without an answer, or with one that is in doubt, and when to ask for them."""
         self._swept_ms: int | None = None
         self._new: set[Queue] = set()
         self._gone: dict[Queue, int] = {}
@@ -106,14 +114,25 @@ class Routes:
         return self._ask([name for name, at_ms in self._again.items() if at_ms <= now_ms], now_ms)
 
     def doubt(self, broker: str, counts: Mapping[str, int], now_ms: int) -> list[Action]:
-        """Ask again for each topic of which a broker has another number of queues than its route says."""
-        differing = [
-            name
-            for name, topic in self._topics.items()
-            if topic.counts[broker] != counts.get(name, topic.counts[broker])
-            and now_ms - topic.asked_ms >= self._times.ask_again_ms
-        ]
-        return self._ask(differing, now_ms)
+        """Ask again for each topic of which a broker has another number of queues than its route says.
+
+        A broker may say so before the name server knows, and several may one after the other: it is asked until both
+        say the same, at longer and longer intervals.
+        """
+        at_once: list[str] = []
+        for name, topic in self._topics.items():
+            if name not in counts:
+                topic.told.pop(broker, None)
+            elif topic.told.get(broker) != counts[name]:
+                topic.told[broker] = counts[name]
+                topic.doubt.reset()
+            if not self._is_doubtful(topic):
+                continue
+            if now_ms - topic.asked_ms >= self._times.ask_again_ms:
+                at_once.append(name)
+            elif not topic.is_asked:
+                self._again.setdefault(name, topic.doubt.after(now_ms))
+        return self._ask(at_once, now_ms)
 
     def suspect(self, names: Iterable[str], now_ms: int) -> None:
         """Let topics be asked for again that somebody else seems to see otherwise, unless that was just done."""
@@ -136,10 +155,14 @@ class Routes:
         topic.wait.reset()
         self._again.pop(seen.topic, None)
         queues = tuple(in_order(dict.fromkeys(seen.queues)))
-        if queues == topic.queues:
-            return is_first
-        self._replace(topic, queues, now_ms, was_seen=was_seen)
-        return True
+        is_other = queues != topic.queues
+        if is_other:
+            self._replace(topic, queues, now_ms, was_seen=was_seen)
+        if self._is_doubtful(topic):
+            self._again[seen.topic] = topic.doubt.after(now_ms)
+        else:
+            topic.doubt.reset()
+        return is_first or is_other
 
     def failed(self, name: str, now_ms: int) -> bool:
         """Take note that nobody told of a topic; say whether that is the first word about it."""
@@ -148,6 +171,10 @@ class Routes:
             return False
         self._again[name] = topic.wait.after(now_ms)
         return self._answered(topic)
+
+    def _is_doubtful(self, topic: _Topic) -> bool:
+        """Say whether a broker that the group reads from has another number of queues than the route says."""
+        return any(topic.counts[broker] != count for broker, count in topic.told.items() if broker in self._since)
 
     def _answered(self, topic: _Topic) -> bool:
         is_first = not topic.is_answered

@@ -1,21 +1,18 @@
 """`steelyard consume`: messages as they come, one line or one JSON object each.
 
-Without ``--group`` it reads every queue and leaves no trace: no group, no offsets, nobody waits for it. With ``--group``
-it is a member like any other: it shares the queues with the others, and what it has printed is done. Ctrl-C or SIGTERM
-end it cleanly: what is being printed is finished, its queues are handed over, and the exit code is 0.
+Without ``--group`` it reads every queue and leaves no trace: no group, no offsets, nobody waits for it. With it, it is
+a member like any other: it shares the queues with the others, and what it has printed is done. Ctrl-C or SIGTERM end it
+cleanly: what is being printed is finished, its queues are handed over, and the exit code is 0.
 """
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from steelyard.cli.moments import HOW_TO_WRITE, moment
-from steelyard.cli.where import at_cluster
+from steelyard.cli.where import Where, at_cluster
 from steelyard.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from steelyard.client.connect import Connect
 
 __all__ = ["consume"]
 
@@ -24,11 +21,13 @@ _MOST_WORKERS = 1_000
 
 @at_cluster
 def consume(
-    where: "Connect",
+    where: Where,
     topics: Annotated[list[str], typer.Argument(help="What to read.", show_default=False)],
     group: Annotated[
         str | None,
-        typer.Option(help="Join this group and share the queues with its members.", show_default="none, without a trace"),
+        typer.Option(
+            help="Join this group and share the queues with its members.", show_default="none, without a trace"
+        ),
     ] = None,
     allocate: Annotated[
         str, typer.Option(help="With --group: how its members share; all of them must say the same.")
@@ -48,9 +47,7 @@ def consume(
     orderly: Annotated[
         bool, typer.Option("--orderly", help="With --group: one at a time of each queue, across the group.")
     ] = False,
-    broadcast: Annotated[
-        bool, typer.Option("--broadcast", help="With --group: every member gets everything.")
-    ] = False,
+    broadcast: Annotated[bool, typer.Option("--broadcast", help="With --group: every member gets everything.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a message.")] = False,
     events: Annotated[
         str | None,
@@ -62,9 +59,7 @@ def consume(
         ),
     ] = None,
     count: Annotated[int | None, typer.Option(min=1, help="Stop after so many messages.", show_default=False)] = None,
-    exit_at_end: Annotated[
-        bool, typer.Option("--exit-at-end", help="Stop at what was the end when it began.")
-    ] = False,
+    exit_at_end: Annotated[bool, typer.Option("--exit-at-end", help="Stop at what was the end when it began.")] = False,
     work_ms: Annotated[int, typer.Option(min=0, help="Pretend that each message takes so long.")] = 0,
     workers: Annotated[
         int, typer.Option(min=1, max=_MOST_WORKERS, help="With --group: how many messages at a time.")
@@ -72,9 +67,7 @@ def consume(
     drain: Annotated[
         float, typer.Option(min=0, metavar="SECONDS", help="With --group: how long the end may take.")
     ] = 30.0,
-    name: Annotated[
-        str | None, typer.Option(help="A part of its id, to recognise it by.", show_default=False)
-    ] = None,
+    name: Annotated[str | None, typer.Option(help="A part of its id, to recognise it by.", show_default=False)] = None,
 ) -> None:
     """Print messages as they come."""
     if events not in (None, "json"):
@@ -91,7 +84,7 @@ def consume(
         from steelyard.cli.consume_alone import read_alone
 
         read_alone(
-            where,
+            where.connect(),
             topics,
             _start(start),
             tags=tags,
@@ -104,7 +97,9 @@ def consume(
         return
     begin = _start(start)
     if isinstance(begin, int):
-        raise ConfigurationError(f"--from {start} is not for a group", next_step=f"give first or last, or {HOW_TO_WRITE}")
+        raise ConfigurationError(
+            f"--from {start} is not for a group", next_step=f"give first or last, or {HOW_TO_WRITE}"
+        )
     from steelyard.cli.consume_group import Membership, read_as_member
 
     wanted = Membership(
@@ -121,7 +116,7 @@ def consume(
         name=name,
     )
     read_as_member(
-        where,
+        where.connect(),
         wanted,
         as_json=as_json,
         tells_moves=events is not None,

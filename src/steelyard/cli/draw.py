@@ -7,7 +7,7 @@ from rich.text import Text
 
 from steelyard.model import Queue
 
-__all__ = ["MARKS", "counts", "grid", "legend", "ruler"]
+__all__ = ["MARKS", "NOBODY", "counts", "grid", "legend", "mark_of", "ruler"]
 
 MARKS = digits[1:] + ascii_uppercase + ascii_lowercase + digits[0]
 """The first member is 1, the tenth A."""
@@ -15,6 +15,15 @@ MARKS = digits[1:] + ascii_uppercase + ascii_lowercase + digits[0]
 _COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red", "bright_cyan", "bright_magenta", "bright_yellow")
 NOBODY = "."
 SEVERAL = "!"
+
+
+def mark_of(place: int, style: str = "") -> Text:
+    """Return the mark of a member in its colour: 1 is the first. Beyond the last mark they begin again.
+
+    >>> mark_of(9).plain
+    'A'
+    """
+    return Text(MARKS[place % len(MARKS)], f"{_COLOURS[place % len(_COLOURS)]} {style}".rstrip())
 
 
 def grid(
@@ -47,7 +56,7 @@ def grid(
         else:
             place = places[has[0]]
             moved = before is not None and before.get(queue, has[0]) != has[0]
-            text.append(MARKS[place], _COLOURS[place % len(_COLOURS)] + (" reverse" if moved else ""))
+            text.append_text(mark_of(place, "reverse" if moved else ""))
     return text
 
 

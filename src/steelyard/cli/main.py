@@ -10,9 +10,12 @@ from typing import Annotated
 
 import typer
 
+from steelyard.cli.consume import consume
 from steelyard.cli.exits import Exit, exit_for
+from steelyard.cli.group import app as group_app
 from steelyard.cli.plan import plan
 from steelyard.cli.screen import refuse, shown
+from steelyard.cli.send import send
 from steelyard.cli.sim import sim
 from steelyard.cli.store import app as store_app
 from steelyard.cli.up import up
@@ -23,11 +26,14 @@ __all__ = ["app", "main"]
 
 app = typer.Typer(
     name="steelyard",
-    help="Messaging that balances itself: see and try how queues are shared.",
+    help="Messaging that balances itself: a cluster, messages, groups, and how their queues are shared.",
     add_completion=False,
     pretty_exceptions_enable=False,
 )
 app.command()(up)
+app.command()(send)
+app.command()(consume)
+app.add_typer(group_app)
 app.command()(plan)
 app.command()(sim)
 app.add_typer(store_app)

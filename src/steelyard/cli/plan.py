@@ -1,7 +1,8 @@
 """`steelyard plan`: who would get which queue, without touching anything.
 
-Two ways in. With numbers (`--queues 16 --members 1..3`) it draws a worked example for every strategy. With a file
-(`--input group.json`) it plans that group, and with `--json` prints the plan for a program to read.
+Three ways in. With numbers (`--queues 16 --members 1..3`) it draws a worked example for every strategy. With a file
+(`--input group.json`) it plans that group, and with `--json` prints the plan for a program to read. With a live group
+(`--group billing --join new-1 --leave old-7`) it says what a change of its members would move.
 """
 
 from typing import Annotated
@@ -17,13 +18,16 @@ from steelyard.balance.explain import Explanation, explain, tell
 from steelyard.cli.draw import counts, grid, legend, ruler
 from steelyard.cli.plan_input import PlanInput, load_rule, member_counts, read_input, worked_input
 from steelyard.cli.screen import screen
+from steelyard.cli.where import Where, at_cluster
 from steelyard.errors import ConfigurationError
 from steelyard.model import in_order
 
 __all__ = ["draw_worked", "plan"]
 
 
+@at_cluster
 def plan(
+    where: Where,
     queues: Annotated[
         int | None, typer.Option(help="How many queues, for a worked example.", show_default=False)
     ] = None,
@@ -33,11 +37,35 @@ def plan(
     ] = None,
     strategy: Annotated[
         str | None,
-        typer.Option(help=f"One of {', '.join(BUILT_IN.names)}, Java's name, or module:callable.", show_default=False),
+        typer.Option(
+            "--strategy",
+            "--allocate",
+            help=f"One of {', '.join(BUILT_IN.names)}, Java's name, or module:callable.",
+            show_default=False,
+        ),
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option(help="A group that is there: what would a change move?", show_default=False)
+    ] = None,
+    join: Annotated[
+        list[str] | None, typer.Option(help="With --group: a member that joins.", show_default=False)
+    ] = None,
+    leave: Annotated[
+        list[str] | None, typer.Option(help="With --group: a member that leaves.", show_default=False)
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one plan a line.")] = False,
 ) -> None:
     """Show who would get which queue, and what would move; nothing is touched."""
+    if group is not None:
+        if source is not None or queues is not None or members is not None:
+            raise ConfigurationError("--group already says which queues and members", next_step="leave the others out")
+        # Here and not above, so that other plans do not wait for what they do not need.
+        from steelyard.cli.plan_live import plan_live
+
+        plan_live(where.connect(), group, join or [], leave or [], strategy, as_json=as_json)
+        return
+    if join or leave:
+        raise ConfigurationError("--join and --leave are about a group", next_step="give --group NAME")
     if source is not None:
         if queues is not None or members is not None:
             raise ConfigurationError("--input already says which queues and members", next_step="leave the others out")
@@ -47,7 +75,7 @@ def plan(
         return
     if queues is None or members is None:
         raise ConfigurationError(
-            "there is nothing to plan", next_step="give --queues and --members, or --input with a file"
+            "there is nothing to plan", next_step="give --queues and --members, --input with a file, or --group"
         )
     names = BUILT_IN.names if strategy is None else (strategy,)
     for count in member_counts(members):

@@ -9,7 +9,8 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -19,15 +20,14 @@ from steelyard.cli.exits import Exit, exit_for
 from steelyard.cli.moments import seconds
 from steelyard.cli.screen import Progress, refuse, visible
 from steelyard.cli.send_input import Outgoing, Pattern, from_body, from_json, from_lines, from_stdin
-from steelyard.cli.where import at_cluster
+from steelyard.cli.where import Where, at_cluster
 from steelyard.errors import ConfigurationError, SteelyardError
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from steelyard.client.blocking.producer import Producer
-    from steelyard.client.connect import Connect
-    from steelyard.client.sends import Sent
+    from steelyard.client.sent import Sent
 
 __all__ = ["send"]
 
@@ -40,7 +40,7 @@ _TOLD = 10
 
 @at_cluster
 def send(
-    where: "Connect",
+    where: Where,
     topic: Annotated[str, typer.Argument(help="Where to.", show_default=False)],
     source: Annotated[
         str | None, typer.Argument(metavar="[-]", help="-: all of stdin is one body.", show_default=False)
@@ -94,7 +94,7 @@ def send(
     # Here and not above, so that other verbs do not wait for what they do not need.
     from steelyard.client.blocking.producer import Producer
 
-    with Producer(where, group) as producer:
+    with Producer(where.connect(), group, linger_ms=1) as producer:
         tally = _Tally(topic)
         raise typer.Exit(_send_all(producer, messages, tally, rate, output))
 
@@ -106,10 +106,8 @@ def _send_all(
     failure = None
     try:
         for each in messages if rate is None else _paced(messages, rate):
-            tally.room.acquire()
-            future = producer.submit(each.message, key=each.key, delay_s=each.delay_s)
-            future.add_done_callback(tally.note)
-            tally.begun += 1
+            with tally.one_more() as note:
+                producer.submit(each.message, key=each.key, delay_s=each.delay_s).add_done_callback(note)
             progress.tell(tally.short)
     except SteelyardError as error:
         failure = error
@@ -142,7 +140,7 @@ class _Tally:
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
-        self.room = threading.Semaphore(_UNDER_WAY)
+        self._room = threading.Semaphore(_UNDER_WAY)
         self.begun = self.sent = self.late = self.failed = 0
         self.brokers: Counter[str] = Counter()
         self._last: Sent | None = None
@@ -150,8 +148,18 @@ class _Tally:
         self._lock = threading.Lock()
         self._start = time.monotonic()
 
-    def note(self, future: "Future[Sent]") -> None:
-        """Count one that is done."""
+    @contextmanager
+    def one_more(self) -> "Iterator[Callable[[Future[Sent]], None]]":
+        """Wait until one more may be under way, and count it as begun; who gets the future tells what became of it."""
+        self._room.acquire()
+        try:
+            yield self._note
+        except BaseException:
+            self._room.release()
+            raise
+        self.begun += 1
+
+    def _note(self, future: "Future[Sent]") -> None:
         error = None if future.cancelled() else future.exception()
         with self._lock:
             if future.cancelled() or error is not None:
@@ -165,12 +173,12 @@ class _Tally:
                 self.sent += 1
                 self.late += bool(sent.late)
                 self.brokers[sent.queue.broker] += 1
-        self.room.release()
+        self._room.release()
 
     def wait(self) -> None:
         """Wait until all that was begun is done; each of them ends by itself."""
         for _ in range(_UNDER_WAY):
-            self.room.acquire()
+            self._room.acquire()
         self._took_s = time.monotonic() - self._start
 
     def short(self) -> str:

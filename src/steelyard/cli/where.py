@@ -1,11 +1,13 @@
 """Where the cluster is: the options that every verb has which talks to one, declared once.
 
-A verb takes a `Connect` first and is wrapped by `at_cluster`; on the command line that is ``--namesrv`` and the others
-below. Without ``--namesrv`` the environment's NAMESRV_ADDR counts, and then this machine.
+A verb takes a `Where` first and is wrapped by `at_cluster`; on the command line that is ``--namesrv`` and the others
+below. Nothing is looked at before the verb asks for it. Without ``--namesrv`` the environment's NAMESRV_ADDR counts,
+and then this machine.
 """
 
 import inspect
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,9 +15,35 @@ import typer
 if TYPE_CHECKING:
     from steelyard.client.connect import Connect
 
-__all__ = ["at_cluster"]
+__all__ = ["Where", "at_cluster"]
 
 _PANEL = "The cluster"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Where:
+    """What was given; `connect` checks it and makes a client's first argument of it."""
+
+    namesrv: list[str] | None = None
+    access_key: str | None = None
+    secret_key: str | None = None
+    tls: bool = False
+    tls_ca: str | None = None
+    namespace: str = ""
+    timeout: float = 5.0
+
+    def connect(self) -> "Connect":
+        """Return it as clients want it."""
+        from steelyard.client.connect import Connect
+
+        return Connect(
+            ";".join(self.namesrv) if self.namesrv else None,
+            access_key=self.access_key,
+            secret_key=self.secret_key,
+            tls=self.tls_ca if self.tls_ca is not None else self.tls,
+            namespace=self.namespace,
+            timeout_s=self.timeout,
+        )
 
 
 def _options(
@@ -66,29 +94,19 @@ def _options(
         float,
         typer.Option(min=0.001, metavar="SECONDS", help="How long to try to reach it.", rich_help_panel=_PANEL),
     ] = 5.0,
-) -> "Connect":
-    from steelyard.client.connect import Connect
-
-    return Connect(
-        ";".join(namesrv) if namesrv else None,
-        access_key=access_key,
-        secret_key=secret_key,
-        tls=tls_ca if tls_ca is not None else tls,
-        namespace=namespace,
-        timeout_s=timeout,
-    )
+) -> None: ...
 
 
 _SHARED = tuple(inspect.signature(_options).parameters.values())
 
 
 def at_cluster(verb: Callable[..., None]) -> Callable[..., None]:
-    """Give a verb the options that say where the cluster is; it gets a `Connect` as its first argument."""
+    """Give a verb the options that say where the cluster is; it gets them as its first argument."""
     own = list(inspect.signature(verb).parameters.values())[1:]
 
     def run(**given: Any) -> None:
-        where = {each.name: given.pop(each.name) for each in _SHARED}
-        verb(_options(**where), **given)
+        where = Where(**{each.name: given.pop(each.name) for each in _SHARED})
+        verb(where, **given)
 
     # All by name: typer calls it so, and the order is then that of the help.
     parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*own, *_SHARED)]

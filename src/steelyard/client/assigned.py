@@ -17,6 +17,7 @@ from typing import cast
 from steelyard.balance.actions import Pull
 from steelyard.balance.events import Pulled, PullFailed, PullOutcome
 from steelyard.client.caller import Caller
+from steelyard.client.explained import Explained, QueueStanding
 from steelyard.client.puller_options import PullerOptions
 from steelyard.client.queue_offsets import ask_committed, ask_offset, commit_offset
 from steelyard.client.received import Received, received_in
@@ -24,8 +25,18 @@ from steelyard.client.session import Session
 from steelyard.client.shelves import Shelf, Shelves
 from steelyard.dialect.pulling import pulled
 from steelyard.dialect.reading import HOLD_MS, read_request
-from steelyard.errors import Fault, ServerError, SteelyardError, TransportError, error_for
+from steelyard.errors import (
+    ConfigurationError,
+    Fault,
+    MalformedRecord,
+    ServerError,
+    SteelyardError,
+    TransportError,
+    error_for,
+)
 from steelyard.model import Queue, Subscription
+from steelyard.net.clock import steady_ms
+from steelyard.wire.codes import ResponseCode
 from steelyard.wire.command import Command
 
 __all__ = ["Assigned"]
@@ -82,7 +93,8 @@ class Assigned:
         self._committing: asyncio.Task[None] | None = None
         self.trouble: SteelyardError | None = None
         """Why a queue cannot be read, for whoever polls next."""
-        self._told: set[str] = set()
+        self._told: set[str | Queue] = set()
+        self._since_ms = steady_ms()
 
     # -- its life -----------------------------------------------------------------------------------------------------
 
@@ -118,6 +130,9 @@ class Assigned:
         """Say whether messages of a shelf may be polled: always, since nobody else has the queue."""
         return True
 
+    def look(self) -> None:
+        """Look at what changed: nothing can."""
+
     def polled(self) -> None:
         """Take note that messages were polled: there may be room again."""
         self._note()
@@ -129,9 +144,19 @@ class Assigned:
         """Return queues that others have by now: none, ever."""
         return ()
 
+    def explain(self) -> Explained:
+        """Return what is read, and how far."""
+        names, since_s = self._session.names, (steady_ms() - self._since_ms) / 1000
+        standings = [
+            QueueStanding(names.bare_queue(reader.queue), "assigned", since_s, _standing(reader))
+            for reader in self._readers.values()
+        ]
+        member = self._session.client_id
+        return Explained(self._options.group, member, "assignment by hand", (member,), tuple(standings), None, ())
+
     async def position(self, queue: Queue) -> int:
         """Return the offset that is polled next."""
-        reader = self._readers[queue]
+        reader = self._reader(queue)
         while reader.next is None:
             if self.trouble is not None:
                 trouble, self.trouble = self.trouble, None
@@ -142,29 +167,38 @@ class Assigned:
 
     def seek(self, queue: Queue, offset: int) -> None:
         """Go on at another offset; what was pulled is forgotten, and what was polled before does not count any more."""
-        reader = self._readers[queue]
+        reader = self._reader(queue)
         reader.shelf = self._begin(queue)
         reader.next, reader.failures = offset, 0
         self._run(reader)
 
+    def _reader(self, queue: Queue) -> _Reader:
+        reader = self._readers.get(queue)
+        if reader is None:
+            named = ", ".join(map(str, self._wanted))
+            raise ConfigurationError(f"{queue} is not assigned to this puller", next_step=f"it has: {named}")
+        return reader
+
     # -- progress -----------------------------------------------------------------------------------------------------
 
-    async def store(self) -> dict[Queue, int]:
-        """Store how far each queue is done, where that moved; return what was stored. All are tried before one fails."""
+    async def store(self) -> tuple[Queue, ...]:
+        """Store how far each queue is done, where that moved. All are tried before one fails, and none can be lost."""
         moved = {
             reader.queue: low
             for reader in self._readers.values()
             if (low := reader.low()) is not None and low != reader.stored
         }
-        await self.store_at(moved)
-        return moved
+        return await self.store_at(moved)
 
-    async def store_at(self, offsets: Mapping[Queue, int]) -> None:
+    async def store_at(self, offsets: Mapping[Queue, int]) -> tuple[Queue, ...]:
         """Store these offsets as they are."""
+        for queue in offsets:
+            self._reader(queue)
         outcomes = await asyncio.gather(*(self._commit(*each) for each in offsets.items()), return_exceptions=True)
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome
+        return ()
 
     async def _commit(self, queue: Queue, offset: int) -> None:
         await commit_offset(self._session, self._group, queue, offset)
@@ -240,7 +274,7 @@ class Assigned:
     def _take(self, reader: _Reader, event: Pulled) -> None:
         if event.outcome is PullOutcome.MOVED:
             what = f"{reader.queue} has no offset {reader.next}: it is read on from {event.next_offset}"
-            self._tell_once(what)
+            self._tell_once(what, about=reader.queue)
         reader.next = event.next_offset
         if event.offsets:
             self._shelves.put(reader.shelf, event.offsets, cast("list[Received]", event.messages))
@@ -249,6 +283,9 @@ class Assigned:
     async def _failed(self, event: PullFailed, answer: Command, server: Caller) -> None:
         if event.busy:
             await asyncio.sleep(_BUSY_S)
+        elif answer.code == ResponseCode.SUCCESS:
+            next_step = "seek behind it to go on"
+            raise MalformedRecord(f"the next message of {event.queue} is damaged", where="record", next_step=next_step)
         else:
             raise error_for(answer.code, answer.remark or "", server=server.server or server.address)
 
@@ -277,7 +314,15 @@ class Assigned:
     async def _change(self) -> None:
         await self._changed.wait()
 
-    def _tell_once(self, sentence: str) -> None:
-        if sentence not in self._told:
-            self._told.add(sentence)
+    def _tell_once(self, sentence: str, about: Queue | None = None) -> None:
+        """Say something that may happen again and again: once, or once about each queue."""
+        if (about or sentence) not in self._told:
+            self._told.add(about or sentence)
             _log.warning("%s", sentence)
+
+
+def _standing(reader: _Reader) -> str:
+    if reader.next is None:
+        return "where to begin is asked"
+    said = f"done up to {reader.low()}, {reader.shelf.count} wait and {len(reader.shelf.polled)} are polled"
+    return f"{said}; it cannot be read now, and is tried again" if reader.failures else said

@@ -70,6 +70,8 @@ class Caller:
         self.addresses = tuple(addresses)
         self.failures = 0
         """Lines that broke, or never came up, since the server was heard last."""
+        self.version = 0
+        """The release that its last word named; 0 before the first."""
         self.why = ""
         """Why the last line ended, or did not come up."""
         self._switch = switch
@@ -279,6 +281,7 @@ class Caller:
         if line is not self._line:
             return
         self.failures = 0
+        self.version = command.version
         self._late_ms = None
         if command.flag & RESPONSE and command.opaque >= FIRST_OPAQUE:
             asked = self._asked.pop(command.opaque, None)

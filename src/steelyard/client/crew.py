@@ -1,8 +1,8 @@
 """Who runs the user's functions: threads for plain ones, tasks on the loop for those that are ``async def``.
 
-A worker takes a whole chunk: to hand over each message by itself would cost more than a quick handler does. Results come
-back in one call of the loop for as many chunks as ended meanwhile. Threads are started when there is work for them, and
-are daemons: a handler that never returns does not keep a process alive that wants to end.
+A worker takes a whole chunk: to hand over each message by itself would cost more than a quick handler does. Results
+come back in one call of the loop for as many chunks as ended meanwhile. Threads are started when there is work for
+them, and are daemons: a handler that never returns does not keep a process alive that wants to end.
 
 An error of a handler is told once for its kind, with where it came from; those that follow are counted.
 """
@@ -14,6 +14,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from queue import SimpleQueue
+from typing import cast
 
 from steelyard.balance.actions import Handle
 from steelyard.balance.chunking import Chunking
@@ -70,10 +71,11 @@ class Crew:
     def take(self, handle: Handle) -> None:
         """Have messages handled."""
         delivery = Delivery(handle.queue, handle.fence, handle.attempt, self._loop, self._replier)
-        messages = _received(handle.messages)
-        handler = self._handlers.get(handle.queue.topic)
+        messages = cast("Sequence[Received]", handle.messages)
+        topic = handle.queue.topic
+        handler = self._handlers.get(topic)
         if handler is not None:
-            self._begin(Job(handle, handler, handle.offsets, messages, delivery, self._may_start))
+            self._begin(Job(topic, handle, handler, handle.offsets, messages, delivery, self._may_start))
             return
         # These came back: each goes to the handler of the topic it was sent to.
         by_topic: dict[str, list[int]] = {}
@@ -87,16 +89,17 @@ class Crew:
                 self._told([Handled(handle.queue, handle.generation, (), offsets)])
             else:
                 theirs = [messages[place] for place in places]
-                self._begin(Job(handle, handler, offsets, theirs, delivery, self._may_start))
+                self._begin(Job(topic, handle, handler, offsets, theirs, delivery, self._may_start))
 
     def handle_now(self, message: Received, then: Finished) -> bool:
-        """Have one message handled outside its queue, for somebody who wants to see; False: nobody handles its topic."""
-        handler = self._handlers.get(sent_to(message))
+        """Have one message handled besides its queue, for somebody who wants to see; False: no handler takes it."""
+        topic = sent_to(message)
+        handler = self._handlers.get(topic)
         if handler is None:
             return False
         handle = Handle(message.queue, -1, (message.offset,), (message,), None)
         delivery = Delivery(message.queue, None, 0, self._loop, self._replier)
-        self._begin(Job(handle, handler, handle.offsets, (message,), delivery, None, then))
+        self._begin(Job(topic, handle, handler, handle.offsets, (message,), delivery, None, then))
         return True
 
     def _begin(self, job: Job) -> None:
@@ -217,7 +220,7 @@ class Crew:
         if job.then is not None:
             job.then(job)
             return []
-        topic = job.handler_topic
+        topic = job.topic
         self.tallies.note(topic, job.count, len(job.failed), job.took_ns)
         chunking = self._chunkings.get(topic)
         if chunking is not None:
@@ -248,9 +251,3 @@ class Crew:
 
     def _busy(self) -> int:
         return sum(thread.is_alive() for thread in self._threads) + len(self._tasks)
-
-
-def _received(messages: Sequence[object]) -> Sequence[Received]:
-    if TYPE_CHECKING:
-        return [message for message in messages if isinstance(message, Received)]
-    return messages

@@ -8,14 +8,22 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from steelyard.errors import ConfigurationError, SteelyardError
 
-__all__ = ["Flights"]
+__all__ = ["Flight", "Flights"]
+
+
+class Flight(Protocol):
+    """Something on its way."""
+
+    def give_up(self, error: SteelyardError) -> None:
+        """End it."""
 
 
 class _Waiter(NamedTuple):
+    messages: int
     size: int
     wake: Callable[[], None]
 
@@ -29,26 +37,26 @@ class Flights:
         self._lock = threading.Lock()
         self._waiting: deque[_Waiter] = deque()
         self._is_closed = False
-        self.given_up: set[Callable[[SteelyardError], None]] = set()
-        """How to end each message that is on its way; used on the loop alone."""
+        self.flying: set[Flight] = set()
+        """What is on its way by the loop; used there alone."""
 
     @property
     def count(self) -> int:
-        """How many messages are on their way, or wait for room."""
-        return self._count + len(self._waiting)
+        """How many messages are on their way."""
+        return self._count
 
-    def try_enter(self, size: int) -> bool:
-        """Take room if there is some, and nobody waits for it."""
+    def try_enter(self, count: int, size: int) -> bool:
+        """Take room for so many messages of so many bytes if there is some, and nobody waits for it."""
         with self._lock:
-            if self._waiting or not self._has_room(size):
+            if self._waiting or not self._has_room(count, size):
                 return False
-            self._count += 1
+            self._count += count
             self._bytes += size
             return True
 
-    async def enter(self, size: int) -> None:
+    async def enter(self, count: int, size: int) -> None:
         """Take room, on the loop; wait for it if need be."""
-        if self.try_enter(size):
+        if self.try_enter(count, size):
             return
         loop = asyncio.get_running_loop()
         granted: asyncio.Future[None] = loop.create_future()
@@ -56,7 +64,7 @@ class Flights:
         def wake() -> None:
             loop.call_soon_threadsafe(lambda: None if granted.done() else granted.set_result(None))
 
-        waiter = _Waiter(size, wake)
+        waiter = _Waiter(count, size, wake)
         self._wait(waiter)
         try:
             await granted
@@ -65,12 +73,12 @@ class Flights:
             raise
         self._check_open()
 
-    def enter_in_thread(self, size: int) -> None:
+    def enter_in_thread(self, count: int, size: int) -> None:
         """Take room, in a thread of the user's; wait for it if need be."""
-        if self.try_enter(size):
+        if self.try_enter(count, size):
             return
         granted = threading.Event()
-        waiter = _Waiter(size, granted.set)
+        waiter = _Waiter(count, size, granted.set)
         self._wait(waiter)
         try:
             granted.wait()
@@ -79,30 +87,31 @@ class Flights:
             raise
         self._check_open()
 
-    def leave(self, size: int) -> None:
+    def leave(self, count: int, size: int) -> None:
         """Give room back, and let in who waits for it."""
         with self._lock:
-            self._count -= 1
+            self._count -= count
             self._bytes -= size
-            self._let_in()
+            if self._waiting:
+                self._let_in()
 
     def close(self, error: SteelyardError) -> None:
         """Let nobody wait any longer, and end what is on its way; on the loop."""
         with self._lock:
             self._is_closed = True
             self._let_in()
-        for give_up in list(self.given_up):
-            give_up(error)
+        for flight in list(self.flying):
+            flight.give_up(error)
 
-    def _has_room(self, size: int) -> bool:
-        if self._is_closed:
+    def _has_room(self, count: int, size: int) -> bool:
+        if self._is_closed or not self._count:
             return True
-        return not self._count or (self._count < self._most and self._bytes + size <= self._most_bytes)
+        return self._count + count <= self._most and self._bytes + size <= self._most_bytes
 
     def _let_in(self) -> None:
-        while self._waiting and self._has_room(self._waiting[0].size):
-            size, wake = self._waiting.popleft()
-            self._count += 1
+        while self._waiting and self._has_room(*self._waiting[0][:2]):
+            count, size, wake = self._waiting.popleft()
+            self._count += count
             self._bytes += size
             wake()
 
@@ -117,7 +126,7 @@ class Flights:
                 self._waiting.remove(waiter)
                 self._let_in()
                 return
-        self.leave(waiter.size)
+        self.leave(waiter.messages, waiter.size)
 
     def _check_open(self) -> None:
         if self._is_closed:

@@ -1,20 +1,18 @@
 """A live group as one value: who is in it, who has which queue, how far behind it is, and what looks wrong.
 
-`Facts` is what was gathered (client/admin/viewing.py), `look_at` makes the view of it, `tell` says it in sentences and
-`plan_change` tries out what a change of members would move: all without asking anybody.
+`Facts` is what was gathered (client/admin/viewing.py), `look_at` makes the view of it and `tell` says it in sentences.
+What a change of members would move is tried out in client/group_plan.py.
 
 Who has a queue: on a broker of ours its lock says so. Elsewhere, and for members that are not ours, members say it
 themselves: then a queue may be claimed by two, or by none, and both are shown.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from steelyard.balance.allocate import Plan, Rule, Strategy, find_strategy, plan
-from steelyard.balance.allocate.strategy import remembers
-from steelyard.balance.explain import Explanation, explain
+from steelyard.balance.allocate import Plan
 from steelyard.balance.hazards import (
     Hazard,
     Progress,
@@ -25,13 +23,12 @@ from steelyard.balance.hazards import (
     unequal_subscriptions,
     unowned_queues,
 )
-from steelyard.errors import ConfigurationError
-from steelyard.model import Queue, in_order, names_in_order
+from steelyard.model import Queue, in_order, names_in_order, utf16_units
 
-__all__ = ["Facts", "GroupView", "Member", "QueueInGroup", "look_at", "plan_change", "tell"]
+__all__ = ["RETRY", "Facts", "GroupView", "Member", "QueueInGroup", "look_at", "shared_by", "some", "tell"]
 
 _JAVA_STRATEGY = "AVG"
-_RETRY = "%RETRY%"
+RETRY = "%RETRY%"
 _NAMED = 12
 
 
@@ -164,20 +161,20 @@ def look_at(facts: Facts, earlier: GroupView | None = None) -> GroupView:
         queue: _samples(() if earlier is None else earlier.samples.get(queue, ()), now)
         for queue, now in facts.progress.items()
     }
-    members = tuple(sorted(facts.members, key=lambda member: names_in_order([member.id])))
+    members = tuple(sorted(facts.members, key=lambda member: utf16_units(member.id)))
     view = GroupView(
         group=facts.group,
         at_ms=facts.at_ms,
         broadcast=facts.broadcast,
         kind=facts.kind,
-        strategy=_strategy(members),
+        strategy=shared_by(members),
         members=members,
         queues=tuple(rows),
         hazards=(),
         notes=facts.notes,
         samples=samples,
     )
-    return _with_hazards(view, tuple(_hazards(facts, view)))
+    return replace(view, hazards=tuple(_hazards(facts, view)))
 
 
 def _owners(facts: Facts) -> dict[Queue, tuple[str, ...]]:
@@ -199,27 +196,13 @@ def _samples(before: tuple[Progress, ...], now: Progress) -> tuple[Progress, ...
     return (now,)
 
 
-def _strategy(members: Iterable[Member]) -> str | None:
+def shared_by(members: Iterable[Member]) -> str | None:
+    """Return the strategy of these members: one that is not ours makes all share as Java does."""
     staying = [member for member in members if not member.leaving]
     if any(not member.ours for member in staying):
         return _JAVA_STRATEGY
     said = Counter(member.strategy for member in staying if member.strategy)
     return said.most_common(1)[0][0] if said else None
-
-
-def _with_hazards(view: GroupView, hazards: tuple[Hazard, ...]) -> GroupView:
-    return GroupView(
-        group=view.group,
-        at_ms=view.at_ms,
-        broadcast=view.broadcast,
-        kind=view.kind,
-        strategy=view.strategy,
-        members=view.members,
-        queues=view.queues,
-        hazards=hazards,
-        notes=view.notes,
-        samples=view.samples,
-    )
 
 
 def _hazards(facts: Facts, view: GroupView) -> Iterable[Hazard]:
@@ -233,20 +216,29 @@ def _hazards(facts: Facts, view: GroupView) -> Iterable[Hazard]:
     for broker, ids in facts.listed.items():
         if broker not in facts.our_brokers:
             yield from duplicate_ids(facts.group, ids)
-    topics = {member.id: member.topics for member in view.members}
-    known = {name: wanted for name, wanted in topics.items() if wanted is not None}
-    if len(known) == len(view.members) and not said:
-        yield from unequal_subscriptions(facts.group, known)
-    yield from unequal_strategies(facts.group, {member.id: member.strategy for member in view.members if member.strategy})
+    topics = {member.id: member.topics for member in view.members if member.topics is not None}
+    if len(topics) == len(view.members) and not facts.our_brokers:
+        yield from unequal_subscriptions(facts.group, topics)
+    yield from unequal_strategies(
+        facts.group, {member.id: member.strategy for member in view.members if member.strategy}
+    )
     yield from _foreign(view)
     if facts.claimed or facts.locked:
-        yield from idle_members(facts.group, view.owned())
-        yield from unowned_queues(
-            facts.group, [each.queue for each in view.queues], [each.queue for each in view.queues if each.owners]
-        )
+        yield from _idle(view)
+        owned = [each.queue for each in view.queues if each.owners]
+        yield from unowned_queues(facts.group, facts.queues, owned)
     yield from _claimed_twice(view)
     owner = {each.queue: each.owner for each in view.queues if each.owner is not None}
     yield from not_progressing(facts.group, view.samples, owner)
+
+
+def _idle(view: GroupView) -> Iterable[Hazard]:
+    """Find members for whom there is no queue; while there are enough, one without has just come, or is going."""
+    staying = {member.id for member in view.members if not member.leaving}
+    users = [each for each in view.queues if not each.queue.topic.startswith(RETRY)]
+    if len(staying) > len(users):
+        shares = {name: [each.queue for each in users if name in each.owners] for name in staying}
+        yield from idle_members(view.group, shares)
 
 
 def _foreign(view: GroupView) -> Iterable[Hazard]:
@@ -254,7 +246,7 @@ def _foreign(view: GroupView) -> Iterable[Hazard]:
     if foreign and len(foreign) < len(view.members):
         yield Hazard(
             "foreign members",
-            f"group {view.group} has members of other clients ({_some(foreign)}), so all of them share queues as Java "
+            f"group {view.group} has members of other clients ({some(foreign)}), so all of them share queues as Java "
             f"does, by {_JAVA_STRATEGY}, and more queues move than need to",
         )
 
@@ -285,8 +277,8 @@ def tell(view: GroupView) -> list[str]:
 
 def _sum(view: GroupView) -> str:
     members = _count(len(view.members), "member")
-    topics = [topic for topic in view.topics if not topic.startswith(_RETRY)] or list(view.topics)
-    queues = _count(len(view.queues), "queue") + (f" of {_some(topics)}" if topics else "")
+    topics = [topic for topic in view.topics if not topic.startswith(RETRY)] or list(view.topics)
+    queues = _count(len(view.queues), "queue") + (f" of {some(topics)}" if topics else "")
     how = ", each member reads all" if view.broadcast else f", shared by {view.strategy}" if view.strategy else ""
     return f"group {view.group} has {members} and {queues}{how}; {_count(view.lag, 'message')} wait" + (
         "s" if view.lag == 1 else ""
@@ -303,7 +295,7 @@ def _of_member(view: GroupView, member: Member) -> str:
     waiting = sum(each.lag or 0 for each in mine)
     what.append(f" has {_count(len(mine), 'queue')}")
     if mine:
-        what.append(f" with {_count(waiting, 'message')}: {_some([each.queue for each in mine])}")
+        what.append(f" with {_count(waiting, 'message')}: {some([each.queue for each in mine])}")
     if member.started_at is not None:
         what.append(f"; there since {member.started_at:%Y-%m-%d %H:%M:%S} UTC")
     return "".join(what)
@@ -313,81 +305,11 @@ def _rest(view: GroupView) -> list[str]:
     return [*(hazard.sentence for hazard in view.hazards), *view.notes]
 
 
-def plan_change(
-    view: GroupView,
-    *,
-    join: Iterable[str] = (),
-    leave: Iterable[str] = (),
-    strategy: str | Strategy | Rule | None = None,
-) -> Explanation:
-    """Try out what members that join or leave, or another strategy, would move; nothing is asked or changed.
-
-    Who joins counts as one of ours that subscribes to all topics. Members that are not ours, if any stay, make all
-    share as Java does, unless a strategy is given.
-    """
-    joining, leaving = list(dict.fromkeys(join)), set(leave)
-    there = {member.id: member for member in view.members}
-    unknown = [name for name in leaving if name not in there]
-    if unknown:
-        raise ConfigurationError(
-            f"{', '.join(sorted(unknown))} cannot leave group {view.group}: no member has that id",
-            next_step=f"its members are {_some(list(there)) or 'none'}",
-        )
-    if twice := [name for name in joining if name in there]:
-        raise ConfigurationError(
-            f"{', '.join(twice)} cannot join group {view.group}: it is there already", next_step="give another id"
-        )
-    staying = [member for member in view.members if member.id not in leaving and not member.leaving]
-    members = [*staying, *(Member(name, ours=True) for name in joining)]
-    chosen = _chosen(view, members, strategy)
-    previous = view.owned()
-    after: Plan = {member.id: [] for member in members}
-    for sharers, queues in _shared(view, members, chosen):
-        for name, mine in plan(chosen, view.group, queues, sharers, previous=previous).items():
-            after[name] += mine
-    return explain(previous, after, [each.queue for each in view.queues])
-
-
-def _chosen(view: GroupView, members: list[Member], strategy: str | Strategy | Rule | None) -> Strategy:
-    if strategy is not None:
-        return find_strategy(strategy)
-    said = _strategy(member for member in members if member.id in {each.id for each in view.members})
-    if said is None:
-        raise ConfigurationError(
-            f"nobody in group {view.group} says by which strategy it shares", next_step="give strategy, such as sticky"
-        )
-    try:
-        return find_strategy(said)
-    except ConfigurationError as error:
-        raise ConfigurationError(
-            f"group {view.group} shares by {said}, which cannot be tried out here ({error.what})",
-            next_step="give the strategy itself, or another one",
-        ) from None
-
-
-def _shared(view: GroupView, members: list[Member], strategy: Strategy) -> Iterable[tuple[list[str], list[Queue]]]:
-    """Go through the topics with who shares each, as members do it (balance/planning.py)."""
-    has_foreign = any(not member.ours for member in members)
-    together: dict[tuple[str, ...], list[Queue]] = {}
-    for topic in names_in_order(view.topics):
-        sharers = tuple(
-            member.id
-            for member in members
-            if has_foreign or member.topics is None or topic in member.topics or topic.startswith(_RETRY)
-        )
-        queues = [each.queue for each in view.queues if each.queue.topic == topic]
-        if remembers(strategy) and not has_foreign:
-            together.setdefault(sharers, []).extend(queues)
-        else:
-            yield list(sharers), queues
-    for sharers, queues in together.items():
-        yield list(sharers), queues
-
-
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _some(things: "list[Queue] | list[str]") -> str:
+def some(things: Sequence[object]) -> str:
+    """Name the first of some things, and count the rest."""
     more = len(things) - _NAMED
     return ", ".join(map(str, things[:_NAMED])) + (f" and {more} more" if more > 0 else "")

@@ -6,13 +6,13 @@ one kind. A message that comes back through the topic of retries goes to the han
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from steelyard.errors import ConfigurationError
 from steelyard.model import FilterKind, Subscription
 
-__all__ = ["BATCH_MOST", "Handler", "Handlers", "HandlerFunction"]
+__all__ = ["BATCH_MOST", "Handler", "HandlerFunction", "Handlers"]
 
 BATCH_MOST = 1_024
 
@@ -31,6 +31,8 @@ class Handler:
     sql: str | None = None
     orderly: bool = False
     batch: int = 1
+    is_async: bool = field(init=False, default=False)
+    """Whether it runs on the loop."""
 
     def __post_init__(self) -> None:
         if not callable(self.function):
@@ -45,14 +47,13 @@ class Handler:
             )
         if not 1 <= self.batch <= BATCH_MOST:
             raise ConfigurationError(
-                f"the handler of topic {self.topic!r} wants batches of {self.batch}", next_step=f"give 1 to {BATCH_MOST}"
+                f"the handler of topic {self.topic!r} wants batches of {self.batch}",
+                next_step=f"give 1 to {BATCH_MOST}",
             )
         self.subscription(self.topic, 0)
-
-    @property
-    def is_async(self) -> bool:
-        """Whether it runs on the loop."""
-        return inspect.iscoroutinefunction(self.function) or inspect.iscoroutinefunction(type(self.function).__call__)
+        call = type(self.function).__call__
+        is_async = inspect.iscoroutinefunction(self.function) or inspect.iscoroutinefunction(call)
+        object.__setattr__(self, "is_async", is_async)
 
     @property
     def name(self) -> str:
@@ -85,17 +86,17 @@ class Handlers:
 
     def add(self, handler: Handler) -> None:
         """Take one more."""
-        if handler.topic in self._by_topic:
-            other = self._by_topic[handler.topic].name
+        known = self._by_topic.get(handler.topic)
+        if known is not None:
             raise ConfigurationError(
-                f"topic {handler.topic!r} has a handler already, {other}",
+                f"topic {handler.topic!r} has a handler already, {known.name}",
                 next_step="give one function, which calls both",
             )
-        for other in self:
-            if other.orderly != handler.orderly:
-                first, second = (other, handler) if other.orderly else (handler, other)
-                raise ConfigurationError(
-                    f"{first.name} wants topic {first.topic!r} in order, and {second.name} takes {second.topic!r} in any",
-                    next_step="make a consumer of another group for one of them, or give orderly=True to both",
-                )
+        other = next((each for each in self if each.orderly != handler.orderly), None)
+        if other is not None:
+            first, second = (other, handler) if other.orderly else (handler, other)
+            raise ConfigurationError(
+                f"{first.name} wants topic {first.topic!r} in order, {second.name} takes {second.topic!r} in any order",
+                next_step="make a consumer of another group for one of them, or give orderly=True to both",
+            )
         self._by_topic[handler.topic] = handler

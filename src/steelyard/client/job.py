@@ -13,8 +13,8 @@ from steelyard.balance.events import Handled
 from steelyard.client.delivery import Delivery
 from steelyard.client.handlers import Handler
 from steelyard.client.received import Received
-from steelyard.net.clock import steady_ms
 from steelyard.model import Queue
+from steelyard.net.clock import steady_ms
 
 __all__ = ["Finished", "Job", "MayStart"]
 
@@ -31,6 +31,9 @@ class Job:
     """Messages of one queue for one handler."""
 
     __slots__ = (
+        "_at_ns",
+        "_checked_ms",
+        "_may_start",
         "begun_ns",
         "count",
         "delivery",
@@ -43,13 +46,12 @@ class Job:
         "stopped",
         "then",
         "took_ns",
-        "_at_ns",
-        "_checked_ms",
-        "_may_start",
+        "topic",
     )
 
     def __init__(
         self,
+        topic: str,
         handle: Handle,
         handler: Handler,
         offsets: Sequence[int],
@@ -58,6 +60,8 @@ class Job:
         may_start: MayStart | None,
         then: Finished | None = None,
     ) -> None:
+        self.topic = topic
+        """What the messages were sent to, as servers call it."""
         self.handle = handle
         self.handler = handler
         self.offsets = offsets
@@ -137,7 +141,7 @@ class Job:
         if self.stopped or self.count >= len(self.offsets):
             return []
         return [
-            Job(self.handle, self.handler, (offset,), (message,), self.delivery, self._may_start, self.then)
+            Job(self.topic, self.handle, self.handler, (offset,), (message,), self.delivery, self._may_start, self.then)
             for offset, message in zip(self.offsets[self.count :], self.messages[self.count :], strict=True)
         ]
 

@@ -54,6 +54,7 @@ class Membership:
         handle: Callable[[Handle], None],
         report: Callable[[Report], None],
         left: Callable[[], None],
+        stepped: Callable[[], None] | None = None,
         offsets: MutableMapping[Queue, int] | None = None,
         message_type: type[StoredMessage] = Received,
     ) -> None:
@@ -62,6 +63,8 @@ class Membership:
         self.voice = Voice(options, session.instance, message_type)
         self._session = session
         self._handle, self._report, self._left = handle, report, left
+        self._stepped = stepped
+        """Who wants to look at the machine each time it took something in."""
         self._is_broadcast = options.mode is Mode.BROADCAST
         self._offsets: MutableMapping[Queue, int] = {} if offsets is None else offsets
         self._slaves = Slaves(session, self.voice, self._answered_by_slave)
@@ -175,6 +178,8 @@ class Membership:
         finally:
             self._is_stepping = False
         self._arm()
+        if self._stepped is not None:
+            self._stepped()
 
     def _step(self, event: Event) -> None:
         try:

@@ -151,6 +151,5 @@ def _without_argument(chooses: Callable[..., Queue | None], key: object) -> Sele
 
 
 def _refused(message: Message, why: str, next_step: str) -> MessageRefused:
-    return MessageRefused(
-        f"to {message.topic!r}: {why}", code=13, server="the producer", next_step=next_step
-    )
+    what = f"a message to {message.topic!r} was not sent: {why}"
+    return MessageRefused(code=13, server="the producer", what=what, next_step=next_step)

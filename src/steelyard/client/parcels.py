@@ -30,6 +30,10 @@ class Parcel(Protocol[R_co]):
     """Something to be stored, as a whole or not at all."""
 
     @property
+    def count(self) -> int:
+        """How many messages it has."""
+
+    @property
     def size(self) -> int:
         """How many bytes its bodies have."""
 
@@ -56,7 +60,7 @@ class Stamp(Struct, frozen=True):
 class Single:
     """One message."""
 
-    __slots__ = ("_deliver_at", "_delay_s", "_is_oneway", "_message", "_more", "_stamp", "_unique_key")
+    __slots__ = ("_delay_s", "_deliver_at", "_is_oneway", "_message", "_more", "_stamp", "_unique_key")
 
     def __init__(
         self,
@@ -72,6 +76,11 @@ class Single:
         self._stamp, self._message, self._unique_key = stamp, message, unique_key
         self._delay_s, self._deliver_at = delay_s, deliver_at
         self._more, self._is_oneway = more, is_oneway
+
+    @property
+    def count(self) -> int:
+        """One."""
+        return 1
 
     @property
     def size(self) -> int:
@@ -128,6 +137,11 @@ class HalfMessage:
         self._stamp, self._message, self._unique_key = stamp, message, unique_key
 
     @property
+    def count(self) -> int:
+        """One."""
+        return 1
+
+    @property
     def size(self) -> int:
         """How many bytes its body has."""
         return len(self._message.body)
@@ -163,15 +177,18 @@ class Batch:
         self._stamp, self._messages, self._unique_keys = stamp, messages, unique_keys
 
     @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self._messages)
+
+    @property
     def size(self) -> int:
         """How many bytes the bodies have."""
         return sum(len(message.body) for message in self._messages)
 
     def request(self, queue: Queue) -> Command:
         """Write them for a queue."""
-        return batch_request(
-            self._stamp.group, self._messages, queue, unique_keys=self._unique_keys, now_ms=now_ms()
-        )
+        return batch_request(self._stamp.group, self._messages, queue, unique_keys=self._unique_keys, now_ms=now_ms())
 
     def read(self, answer: Command, queue: Queue, tried: tuple[Tried, ...]) -> list[Sent]:
         """Read what a broker said to them."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from steelyard.model import Queue
     from steelyard.wire.command import Command
 
-__all__ = ["Delivery", "Promise", "has_new_route", "look_up_ms"]
+__all__ = ["Delivery", "Promise", "has_new_route", "look_up_ms", "shortened"]
 
 R = TypeVar("R")
 R_contra = TypeVar("R_contra", contravariant=True)
@@ -33,12 +33,20 @@ R_contra = TypeVar("R_contra", contravariant=True)
 _LOOK_UP_PART = 3
 """Looking up a route may take one part in so many of the time left: the brokers may come back, too."""
 
+_HEAVY_BYTES = 128 * 1024
+"""A parcel of so many bytes is written in another thread: compressing it would hold up all others."""
+
 
 def look_up_ms(sending: Sending, error: SteelyardError, deadline_ms: int, now_ms: int) -> int:
     """Return how long to look for another route after a failed attempt; 0 where that would not help."""
     if not isinstance(error, TransportError) or not sending.is_shut_out:
         return 0
     return max(0, deadline_ms - now_ms) // _LOOK_UP_PART
+
+
+def shortened(step: Step, by_ms: int) -> Step:
+    """Return what comes next after a look at the route that changed nothing: its time is the send's own."""
+    return structs.replace(step, timeout_ms=max(1, step.timeout_ms - by_ms)) if isinstance(step, Attempt) else step
 
 
 async def has_new_route(routes: "Routes", topic: str, allowed_ms: int) -> bool:
@@ -69,6 +77,7 @@ class Delivery(Generic[R]):
 
     __slots__ = (
         "_attempt",
+        "_count",
         "_deadline_ms",
         "_flights",
         "_late",
@@ -91,14 +100,15 @@ class Delivery(Generic[R]):
         chosen: "Queue | None" = None,
     ) -> None:
         self._session, self._flights, self._picker = session, flights, picker
-        self._parcel, self._promise, self._size = parcel, promise, parcel.size
+        self._parcel, self._promise = parcel, promise
+        self._count, self._size = parcel.count, parcel.size
         self._sending = Sending(picker, options, chosen=chosen)
         self._late: R | None = None
         """The result of the first broker that stored it late, while another one is tried."""
         now_ms = steady_ms()
         self._deadline_ms = now_ms + options.timeout_ms
         self._attempt = self._sending.begin(now_ms)
-        flights.given_up.add(self.give_up)
+        flights.flying.add(self)
         self._try()
 
     def give_up(self, error: SteelyardError) -> None:
@@ -122,13 +132,28 @@ class Delivery(Generic[R]):
         if self._promise.done():
             self._end(None, None)
             return
-        attempt = self._attempt
+        queue = self._attempt.queue
+        if self._size >= _HEAVY_BYTES:
+            written = self._session.loop.run_in_executor(None, self._parcel.request, queue)
+            written.add_done_callback(self._written)
+            return
         try:
-            caller = self._session.broker(attempt.queue.broker)
-            request = self._parcel.request(attempt.queue)
+            self._ask(self._parcel.request(queue))
         except SteelyardError as error:
             self._failed(error)
-            return
+
+    def _written(self, written: "asyncio.Future[Command]") -> None:
+        """Go on with a request that was written, and compressed, in another thread."""
+        try:
+            self._ask(written.result())
+        except SteelyardError as error:
+            self._failed(error)
+        except BaseException as error:
+            self._end(None, error)
+
+    def _ask(self, request: "Command") -> None:
+        attempt = self._attempt
+        caller = self._session.broker(attempt.queue.broker)
         caller.ask(request, attempt.timeout_ms).add_done_callback(self._answered)
 
     def _answered(self, answered: "asyncio.Future[Command]") -> None:
@@ -167,16 +192,16 @@ class Delivery(Generic[R]):
         began_ms = steady_ms()
         if await has_new_route(self._session.routes, self._picker.topic, allowed_ms):
             step = self._sending.renewed(steady_ms())
-        elif isinstance(step, Attempt):
-            step = structs.replace(step, timeout_ms=max(1, step.timeout_ms - (steady_ms() - began_ms)))
+        else:
+            step = shortened(step, steady_ms() - began_ms)
         self._take(step)
 
     def _end(self, result: R | None, error: BaseException | None) -> None:
         flights = self._flights
-        if self.give_up not in flights.given_up:
+        if self not in flights.flying:
             return
-        flights.given_up.discard(self.give_up)
-        flights.leave(self._size)
+        flights.flying.discard(self)
+        flights.leave(self._count, self._size)
         promise = self._promise
         if promise.done():
             return

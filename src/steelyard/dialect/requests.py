@@ -6,10 +6,10 @@
 220 RESET_CONSUMER_CLIENT_OFFSET   go on at other offsets; a table, or a list where the sender takes us for a C++ client
 All others are refused (3), so that who asked need not wait; a request that is oneway is passed over.
 
-Left out: 309 and 221, which need the user's code and its offsets, and 39 and 326, which are for producers.
+Left out: 309 and 221, which need the user's code and its offsets (asked.py), and 39 and 326, which are for producers.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from msgspec import structs
 
@@ -29,10 +29,13 @@ from steelyard.wire.headers.common import Group
 from steelyard.wire.headers.group import AskRunningState, ResetOffset
 from steelyard.wire.maps import ByQueue
 
-__all__ = ["Served", "running_state", "serve"]
+__all__ = ["Served", "Tells", "running_state", "serve"]
 
 _HELD, _DROPPED = QueueState(), QueueState(dropped=True)
 _LONGEST_REMARK = 500
+
+Tells = Callable[[RunningState, bool], RunningState]
+"""Adds what only a client knows to what a member says of itself; told whether the stacks of threads are wanted."""
 
 Served = tuple[list[Event], Command | None]
 """What a request tells us, and our answer, where it wants one."""
@@ -44,6 +47,7 @@ def serve(
     broker: str,
     request: Command,
     holdings: Callable[[], Holdings],
+    tells: Tells | None = None,
 ) -> Served:
     """Take a request of a broker; nothing in it can do worse than be refused."""
     answer: Command | None
@@ -53,7 +57,7 @@ def serve(
                 heard: list[Event] = [MembersChanged(broker)] if _is_ours(options, request) else []
                 return heard, None
             case Code.GET_CONSUMER_RUNNING_INFO:
-                heard, answer = _running(options, wanted, request, holdings)
+                heard, answer = _running(options, wanted, request, holdings, tells)
             case Code.RESET_CONSUMER_CLIENT_OFFSET:
                 heard, answer = _reset(options, request), answer_to(request)
             case _:
@@ -68,7 +72,11 @@ def _is_ours(options: MemberOptions, request: Command) -> bool:
 
 
 def _running(
-    options: MemberOptions, wanted: Iterable[Subscription], request: Command, holdings: Callable[[], Holdings]
+    options: MemberOptions,
+    wanted: Iterable[Subscription],
+    request: Command,
+    holdings: Callable[[], Holdings],
+    tells: Tells | None,
 ) -> tuple[list[Event], Command]:
     header = request.header(AskRunningState)
     if header.consumer_group != options.group or header.client_id != options.id:
@@ -79,17 +87,17 @@ def _running(
     if header.steelyard_wants:
         waits_for = decode_body(tuple[Queue, ...], header.steelyard_wants.encode())
         heard.append(Poked(None, waits_for))
-    return heard, answer_to(request, body=encode_body(running_state(wanted, holdings())))
+    state = running_state(wanted, holdings())
+    if tells is not None:
+        state = tells(state, header.jstack_enable or False)
+    return heard, answer_to(request, body=encode_body(state))
 
 
-def running_state(
-    wanted: Iterable[Subscription], holdings: Holdings, properties: Mapping[str, str] | None = None
-) -> RunningState:
+def running_state(wanted: Iterable[Subscription], holdings: Holdings) -> RunningState:
     """Return what a member says of itself: in Java's words, and in ours for our own."""
     draining = set(holdings.draining)
     return RunningState(
         queues=ByQueue({queue: _DROPPED if queue in draining else _HELD for queue in holdings.held}),
-        properties=properties or {},
         steelyard=RunningWord(
             held=holdings.held, draining=holdings.draining, wanted=holdings.wanted, departed=holdings.departed
         ),

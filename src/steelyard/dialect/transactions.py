@@ -6,13 +6,12 @@ with topic and queue as the user gave them but the offset of the half. The answe
 asked. Apache's broker stores a second copy when an end to commit comes twice: do not say it again by yourself.
 """
 
+from steelyard.dialect.asked import only_message
 from steelyard.dialect.sending import Half
-from steelyard.errors import MalformedRecord
 from steelyard.model import StoredMessage
 from steelyard.wire.codes import RequestCode
 from steelyard.wire.command import ONEWAY, Command
 from steelyard.wire.headers.send import CheckTransaction, EndTransaction
-from steelyard.wire.stored import messages
 from steelyard.wire.sysflag import Transaction
 
 __all__ = ["end_request", "half_asked_for", "read_check"]
@@ -51,8 +50,4 @@ def half_asked_for(question: Command) -> Half:
 
 def read_check(question: Command, broker: str) -> tuple[Half, StoredMessage]:
     """Read which half a broker asks about, and the message itself; its group is its property PGROUP."""
-    half = half_asked_for(question)
-    found = list(messages(question.body, broker))
-    if len(found) != 1:
-        raise MalformedRecord(f"{len(found)} messages are in a question about one", where="check of a transaction")
-    return half, found[0]
+    return half_asked_for(question), only_message(StoredMessage, question, broker)

@@ -21,7 +21,7 @@ from steelyard.balance.member_options import MemberOptions, Mode
 from steelyard.dialect.asking import Asking, Question, all_subscriptions
 from steelyard.dialect.hearing import failure, outcome, read_route
 from steelyard.dialect.pulling import pulled
-from steelyard.dialect.requests import serve
+from steelyard.dialect.requests import Tells, serve
 from steelyard.dialect.starting import FindStart, find_start
 from steelyard.errors import SteelyardError
 from steelyard.model import Queue, Route, StoredMessage
@@ -85,6 +85,8 @@ class Voice:
     ) -> None:
         self._options = options
         self._message_type = message_type
+        self.tells: Tells | None = None
+        """Who adds to the answer when a server asks how we are (307)."""
         self._asking = Asking(options, instance)
         self._wanted = all_subscriptions(options)
         self._opaque = 0
@@ -150,7 +152,7 @@ class Voice:
         if not command.flag & RESPONSE:
             if broker is None:
                 return _NOTHING
-            heard, reply = serve(self._options, self._wanted.values(), broker, command, holdings)
+            heard, reply = serve(self._options, self._wanted.values(), broker, command, holdings, self.tells)
             return Heard(heard, replies=() if reply is None else (reply,))
         found = self._taken(broker, command.opaque)
         if found is None:

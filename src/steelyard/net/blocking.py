@@ -8,6 +8,7 @@ heartbeats.
 A line whose answer did not come in time is of no more use: the answer may come while another is awaited. Close it.
 """
 
+import os
 import select
 import socket
 from contextlib import suppress
@@ -36,12 +37,13 @@ _TIMEVAL = Layout("@ll")
 class BlockingLine:
     """A connection to one server, for one thread at a time. Making it opens it; CannotConnect where that fails."""
 
-    __slots__ = ("_limit_ms", "_opaque", "_socket", "_splitter", "address", "used_ms")
+    __slots__ = ("_limit_ms", "_opaque", "_pid", "_socket", "_splitter", "address", "used_ms")
 
     def __init__(self, address: str, *, tls: "ssl.SSLContext | None" = None, timeout_ms: int = 3_000) -> None:
         self.address = address
         self.used_ms = steady_ms()
         """When it was used last."""
+        self._pid = os.getpid()
         self._opaque = 0
         self._splitter = Splitter()
         self._limit_ms = 0
@@ -110,8 +112,9 @@ class BlockingLine:
 
     def close(self) -> None:
         """Close the line; a thread that waits on it hears of it at once. Calling it again does nothing."""
-        with suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
+        if os.getpid() == self._pid:  # in a forked child the line goes on: it is the parent's
+            with suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
     def _limit(self, timeout_ms: int) -> None:

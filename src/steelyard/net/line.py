@@ -6,15 +6,18 @@ end here: they become errors of ours, or the end of the line.
 """
 
 import asyncio
-import ssl
 from collections.abc import Callable
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from steelyard.errors import CannotConnect, ProtocolError
+from steelyard.errors import ProtocolError
 from steelyard.net.addresses import parse_address
 from steelyard.net.forks import keep, let_go
+from steelyard.net.reaching import reason, unreachable
 from steelyard.wire.command import Command
 from steelyard.wire.frames import Splitter, encode_frame
+
+if TYPE_CHECKING:
+    import ssl
 
 __all__ = ["Line", "open_line"]
 
@@ -122,7 +125,7 @@ class Line(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Take note that the line is gone."""
         if exc is not None:
-            self._why = f"the line broke ({_reason(exc)})"
+            self._why = f"the line broke ({reason(exc)})"
         self._transport = None
         let_go(self._number)
         self._out.clear()
@@ -130,7 +133,7 @@ class Line(asyncio.Protocol):
 
 
 async def open_line(
-    address: str, heard: Heard, lost: Lost, *, tls: ssl.SSLContext | None = None, timeout_ms: int = 3_000
+    address: str, heard: Heard, lost: Lost, *, tls: "ssl.SSLContext | None" = None, timeout_ms: int = 3_000
 ) -> Line:
     """Open a line; raises CannotConnect."""
     host, port = parse_address(address)
@@ -140,17 +143,6 @@ async def open_line(
     )
     try:
         _, line = await asyncio.wait_for(made, timeout=timeout_ms / 1000)
-    except TimeoutError:
-        raise CannotConnect(f"{address} did not answer in {timeout_ms} ms") from None
-    except ssl.SSLCertVerificationError as error:
-        raise CannotConnect(
-            f"{address} has a certificate that cannot be trusted ({error.verify_message})",
-            next_step="give the file of its authority: tls='/path/to/ca.pem'",
-        ) from None
     except (OSError, UnicodeError, OverflowError) as error:
-        raise CannotConnect(f"{address} cannot be reached ({_reason(error)})") from None
+        raise unreachable(address, timeout_ms, error) from None
     return line
-
-
-def _reason(error: Exception) -> str:
-    return (getattr(error, "strerror", None) or str(error) or type(error).__name__).lower()

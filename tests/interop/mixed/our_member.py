@@ -9,6 +9,7 @@ import json
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from tests.interop.mixed.strategies import strategy_of
@@ -59,7 +60,7 @@ def _tell(what: dict[str, Any]) -> None:
         sys.stdout.flush()
 
 
-_VERBS = {"push": _start, "push-stop": _stop, "ready": lambda _: None}
+_VERBS: dict[str, Callable[[dict[str, Any]], object]] = {"push": _start, "push-stop": _stop, "ready": lambda _: None}
 
 
 def _main() -> None:

@@ -67,7 +67,8 @@ class Party:
         self.members: list[ReportingMember] = []
         self.queues = list(queues)
         self.changes: list[Change] = []
-        self._troupe, self._pair, self._group = troupe, pair, group
+        self.pair = pair
+        self._troupe, self._group = troupe, group
         self._allocate, self._words = allocate, words
         self._strategy = strategy_of(allocate)
         self._patience_s, self._quiet_s = patience_s, quiet_s
@@ -79,7 +80,7 @@ class Party:
     def join(self, kind: str, *, room: str = "east") -> Change:
         """Let one more join."""
         member = self._troupe.member(kind, sorted({queue.topic for queue in self.queues}), room=room)
-        member.join(self._pair.name_server, self._group, self._allocate, **self._words)
+        member.join(self.pair.name_server, self._group, self._allocate, **self._words)
         self.members.append(member)
         return self.settle(f"{kind} joins", member.told_ms, joined=member)
 
@@ -109,7 +110,7 @@ class Party:
     def grow(self, topic: str, queues: int) -> Change:
         """Give a topic more queues."""
         since_ms = time.time() * 1000
-        grown = self._pair.make_topic(topic, queues)
+        grown = self.pair.make_topic(topic, queues)
         self.queues = [queue for queue in self.queues if queue.topic != topic] + grown
         return self.settle(f"{topic} grows to {queues}", since_ms)
 
@@ -164,5 +165,5 @@ class Party:
             f"{member.kind} {member.id}: {', '.join(map(str, in_order(each))) or 'nothing'}"
             for member, each in zip(self.members, held, strict=True)
         ]
-        listed = self._pair.listed(self._group)
+        listed = self.pair.listed(self._group)
         return f"owners: {'; '.join(wrong) or 'one each, but not as planned'}\n" + "\n".join([*parts, str(listed)])

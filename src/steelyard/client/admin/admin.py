@@ -2,15 +2,12 @@
 
 from steelyard.client.admin.cluster import Brokers
 from steelyard.client.admin.groups import Groups
-from steelyard.client.admin.members import Members
 from steelyard.client.admin.messages import Messages
-from steelyard.client.admin.offsets import Offsets
-from steelyard.client.admin.topics import Topics
 
 __all__ = ["Admin"]
 
 
-class Admin(Topics, Groups, Members, Offsets, Messages, Brokers):
+class Admin(Groups, Messages, Brokers):
     """Looks after a cluster: ours, or Apache's from 4.9 on.
 
         async with Admin("localhost:9876") as admin:

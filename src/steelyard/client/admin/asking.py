@@ -14,9 +14,15 @@ from typing import Self, TypeVar
 from steelyard.client.connect import Connect, Where
 from steelyard.client.guard import Guard
 from steelyard.client.names import Names
-from steelyard.client.nearest import missing_group, missing_topic, nearest
+from steelyard.client.nearest import missing_group, missing_topic
 from steelyard.client.session import Session
-from steelyard.errors import BrokerNotFound, CannotConnect, ConfigurationError, SteelyardError, TransportError, error_for
+from steelyard.errors import (
+    BrokerNotFound,
+    CannotConnect,
+    ConfigurationError,
+    TransportError,
+    error_for,
+)
 from steelyard.model import BrokerPlace, Route
 from steelyard.wire.bodies import decode_body
 from steelyard.wire.bodies.groups import GroupSettings, GroupTable
@@ -200,7 +206,7 @@ class Asking(Guard):
         wanted = (brokers,) if isinstance(brokers, str) else tuple(brokers)
         for name in wanted:
             if name not in places:
-                raise _no_broker(f"broker {name!r}", places, str(self._connect), nearest(name, places))
+                raise _no_broker(f"broker {name!r}", places, str(self._connect))
         return [places[name] for name in dict.fromkeys(wanted)]
 
     async def _route(self, topic: str) -> Route:
@@ -253,11 +259,10 @@ class Asking(Guard):
         return self._names.full(self._names.bare(name)) == name
 
 
-def _no_broker(what: str, known: Iterable[str], where: str, meant: str | None = None) -> SteelyardError:
-    hint = f"did you mean {meant!r}? " if meant else ""
+def _no_broker(what: str, known: Iterable[str], where: str) -> BrokerNotFound:
     return BrokerNotFound(
-        code=211,
+        code=int(ResponseCode.BROKER_NOT_EXIST),
         server=where,
         what=f"{where} knows no {what}",
-        next_step=f"{hint}known are: {', '.join(known) or 'none'}",
+        next_step=f"known are: {', '.join(known) or 'none'}",
     )

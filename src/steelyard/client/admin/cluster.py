@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from steelyard.client.admin.asking import Asking, together
-from steelyard.client.admin.moments import moment
+from steelyard.client.admin.times import moment
 from steelyard.dialect.hearing import uptime_ms
 from steelyard.errors import SteelyardError
 from steelyard.model import BrokerPlace

@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias
 
 from steelyard.client.admin.asking import together
 from steelyard.client.admin.members import Members
-from steelyard.client.admin.moments import epoch_ms, moment
+from steelyard.client.admin.times import epoch_ms, moment
 from steelyard.client.admin.topics import Topics
 from steelyard.errors import ConfigurationError, RequestNotSupported, error_for
 from steelyard.model import BrokerPlace, Queue, Route
@@ -136,7 +136,13 @@ class Offsets(Members, Topics):
         time_ms = _time_of(to)
         targets = _targets(to, ends) if time_ms is None else await self._at_time(route, list(ends), time_ms)
         moves = (
-            Move(queue, before[queue], min(max(offset, ends[queue].start), ends[queue].end), ends[queue].start, ends[queue].end)
+            Move(
+                queue,
+                before[queue],
+                min(max(offset, ends[queue].start), ends[queue].end),
+                ends[queue].start,
+                ends[queue].end,
+            )
             for queue, offset in sorted(targets.items())
         )
         members = await self._members(full, places.values())
@@ -220,9 +226,7 @@ class Offsets(Members, Topics):
 
         return dict(zip(queues, await together(find, queues), strict=True))
 
-    async def _apply_at(
-        self, place: BrokerPlace, group: str, topic: str, reset: Reset, moves: list[Move]
-    ) -> None:
+    async def _apply_at(self, place: BrokerPlace, group: str, topic: str, reset: Reset, moves: list[Move]) -> None:
         probe = await self._ask(place, RequestCode.GET_CONSUME_STATS, AskStats(group, topic))
         if probe.version >= Version.V5_0_0:
             await together(lambda move: self._move(place, group, topic, move), moves)
@@ -242,9 +246,7 @@ class Offsets(Members, Topics):
         if answer.code != ResponseCode.SUCCESS:
             raise error_for(answer.code, answer.remark or "", server=place.name)
 
-    async def _move_by_time(
-        self, place: BrokerPlace, group: str, topic: str, reset: Reset, moves: list[Move]
-    ) -> None:
+    async def _move_by_time(self, place: BrokerPlace, group: str, topic: str, reset: Reset, moves: list[Move]) -> None:
         if reset.time_ms is None:
             raise RequestNotSupported(
                 code=int(ResponseCode.REQUEST_CODE_NOT_SUPPORTED),

@@ -14,7 +14,7 @@ from datetime import datetime
 from enum import Enum
 
 from steelyard.client.admin.asking import Asking, together
-from steelyard.client.admin.moments import moment
+from steelyard.client.admin.times import moment
 from steelyard.dialect.sending import DEFAULT_TOPIC
 from steelyard.errors import ConfigurationError, TimedOut, TopicExists, TransportError, error_for
 from steelyard.model import BrokerPlace, Permission, Queue, QueueCounts, Route
@@ -114,7 +114,9 @@ class Topics(Asking):
             if answer.code == ResponseCode.SUCCESS:
                 for name, each in decode_body(TopicTable, answer.body).topics.items():
                     settings.setdefault(name, {})[place.name] = each
-        found = [_listed(self._names.bare(name), own, settings[name]) for name in sorted(settings) if self._is_here(name)]
+        found = [
+            _listed(self._names.bare(name), own, settings[name]) for name in sorted(settings) if self._is_here(name)
+        ]
         return [topic for topic in found if system or topic.kind is TopicKind.USERS]
 
     async def topic(self, name: str) -> TopicView:

@@ -37,14 +37,15 @@ class Openable(Protocol):
 
 
 C = TypeVar("C", bound=Openable)
+C_co = TypeVar("C_co", bound=Openable, covariant=True)
 
 _open: "weakref.WeakSet[Face[Any]]" = weakref.WeakSet()
 
 
-class Face(Guard, Generic[C]):
+class Face(Guard, Generic[C_co]):
     """A blocking client."""
 
-    def __init__(self, client: C) -> None:
+    def __init__(self, client: C_co) -> None:
         super().__init__()
         self._client = client
         self._hub: Hub | None = None

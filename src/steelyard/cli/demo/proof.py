@@ -103,7 +103,7 @@ class Proof:
             )
 
     def _is_explained(self, members: list[str]) -> bool:
-        """Say whether crashes explain that these had a message: all but one of them were killed, and each had it once."""
+        """Say whether crashes explain that all these had a message: each had it once, and all but one were killed."""
         return len(set(members) - self._killed) <= 1 and len(set(members)) == len(members)
 
     def members(self) -> set[str]:

@@ -1,0 +1,111 @@
+"""Reading topics as a member of a group: its queues are its own, and what it has printed is done."""
+
+import sys
+import threading
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from steelyard.cli.ending import Ending, until_told
+from steelyard.cli.printing import Printer
+
+if TYPE_CHECKING:
+    from steelyard.client.connect import Connect
+    from steelyard.client.news import Moved
+    from steelyard.client.received import Received
+
+__all__ = ["Membership", "read_as_member"]
+
+_RETRY = "%RETRY%"
+_LOOK_S = 0.5
+_ENOUGH_S = 0.5
+"""How long the end may take once nothing more is wanted: for what was printed last to be noted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """As what to join a group."""
+
+    topics: tuple[str, ...]
+    group: str
+    allocate: str
+    start: str | datetime
+    tags: str | None
+    sql: str | None
+    orderly: bool
+    broadcast: bool
+    workers: int
+    drain_s: float
+    name: str | None
+
+
+def read_as_member(
+    where: "Connect",
+    wanted: Membership,
+    *,
+    as_json: bool,
+    tells_moves: bool,
+    count: int | None,
+    exit_at_end: bool,
+    work_ms: int,
+) -> None:
+    """Join, print what comes, and leave when told to."""
+    from steelyard.client.blocking.consumer import Consumer
+
+    over = threading.Event()
+    with until_told() as ending:
+        printer = Printer(ending, as_json=as_json, count=count, work_ms=work_ms)
+
+        def handle(message: "Received") -> None:
+            if not printer.take(message):
+                # Not done and not failed: it is given up with its queue, and whoever has that next gets it.
+                over.wait()
+
+        consumer = Consumer(
+            where,
+            wanted.group,
+            allocate=wanted.allocate,
+            mode="broadcast" if wanted.broadcast else "clustering",
+            start_from=wanted.start,
+            workers=wanted.workers,
+            drain_s=wanted.drain_s,
+            name=wanted.name,
+        )
+        for topic in wanted.topics:
+            consumer.handles(topic, tags=wanted.tags, sql=wanted.sql, orderly=wanted.orderly)(handle)
+        if tells_moves:
+            consumer.on_move(_tell_move)
+        try:
+            consumer.start()
+            if exit_at_end:
+                _wait_for_end(where, wanted, ending)
+            else:
+                ending.wait()
+        finally:
+            consumer.stop(wanted.drain_s if printer.wants_more else min(wanted.drain_s, _ENOUGH_S))
+            over.set()
+        if ending.error is not None:
+            raise ending.error
+
+
+def _tell_move(moved: "Moved") -> None:
+    queues = [queue for queue in moved.queues if not queue.topic.startswith(_RETRY)]
+    line = {"at_ms": moved.at_ms, "id": moved.id, "queues": queues, "why": moved.why}
+    # One write: lines of others on stderr come before or after it.
+    sys.stderr.write(msgspec.json.encode(line).decode() + "\n")
+    sys.stderr.flush()
+
+
+def _wait_for_end(where: "Connect", wanted: Membership, ending: Ending) -> None:
+    """Wait until the group is where the queues ended when it began, whoever of its members did it."""
+    from steelyard.client.blocking.admin import Admin
+
+    with Admin(where) as admin:
+        ends = {each.queue: each for topic in wanted.topics for each in admin.topic(topic).queues}
+        ahead = {queue: each.end for queue, each in ends.items() if each.messages}
+        while not ending.wait(_LOOK_S):
+            done = {each.queue: each.committed for each in admin.group(wanted.group).queues}
+            if all((done.get(queue) or 0) >= end for queue, end in ahead.items()):
+                ending.now()

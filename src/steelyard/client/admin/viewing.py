@@ -1,0 +1,128 @@
+"""Gathering the facts of a group: from all brokers, from its members through them, and from the name servers."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from steelyard.balance.hazards import Progress
+from steelyard.client.admin.asking import together
+from steelyard.client.admin.members import started_at
+from steelyard.client.admin.offsets import Offsets
+from steelyard.client.group_view import Facts, GroupView, Member, look_at
+from steelyard.errors import SteelyardError
+from steelyard.model import BrokerPlace, Queue
+from steelyard.net.clock import now_ms
+from steelyard.wire.bodies.heartbeat import ConsumeKind, MessageModel
+from steelyard.wire.bodies.members import ConsumerConnections
+from steelyard.wire.bodies.running import RunningState
+
+__all__ = ["KINDS", "Viewing"]
+
+KINDS: Mapping[ConsumeKind | None, str] = {
+    ConsumeKind.PUSH: "push",
+    ConsumeKind.PULL: "pull",
+    ConsumeKind.POP: "pop",
+}
+
+_ASKED_AT_ONCE = 4
+_MOST_ASKED = 64
+"""Members that are asked one by one: each costs a broker of Apache's a thread until it answers."""
+
+
+class Viewing(Offsets):
+    """The part of an administrator's client that looks at a whole group."""
+
+    async def _view(self, group: str, places: Mapping[str, BrokerPlace], earlier: GroupView | None) -> GroupView:
+        full = self._names.full(group)
+        connections = await self._connections(full, places.values())
+        members = self._members_in(connections)
+        states, notes = await self._states(full, members, places)
+        topics = {topic for body in connections.values() for topic in body.subscriptions}
+        topics |= {self._names.full(topic) for member in members for topic in member.topics or ()}
+        queues, missing = await self._readable(topics)
+        rows = await self._progress(full, places.values())
+        told = next(iter(connections.values()), None)
+        at_ms = now_ms()
+        facts = Facts(
+            group=group,
+            at_ms=at_ms,
+            members=tuple(_started(member, states) for member in members),
+            broadcast=told is not None and told.model is MessageModel.BROADCASTING,
+            kind=None if told is None else KINDS.get(told.kind),
+            topics=frozenset(map(self._names.bare, topics)),
+            queues=tuple(map(self._names.bare_queue, queues)) if connections else tuple(row.queue for row in rows),
+            locked={
+                self._names.bare_queue(queue): owner
+                for broker, body in connections.items()
+                for queue, owner in _locked(broker, body).items()
+            },
+            our_brokers=frozenset(broker for broker, body in connections.items() if body.steelyard is not None),
+            claimed={name: frozenset(map(self._names.bare_queue, _held(state))) for name, state in states.items()},
+            progress={row.queue: Progress(at_ms, row.committed, row.end) for row in rows},
+            consumed={row.queue: row.consumed_at for row in rows if row.consumed_at is not None},
+            listed={
+                broker: tuple(line.client_id or "" for line in body.connections) for broker, body in connections.items()
+            },
+            told={broker: body.steelyard.hazards or () for broker, body in connections.items() if body.steelyard},
+            notes=(*notes, *missing),
+        )
+        return look_at(facts, earlier)
+
+    async def _states(
+        self, group: str, members: list[Member], places: Mapping[str, BrokerPlace]
+    ) -> tuple[dict[str, RunningState], list[str]]:
+        """Ask members what they hold; who does not answer is noted."""
+        notes: list[str] = []
+        if len(members) > _MOST_ASKED:
+            notes.append(f"{len(members)} members are too many to be asked one by one: only locks tell who has what")
+            members = []
+
+        async def ask(member: Member) -> RunningState | None:
+            why = "it is registered nowhere"
+            for broker in member.brokers:
+                try:
+                    return await self._state(places[broker], group, member.id)
+                except SteelyardError as error:
+                    why = error.what
+            notes.append(f"{member.id} could not be asked what it holds: {why}")
+            return None
+
+        answers = await together(ask, members, at_once=_ASKED_AT_ONCE)
+        states = {member.id: state for member, state in zip(members, answers, strict=True) if state is not None}
+        return states, notes
+
+    async def _readable(self, topics: set[str]) -> tuple[list[Queue], list[str]]:
+        """Return the queues of some topics; one that is nowhere is noted."""
+        wanted = sorted(topics)
+        routes = await together(self._find_route, wanted)
+        queues = [queue for route in routes if route is not None for queue in route.readable()]
+        missing = [
+            f"the group subscribes to {self._names.bare(topic)}, which does not exist"
+            for topic, route in zip(wanted, routes, strict=True)
+            if route is None
+        ]
+        return queues, missing
+
+
+def _started(member: Member, states: Mapping[str, RunningState]) -> Member:
+    state = states.get(member.id)
+    return member if state is None else replace(member, started_at=started_at(state))
+
+
+def _held(state: RunningState) -> set[Queue]:
+    """Return what a member has, also what it is giving up: until then it is its own."""
+    word = state.steelyard
+    if word is not None:
+        return {*(word.held or ()), *(word.draining or ())}
+    return {queue for queue, each in state.queues.items() if not each.dropped}
+
+
+def _locked(broker: str, body: ConsumerConnections) -> dict[Queue, str]:
+    """Return who has which of a broker's queues; the wire has the place in its list of members."""
+    word = body.steelyard
+    ids = [line.client_id or "" for line in body.connections]
+    return {
+        Queue(topic, broker, queue_id): ids[place]
+        for topic, row in ((word.owners or {}) if word is not None else {}).items()
+        for queue_id, place in enumerate(row)
+        if 0 <= place < len(ids)
+    }

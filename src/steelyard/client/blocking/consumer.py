@@ -1,0 +1,140 @@
+"""The consumer of plain programs: the asyncio one, on the loop thread of the process.
+
+Plain handlers run in threads of their own, ``async def`` ones on the loop. Callbacks for moves and hazards are called
+one after the other in a thread of theirs, so that a slow one holds up nothing but the next.
+"""
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TypeVar, Unpack
+
+from steelyard.balance.hazards import Hazard
+from steelyard.client.blocking.face import Face, looks
+from steelyard.client.blocking.teller import Teller
+from steelyard.client.connect import Where
+from steelyard.client.consumer import SIGNALS
+from steelyard.client.consumer import Consumer as AsyncConsumer
+from steelyard.client.consumer_options import ConsumerOptions, ConsumerSettings
+from steelyard.client.handlers import HandlerFunction
+from steelyard.client.news import Moved
+from steelyard.model import Queue
+
+__all__ = ["Consumer"]
+
+F = TypeVar("F", bound=HandlerFunction)
+M = TypeVar("M", bound=Callable[[Moved], object])
+H = TypeVar("H", bound=Callable[[Hazard], object])
+
+
+class Consumer(Face[AsyncConsumer]):
+    """A member of a group. Register handlers with `handles`, then `run` it, or `start` and `stop` it.
+
+    Its options are those of `ConsumerOptions`; ``name`` is a part of its id, for people to recognise it by.
+    """
+
+    def __init__(
+        self, where: Where = None, group: str = "", *, name: str | None = None, **settings: Unpack[ConsumerSettings]
+    ) -> None:
+        super().__init__(AsyncConsumer(where, group, name=name, **settings))
+        self._teller = Teller()
+
+    @property
+    def options(self) -> ConsumerOptions:
+        """How it is set up."""
+        return self._client.options
+
+    def handles(
+        self, topic: str, *, tags: str | None = None, sql: str | None = None, orderly: bool = False, batch: int = 1
+    ) -> Callable[[F], F]:
+        """Register the function below it as the handler of a topic.
+
+        It gets a message (with ``batch`` a list of up to so many). Returning acknowledges; raising asks for it again
+        later, and after many times it rests in the dead letters. A plain function runs in a thread, an ``async def``
+        one on the loop.
+        """
+        self.check_process()
+        return self._client.handles(topic, tags=tags, sql=sql, orderly=orderly, batch=batch)
+
+    def on_move(self, function: M) -> M:
+        """Have a function told when queues come and go; it gets a `Moved`."""
+        self._client.on_move(partial(self._teller.tell, function))
+        return function
+
+    def on_hazard(self, function: H) -> H:
+        """Have a function told when something looks wrong; it gets a `Hazard`."""
+        self._client.on_hazard(partial(self._teller.tell, function))
+        return function
+
+    @property
+    def id(self) -> str:
+        """Its client id."""
+        return self._client.id
+
+    @property
+    def assignment(self) -> tuple[Queue, ...]:
+        """The queues that it owns now."""
+        return self._client.assignment
+
+    explain = looks(AsyncConsumer.explain)
+
+    def start(self) -> "Consumer":
+        """Reach the cluster and join the group; raises if that cannot be done."""
+        return self.open()
+
+    def stop(self, drain_s: float | None = None) -> None:
+        """Stop pulling, finish what runs, commit, hand over, leave. Handlers get ``drain_s``, else as the options say.
+
+        Not to be called in a handler, which would wait for itself: use `interrupt` there.
+        """
+        hub = self._hub
+        if hub is not None and not self.is_elsewhere:
+            hub.run(self._client.stop(drain_s))
+        self.close()
+
+    def close(self) -> None:
+        """Do as `stop` does."""
+        super().close()
+        self._teller.close()
+
+    def interrupt(self) -> None:
+        """Begin to stop, as a signal does, from any thread; called again, end at once and drop what runs."""
+        hub = self._hub
+        if hub is not None and not self.is_elsewhere:
+            hub.loop.call_soon_threadsafe(self._client.interrupt)
+
+    def run(self) -> None:
+        """Start, and work until SIGINT or SIGTERM, or until somebody stops it.
+
+        Outside the main thread there are no signals, and `stop` or `interrupt` ends it.
+        """
+        over = threading.Event()
+        early: list[int] = []
+        with self._signals(early):
+            try:
+                self.start()
+                self._ready().call(lambda: self._client.when_over(over.set))
+                if early:
+                    self.interrupt()
+                over.wait()
+            finally:
+                self.close()
+
+    @contextmanager
+    def _signals(self, early: list[int]) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def interrupt(number: int, _: object) -> None:
+            early.append(number)
+            self.interrupt()
+
+        before = {number: signal.signal(number, interrupt) for number in SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)

@@ -1,0 +1,264 @@
+"""A consumer for asyncio: handlers by topic, and a member of a group that shares its queues with the others.
+
+    consumer = Consumer("localhost:9876", group="billing")
+
+    @consumer.handles("orders", tags="paid")
+    async def bill(message): ...
+
+    await consumer.run()        # until Ctrl-C or SIGTERM: stop pulling, finish what runs, commit, hand over, leave
+
+Here is what a user touches: handlers, callbacks, beginning and end. What happens between is in client/consuming.py.
+"""
+
+import asyncio
+import inspect
+import logging
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from types import TracebackType
+from typing import Self, TypeVar, Unpack
+
+from steelyard.balance.hazards import Hazard
+from steelyard.client.connect import Connect, Where
+from steelyard.client.consumer_options import ConsumerOptions, ConsumerSettings
+from steelyard.client.consuming import Consuming
+from steelyard.client.explained import Explained
+from steelyard.client.guard import Guard
+from steelyard.client.handlers import Handler, HandlerFunction, Handlers
+from steelyard.client.news import Moved
+from steelyard.client.session import Session
+from steelyard.errors import ConfigurationError
+from steelyard.model import Queue
+
+__all__ = ["SIGNALS", "Consumer"]
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+"""What ends `run`: the first one in order, a second one at once."""
+
+E = TypeVar("E")
+F = TypeVar("F", bound=HandlerFunction)
+M = TypeVar("M", bound=Callable[[Moved], object])
+H = TypeVar("H", bound=Callable[[Hazard], object])
+
+_log = logging.getLogger("steelyard")
+
+
+class Consumer(Guard):
+    """A member of a group. Register handlers with `handles`, then `run` it, or `start` and `stop` it.
+
+    Its options are those of `ConsumerOptions`; ``name`` is a part of its id, for people to recognise it by.
+    """
+
+    def __init__(
+        self, where: Where = None, group: str = "", *, name: str | None = None, **settings: Unpack[ConsumerSettings]
+    ) -> None:
+        super().__init__()
+        connect = Connect.of(where)
+        self.options = ConsumerOptions(group, **settings)
+        self._session = Session(connect if name is None else replace(connect, name=name))
+        self._handlers = Handlers()
+        self._on_move: list[Callable[[Moved], object]] = []
+        self._on_hazard: list[Callable[[Hazard], object]] = []
+        self._consuming: Consuming | None = None
+        self._over = asyncio.Event()
+        self._when_over: list[Callable[[], object]] = []
+        self._stopping: asyncio.Task[None] | None = None
+        self._interrupts = 0
+
+    # -- what it does with messages -----------------------------------------------------------------------------------
+
+    def handles(
+        self, topic: str, *, tags: str | None = None, sql: str | None = None, orderly: bool = False, batch: int = 1
+    ) -> Callable[[F], F]:
+        """Register the function below it as the handler of a topic.
+
+        It gets a message (with ``batch`` a list of up to so many). Returning acknowledges; raising asks for it again
+        later, and after many times it rests in the dead letters. A plain function runs in a thread, an ``async def``
+        one on the loop.
+        """
+
+        def register(function: F) -> F:
+            self.add_handler(Handler(topic, function, tags, sql, orderly, batch))
+            return function
+
+        return register
+
+    def add_handler(self, handler: Handler) -> None:
+        """Register a handler."""
+        self.check_process()
+        if self._consuming is not None:
+            raise ConfigurationError(
+                f"the handler of {handler.topic!r} comes after the start", next_step="register handlers before it"
+            )
+        self._handlers.add(handler)
+
+    def on_move(self, function: M) -> M:
+        """Have a function told when queues come and go; it gets a `Moved`."""
+        self._on_move.append(function)
+        return function
+
+    def on_hazard(self, function: H) -> H:
+        """Have a function told when something looks wrong; it gets a `Hazard`."""
+        self._on_hazard.append(function)
+        return function
+
+    # -- looking ------------------------------------------------------------------------------------------------------
+
+    @property
+    def id(self) -> str:
+        """Its client id."""
+        return self._session.client_id
+
+    @property
+    def assignment(self) -> tuple[Queue, ...]:
+        """The queues that it owns now."""
+        return () if self._consuming is None else self._consuming.assignment
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended."""
+        return self._over.is_set()
+
+    def explain(self) -> Explained:
+        """Say what it does and why, in plain words: print it."""
+        return self._started().explain()
+
+    # -- its life -----------------------------------------------------------------------------------------------------
+
+    async def start(self) -> Self:
+        """Reach the cluster and join the group; raises if that cannot be done."""
+        self.check_process()
+        if self._consuming is not None:
+            if self._stopping is not None:
+                raise ConfigurationError("a consumer that was stopped cannot be started", next_step="make another one")
+            return self
+        if not len(self._handlers):
+            raise ConfigurationError(
+                f"the consumer of group {self.options.group} has no handler",
+                next_step="register one first: @consumer.handles('orders')",
+            )
+        consuming = Consuming(self._session, self.options, self._handlers, self._moved, self._hazard)
+        await consuming.start()
+        self._consuming = consuming
+        return self
+
+    async def stop(self, drain_s: float | None = None) -> None:
+        """Stop pulling, finish what runs, commit, hand over, leave. Handlers get ``drain_s``, else as the options say.
+
+        Not to be awaited in a handler, which would wait for itself: use `interrupt` there.
+        """
+        consuming = self._consuming
+        if consuming is None or self.is_elsewhere:
+            return
+        drain_ms = self.options.drain_ms if drain_s is None else int(drain_s * 1000)
+        if self._stopping is None:
+            self._stopping = asyncio.get_running_loop().create_task(self._stop(consuming, drain_ms))
+        elif drain_s is not None and not self.is_over:
+            consuming.leave_sooner(int(drain_s * 1000))
+        await asyncio.shield(self._stopping)
+
+    async def _stop(self, consuming: Consuming, drain_ms: int | None) -> None:
+        try:
+            await consuming.leave(drain_ms)
+        finally:
+            try:
+                await consuming.end()
+            finally:
+                self._over.set()
+                for function in self._when_over:
+                    function()
+
+    def when_over(self, function: Callable[[], object]) -> None:
+        """Have a function called when it has ended: at once, if it has."""
+        if self.is_over:
+            function()
+        else:
+            self._when_over.append(function)
+
+    def interrupt(self) -> None:
+        """Begin to stop, as a signal does; called again, end at once and drop what runs."""
+        consuming = self._consuming
+        self._interrupts += 1
+        if consuming is None or self.is_over:
+            return
+        if self._stopping is None:
+            drain_ms = self.options.drain_ms
+            self._stopping = asyncio.get_running_loop().create_task(self._stop(consuming, drain_ms))
+        elif self._interrupts > 1:
+            consuming.give_up()
+
+    async def run(self) -> None:
+        """Start, and work until SIGINT or SIGTERM, or until somebody stops it.
+
+        Outside the main thread there are no signals, and `stop` or `interrupt` ends it.
+        """
+        with self._signals():
+            await self.start()
+            if self._interrupts:
+                await self.stop()
+            try:
+                await self._over.wait()
+            finally:
+                await self.stop()
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        loop = asyncio.get_running_loop()
+        before = {number: signal.getsignal(number) for number in SIGNALS}
+        for number in SIGNALS:
+            loop.add_signal_handler(number, self.interrupt)
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                loop.remove_signal_handler(number)
+                signal.signal(number, handler)
+
+    async def open(self) -> Self:
+        """Do as `start` does."""
+        return await self.start()
+
+    async def close(self) -> None:
+        """Do as `stop` does."""
+        await self.stop()
+
+    async def __aenter__(self) -> Self:
+        """Start it."""
+        return await self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop it."""
+        await self.stop()
+
+    # -- telling ------------------------------------------------------------------------------------------------------
+
+    def _started(self) -> Consuming:
+        self.check_process()
+        if self._consuming is None:
+            raise ConfigurationError("the consumer is not started", next_step="start it first")
+        return self._consuming
+
+    def _moved(self, moved: Moved) -> None:
+        self._tell(self._on_move, moved)
+
+    def _hazard(self, hazard: Hazard) -> None:
+        self._tell(self._on_hazard, hazard)
+
+    def _tell(self, functions: list[Callable[[E], object]], event: E) -> None:
+        """Call what the user registered; whatever it does, the consumer goes on."""
+        for function in functions:
+            try:
+                result = function(event)
+            except Exception:
+                _log.exception("a callback of the consumer of group %s failed", self.options.group)
+                continue
+            if inspect.iscoroutine(result):
+                self._session.spawn(result)

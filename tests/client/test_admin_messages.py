@@ -1,0 +1,139 @@
+"""Messages are found by either id, by key, by place and by time; dead letters go to their group again."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from tests.client.admin_scene import give_up, put, with_admin
+
+from steelyard.client.admin import Admin
+from steelyard.errors import ConfigurationError, MalformedRecord, NoMessage
+from steelyard.model import Queue
+from steelyard.serve.embedded import Cluster
+from steelyard.wire.message_ids import read_offset_id
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(brokers=2) as running:
+        yield running
+
+
+def _unique(number: int) -> str:
+    return f"7F0000010000AAAABBBB00000000{number:04X}"
+
+
+async def _filled(admin: Admin, cluster: Cluster, topic: str, first: int) -> list[str]:
+    """Make a topic with three messages on each broker; return the ids of their places."""
+    await admin.create_topic(topic, 1)
+    return [
+        put(
+            cluster.brokers[broker],
+            Queue(topic, broker, 0),
+            f"{broker} {number}".encode(),
+            KEYS=f"key-{number} shared",
+            UNIQ_KEY=_unique(first + number + 10 * int(broker[-1])),
+        ).msg_id
+        for number in range(3)
+        for broker in ("broker-0", "broker-1")
+    ]
+
+
+def test_a_message_is_found_by_the_id_of_its_place(cluster: Cluster) -> None:
+    async def work(admin: Admin) -> None:
+        ids = await _filled(admin, cluster, "placed", 0x100)
+        found = await admin.message(ids[3])
+        assert (found.body, found.queue, found.offset) == (b"broker-1 1", Queue("placed", "broker-1", 0), 1)
+        assert found.offset_id == ids[3]
+
+    with_admin(cluster.namesrv, work)
+
+
+def test_a_message_is_found_by_the_id_of_its_producer(cluster: Cluster) -> None:
+    async def work(admin: Admin) -> None:
+        await _filled(admin, cluster, "named", 0x200)
+        found = await admin.message(_unique(0x200 + 12), "named")
+        assert (found.body, found.message_id) == (b"broker-1 2", _unique(0x200 + 12))
+        with pytest.raises(NoMessage, match="'named' has no message with the id"):
+            await admin.message(_unique(0xFFFF), "named")
+        with pytest.raises(ConfigurationError, match="give its topic too"):
+            await admin.message(_unique(0x200))
+        with pytest.raises(MalformedRecord, match="32 or 56 hexadecimal digits"):
+            await admin.message("order-1")
+
+    with_admin(cluster.namesrv, work)
+
+
+def test_messages_are_found_by_any_word_of_their_keys(cluster: Cluster) -> None:
+    async def work(admin: Admin) -> None:
+        await _filled(admin, cluster, "keyed", 0x300)
+        assert {found.body for found in await admin.messages_by_key("keyed", "key-1")} == {b"broker-0 1", b"broker-1 1"}
+        assert len(await admin.messages_by_key("keyed", "shared")) == 6
+        assert len(await admin.messages_by_key("keyed", "shared", most=2)) == 2
+        assert await admin.messages_by_key("keyed", "key") == []
+        assert await admin.messages_by_key("keyed", "shared", end=datetime(2020, 1, 1, tzinfo=UTC)) == []
+
+    with_admin(cluster.namesrv, work)
+
+
+def test_a_message_is_read_at_its_offset(cluster: Cluster) -> None:
+    async def work(admin: Admin) -> None:
+        await _filled(admin, cluster, "offset", 0x400)
+        queue = Queue("offset", "broker-0", 0)
+        found = await admin.message_at(queue, 2)
+        assert found is not None
+        assert found.body == b"broker-0 2"
+        assert await admin.message_at(queue, 3) is None
+        with pytest.raises(ConfigurationError, match="'broker-9' does not have topic 'offset'"):
+            await admin.message_at(Queue("offset", "broker-9", 0), 0)
+
+    with_admin(cluster.namesrv, work)
+
+
+def test_a_topic_is_read_by_time_over_all_its_queues(cluster: Cluster) -> None:
+    async def work(admin: Admin) -> None:
+        await _filled(admin, cluster, "timed", 0x500)
+        everything = await admin.messages("timed")
+        assert len(everything) == 6
+        assert [found.stored_ms for found in everything] == sorted(found.stored_ms for found in everything)
+        assert await admin.messages("timed", most=2) == everything[:2]
+        assert await admin.messages("timed", start=timedelta(days=1)) == everything
+        assert await admin.messages("timed", start=datetime.now(UTC) + timedelta(days=1)) == []
+        assert await admin.messages("timed", end=timedelta(days=1)) == []
+        middle = everything[3].stored_at
+        later = await admin.messages("timed", start=middle)
+        assert later == [found for found in everything if found.stored_at >= middle]
+        assert await admin.messages("timed", end=middle) == [found for found in everything if found.stored_at < middle]
+
+    with_admin(cluster.namesrv, work)
+
+
+def test_many_messages_are_read_in_several_pulls(cluster: Cluster) -> None:
+    async def work(admin: Admin) -> None:
+        await admin.create_topic("many", 1, brokers=["broker-0"])
+        for number in range(100):
+            put(cluster.brokers["broker-0"], Queue("many", "broker-0", 0), b"%d" % number)
+        assert [int(found.body) for found in await admin.messages("many", most=90)] == list(range(90))
+
+    with_admin(cluster.namesrv, work)
+
+
+def test_a_dead_letter_is_given_to_its_group_again(cluster: Cluster) -> None:
+    async def work(admin: Admin) -> None:
+        ids = await _filled(admin, cluster, "deadly", 0x600)
+        await admin.create_group("mourners")
+        assert await admin.dead_letters("mourners") == []
+        give_up(cluster.brokers["broker-1"], "mourners", read_offset_id(ids[1])[1], "deadly")
+        (dead,) = await admin.dead_letters("mourners")
+        assert (dead.topic, dead.body) == ("%DLQ%mourners", b"broker-1 0")
+        sent = await admin.resend(dead)
+        assert (sent.queue.topic, sent.queue.broker) == ("%RETRY%mourners", "broker-1")
+        again = await admin.message_at(sent.queue, sent.offset)
+        assert again is not None
+        assert (again.body, again.reconsume_times, again.message_id) == (b"broker-1 0", 0, dead.message_id)
+        assert again.properties["RETRY_TOPIC"] == "deadly"
+        assert "DELAY" not in again.properties
+        with pytest.raises(ConfigurationError, match="is no dead letter"):
+            await admin.resend(again)
+
+    with_admin(cluster.namesrv, work)
