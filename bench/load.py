@@ -45,7 +45,8 @@ class Load:
     def told(self) -> dict[str, int]:
         """Return the counts that it has told last; none before it told any."""
         for line in reversed(self.said().split("\n")[:-1]):
-            if line.startswith("{"):
+            # Libraries print what they like, in the middle of a line, too.
+            if line.startswith("{") and line.endswith("}") and line.count("{") == 1:
                 counts: dict[str, int] = json.loads(line)
                 return counts
         return {}

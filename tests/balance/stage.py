@@ -116,6 +116,7 @@ class Stage:
         topic_messages: int | None = None,
         queue_messages: int = 1_000,
         start: Start | None = None,
+        has_retries: bool = True,
     ) -> None:
         self.ours = ours
         self.now_ms = START_MS
@@ -134,6 +135,7 @@ class Stage:
             topic_messages=topic_messages,
             queue_messages=queue_messages,
             start=start or Start(),
+            has_retries=has_retries,
         )
         with patch("steelyard.balance.member.Views", HandViews):
             self.member = Member(self.options, self.now_ms)

@@ -34,7 +34,7 @@ from steelyard.wire.maps import ByQueue, QueueRef
 
 __all__ = ["HandMember"]
 
-STARTED_MS = 1_700_000_000_000
+_STARTED_MS = 1_700_000_000_000
 
 
 @dataclass
@@ -86,13 +86,17 @@ class HandMember:
         return word.epochs[0]
 
     def _state(self) -> RunningState:
-        properties = {"PROP_CONSUMER_START_TIMESTAMP": str(STARTED_MS)}
+        properties = {
+            "PROP_CONSUMER_START_TIMESTAMP": str(_STARTED_MS),
+            "allocateMessageQueueStrategy": self.strategy,
+        }
         if self.ours:
             state = running_state(map(Subscription, self.topics), Holdings(held=tuple(self.held)))
             return structs.replace(state, properties=properties)
         return RunningState(
             queues=ByQueue({queue: QueueState(commit_offset=3, cached_messages=2) for queue in self.held}),
             properties=properties,
+            subscriptions=tuple(SubscriptionBody.of(Subscription(topic)) for topic in self.topics),
         )
 
     def _beat(self) -> Heartbeat:

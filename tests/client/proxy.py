@@ -7,17 +7,20 @@ server that tells the brokers' addresses as those of the proxies.
 
 import asyncio
 import threading
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from steelyard.serve.embedded import Cluster
-from steelyard.wire.codes import HeaderType
+from steelyard.wire.codes import HeaderType, RequestCode
 from steelyard.wire.command import Command, decode_command
 
 __all__ = ["Detour", "Proxy", "detour"]
 
 T = TypeVar("T")
+
+_SENDS = (RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
 
 
 class Proxy:
@@ -26,15 +29,17 @@ class Proxy:
     def __init__(self, target: str, *, renames: Mapping[str, str] | None = None) -> None:
         host, _, port = target.rpartition(":")
         self._target = host, int(port)
-        self._renames = {old.encode(): new.encode() for old, new in (renames or {}).items()}
+        self.renames = dict(renames or {})
+        """What is replaced in answers by what: addresses, to lead a client elsewhere."""
         self.delay_ms = 0
         """How late each answer is."""
         self.swallows = False
         """Whether answers are dropped."""
-        self.cuts_after_requests = 0
-        """Cut the line after so many more requests arrived, before they are handed on; 0 is never."""
+        self.cuts_after_sends = 0
+        """Cut the line when so many more messages arrived, before the last is handed on; 0 is never."""
         self.seen: list[Command] = []
         """The requests that came, in order."""
+        self._answers: Counter[int] = Counter()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
         self._server: asyncio.Server | None = None
@@ -55,6 +60,10 @@ class Proxy:
     def requests(self, code: int) -> list[Command]:
         """Return what came with a code."""
         return [command for command in self.seen if command.code == code]
+
+    def answers(self, code: int) -> int:
+        """Return how many answers, or requests of the server, came with a code."""
+        return self._answers[code]
 
     def start(self) -> "Proxy":
         """Listen at a free port."""
@@ -97,9 +106,10 @@ class Proxy:
         await self._cut()
 
     async def _cut(self) -> None:
-        for line in list(self._lines):
+        gone = set(self._lines)
+        for line in gone:
             line.transport.abort()
-        while self._lines:
+        while self._lines & gone:
             await asyncio.sleep(0.001)
 
     async def _end_tasks(self) -> None:
@@ -135,19 +145,20 @@ class Proxy:
             far_writer.transport.abort()
 
     def _request(self, frame: bytes, far: asyncio.StreamWriter, near: asyncio.StreamWriter) -> None:
-        self.seen.append(_decoded(frame))
-        if self.cuts_after_requests:
-            self.cuts_after_requests -= 1
-            if not self.cuts_after_requests:
+        self.seen.append(request := _decoded(frame))
+        if self.cuts_after_sends and request.code in _SENDS:
+            self.cuts_after_sends -= 1
+            if not self.cuts_after_sends:
                 near.transport.abort()
                 return
         far.write(frame)
 
     def _answer(self, frame: bytes, near: asyncio.StreamWriter) -> None:
+        self._answers[_decoded(frame).code] += 1
         if self.swallows:
             return
-        for old, new in self._renames.items():
-            frame = frame.replace(old, new)
+        for old, new in self.renames.items():
+            frame = frame.replace(old.encode(), new.encode())
         frame = (len(frame) - 4).to_bytes(4, "big") + frame[4:]
         if self.delay_ms:
             self._loop.call_later(self.delay_ms / 1000, _write, near, frame)

@@ -1,7 +1,6 @@
 """Brokers and name servers are shown as they are, those that do not answer too; and every client ends."""
 
 import asyncio
-import multiprocessing
 import pickle
 from collections.abc import Iterator
 
@@ -116,4 +115,3 @@ def test_a_client_without_a_name_server_says_so() -> None:
 def test_a_client_belongs_to_its_process(cluster: Cluster) -> None:
     with BlockingAdmin(cluster.namesrv) as admin, pytest.raises(ConfigurationError, match="make one in each process"):
         pickle.dumps(admin)
-    assert multiprocessing.get_start_method(allow_none=True) in (None, "fork", "spawn", "forkserver")

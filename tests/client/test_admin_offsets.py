@@ -10,7 +10,7 @@ from tests.client.hand_member import HandMember
 
 from steelyard.client.admin import Admin
 from steelyard.client.admin.offsets import Move, Target
-from steelyard.errors import ConfigurationError, GroupNotFound, TopicNotFound
+from steelyard.errors import BrokerNotInRoute, ConfigurationError, GroupNotFound, TopicNotFound
 from steelyard.model import Queue
 from steelyard.serve.embedded import Cluster
 
@@ -50,7 +50,7 @@ def test_a_plan_shows_what_is_skipped_and_repeated_and_changes_nothing(cluster: 
         plan = await admin.plan_reset("planned-group", "planned", "last")
         assert plan.moves == (Move(first, 1, 4, 0, 4), Move(second, 0, 4, 0, 4))
         assert (plan.skipped, plan.repeated, plan.members) == (7, 0, 0)
-        assert str(plan) == "group planned-group in planned: 2 queues, skips 7, repeats 0, nobody is online"
+        assert str(plan) == "group planned-group in planned: 2 queues, skips 7, repeats 0, nobody online"
         assert str(plan.moves[0]) == "planned@broker-0:0 from 1 to 4, skips 3"
         assert [row.committed for row in await admin.offsets("planned-group", "planned")] == [1, 0]
         back = await admin.plan_reset("planned-group", "planned", "first")
@@ -130,6 +130,20 @@ def test_what_does_not_exist_cannot_be_moved(cluster: Cluster) -> None:
             await admin.plan_reset("there-group", "there", {Queue("there", "broker-0", 7): 0})
 
     with_admin(cluster.namesrv, work)
+
+
+def test_a_plan_is_not_half_done_when_a_broker_has_gone_since() -> None:
+    with Cluster(brokers=2) as two:
+
+        async def work(admin: Admin) -> None:
+            first, _ = await _filled(admin, two, "halved")
+            plan = await admin.plan_reset("halved-group", "halved", "last")
+            await asyncio.to_thread(two.stop_broker, "broker-1")
+            with pytest.raises(BrokerNotInRoute, match="broker-1 had queues of halved when the reset was planned"):
+                await admin.apply(plan)
+            assert [(row.queue, row.committed) for row in await admin.offsets("halved-group", "halved")] == [(first, 1)]
+
+        with_admin(two.namesrv, work)
 
 
 def test_a_group_that_one_of_the_brokers_never_saw_is_moved_there_too(cluster: Cluster) -> None:

@@ -64,6 +64,12 @@ def test_an_id_that_a_foreign_broker_lists_twice_is_told_of() -> None:
     assert [hazard.kind for hazard in look_at(facts).hazards] == [f"duplicate {JAVA.id}"]
 
 
+def test_members_that_want_different_topics_are_told_of_where_no_broker_does_it() -> None:
+    odd = Member("z@sy1", ours=True, strategy="STICKY", topics=("orders", "refunds"))
+    facts = Facts(group="billing", at_ms=0, members=(OURS, OTHER, odd), queues=QUEUES)
+    assert [hazard.kind for hazard in look_at(facts).hazards] == ["unequal subscriptions"]
+
+
 def test_a_broadcasting_group_has_no_owners_to_miss() -> None:
     facts = Facts(group="news", at_ms=0, members=(OURS,), broadcast=True, queues=QUEUES)
     view = look_at(facts)
@@ -98,6 +104,12 @@ def test_a_group_that_does_not_say_how_it_shares_wants_to_be_told() -> None:
     odd = Member("a@sy1", ours=True, strategy="CONFIG")
     with pytest.raises(ConfigurationError, match="shares by CONFIG, which cannot be tried out here"):
         plan_change(_view(odd, owned={}))
+
+
+def test_everybody_may_be_replaced() -> None:
+    view = _view(OURS, OTHER, owned={OURS.id: QUEUES[:3], OTHER.id: QUEUES[3:]})
+    told = plan_change(view, join=["x@sy1", "y@sy1"], leave=[OURS.id, OTHER.id])
+    assert (told.moved, told.least, told.most, told.fewest) == (6, 6, 3, 3)
 
 
 def test_only_members_leave_and_only_others_join() -> None:

@@ -1,7 +1,9 @@
 """When to look at the group: one round at a time, the first notice at once, a storm of them in a few rounds.
 
-A round that is wanted begins as soon as none is running and the last one began a gap ago. Whatever is wanted while one
-runs makes exactly one more. How soon an undisturbed group is looked at again depends on whether it is at rest.
+A round that is wanted begins as soon as none is running and the one before the last began a gap ago: brokers tell of
+one change one after the other, and the second must not wait for the first. In a storm there is one round a gap. Whatever
+is wanted while one runs makes exactly one more. How soon an undisturbed group is looked at again depends on whether it
+is at rest.
 
 Left out: what a round asks, and whom (views.py).
 """
@@ -55,6 +57,11 @@ class Rounds:
     True
     >>> rounds.end()
     >>> rounds.due_ms()
+    10
+    >>> rounds.begin(30)
+    >>> rounds.end()
+    >>> rounds.want(40)
+    >>> rounds.due_ms()
     200
     """
 
@@ -62,8 +69,9 @@ class Rounds:
         self.count = 0
         """How many rounds there were."""
         self.is_running = False
-        self.began_ms: int | None = None
         self._gap_ms = gap_ms
+        self._free_ms = -NEVER_MS
+        """When one more may begin: each takes a gap of time, and one may be taken ahead."""
         self._wanted_ms = NEVER_MS
 
     def want(self, at_ms: int) -> None:
@@ -74,13 +82,13 @@ class Rounds:
         """Return when a wanted round may begin; never while one runs or none is wanted."""
         if self.is_running or self._wanted_ms == NEVER_MS:
             return NEVER_MS
-        return self._wanted_ms if self.began_ms is None else max(self._wanted_ms, self.began_ms + self._gap_ms)
+        return max(self._wanted_ms, self._free_ms)
 
     def begin(self, now_ms: int) -> None:
         """Take note that a round begins: everything wanted so far is in it."""
         self.count += 1
         self.is_running = True
-        self.began_ms = now_ms
+        self._free_ms = max(self._free_ms + self._gap_ms, now_ms)
         self._wanted_ms = NEVER_MS
 
     def end(self) -> None:

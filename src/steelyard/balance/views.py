@@ -351,9 +351,13 @@ class Views:
         return actions
 
     def _is_sure(self, sight: Sight, now_ms: int) -> bool:
-        """Say whether to act on a look: with leases at once, else when a second one shows the same."""
+        """Say whether to act on a look: with leases or foreign members at once, else when a second one shows the same.
+
+        Foreign members do not wait, and their plans follow from the ids alone, as ours do then: whatever is given up
+        later than they take it is handled twice, and whatever is taken later than they give it up waits for nothing.
+        """
         is_confirmed = self._second_look.confirms(sight.raw, now_ms)
-        if is_confirmed or (self._has_leases() and not sight.has_foreign):
+        if is_confirmed or sight.has_foreign or self._has_leases():
             return True
         again_ms = self._second_look.again_ms
         # Whoever went missing counts as gone a little later than that: one look then does for both.

@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from steelyard.cli.ending import until_told
+from steelyard.cli.logs import log_on_stderr
 from steelyard.cli.printing import Printer
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def read_alone(
     from steelyard.client.blocking.puller import Puller
 
     # The group of tools is there on every broker; without commits nothing of us is kept.
-    with until_told() as ending, Puller(where, TOOLS_GROUP, auto_commit=False) as puller:
+    with log_on_stderr(), until_told() as ending, Puller(where, TOOLS_GROUP, auto_commit=False) as puller:
         printer = Printer(ending, as_json=as_json, count=count, work_ms=work_ms)
         queues = [queue for topic in topics for queue in puller.queues(topic)]
         puller.assign(queues, tags=tags, sql=sql)
@@ -49,7 +50,8 @@ def read_alone(
             if exit_at_end and not unread:
                 break
             for message in puller.poll(timeout_s=_POLL_S, most=min(_MOST, printer.left or _MOST)):
-                is_news = exit_at_end and message.offset >= ends[message.queue]
+                # Its own queue has the namespace in its name.
+                is_news = exit_at_end and message.offset >= ends[message.queue._replace(topic=message.topic)]
                 if not is_news and not printer.take(message):
                     break
         if ending.error is not None:

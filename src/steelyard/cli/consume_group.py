@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from steelyard.cli.ending import Ending, until_told
+from steelyard.cli.logs import log_on_stderr
 from steelyard.cli.printing import Printer
 
 if TYPE_CHECKING:
     from steelyard.client.connect import Connect
     from steelyard.client.news import Moved
     from steelyard.client.received import Received
+    from steelyard.model import Queue
 
 __all__ = ["Membership", "read_as_member"]
 
@@ -76,26 +78,43 @@ def read_as_member(
         for topic in wanted.topics:
             consumer.handles(topic, tags=wanted.tags, sql=wanted.sql, orderly=wanted.orderly)(handle)
         if tells_moves:
-            consumer.on_move(_tell_move)
-        try:
-            consumer.start()
-            if exit_at_end:
-                _wait_for_end(where, wanted, ending)
-            else:
-                ending.wait()
-        finally:
-            consumer.stop(wanted.drain_s if printer.wants_more else min(wanted.drain_s, _ENOUGH_S))
-            over.set()
+            consumer.on_move(_Moves(ending).tell)
+        with log_on_stderr(is_quiet=tells_moves) as quiet:
+            try:
+                consumer.start()
+                if exit_at_end:
+                    _wait_for_end(where, wanted, ending)
+                else:
+                    ending.wait()
+            finally:
+                if printer.wants_more:
+                    consumer.stop(wanted.drain_s)
+                else:
+                    # What is given up now was not printed: nobody needs to hear of it.
+                    quiet()
+                    consumer.stop(min(wanted.drain_s, _ENOUGH_S))
+                over.set()
         if ending.error is not None:
             raise ending.error
 
 
-def _tell_move(moved: "Moved") -> None:
-    queues = [queue for queue in moved.queues if not queue.topic.startswith(_RETRY)]
-    line = {"at_ms": moved.at_ms, "id": moved.id, "queues": queues, "why": moved.why}
-    # One write: lines of others on stderr come before or after it.
-    sys.stderr.write(msgspec.json.encode(line).decode() + "\n")
-    sys.stderr.flush()
+class _Moves:
+    """Tells what the member owns, each time that changed."""
+
+    def __init__(self, ending: Ending) -> None:
+        self._ending = ending
+        self._told: list[Queue] | None = None
+
+    def tell(self, moved: "Moved") -> None:
+        queues = [queue for queue in moved.queues if not queue.topic.startswith(_RETRY)]
+        if queues == self._told or not (queues or self._told):
+            return  # only queues of the retry topic came or went, or it owns nothing yet
+        self._told = queues
+        why = "it leaves the group" if self._ending else moved.why
+        line = {"at_ms": moved.at_ms, "id": moved.id, "queues": queues, "why": why}
+        # One write: lines of others on stderr come before or after it.
+        sys.stderr.write(msgspec.json.encode(line).decode() + "\n")
+        sys.stderr.flush()
 
 
 def _wait_for_end(where: "Connect", wanted: Membership, ending: Ending) -> None:

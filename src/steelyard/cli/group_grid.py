@@ -24,11 +24,11 @@ def table_of(view: GroupView) -> Table:
     table.add_column("queue", overflow="fold")
     table.add_column("owner", overflow="fold")
     table.add_column("waiting", justify="right", no_wrap=True)
-    table.add_column("done up to", overflow="fold")
+    table.add_column("handled up to", overflow="fold")
     table.add_column("why", overflow="fold")
     why, names = _reasons(view), short_names(view.owned())
     for each in view.queues:
-        since = "-" if each.consumed_at is None else f"{each.consumed_at:%Y-%m-%d %H:%M:%S}Z"
+        since = "-" if each.consumed_at is None else f"{each.consumed_at.astimezone():%m-%d %H:%M:%S}"
         table.add_row(
             visible(str(each.queue)),
             visible(" and ".join(names[owner] for owner in each.owners)) or "nobody",
@@ -41,14 +41,16 @@ def table_of(view: GroupView) -> Table:
 
 def _reasons(view: GroupView) -> dict[Queue, str]:
     """Say of each queue whether it is where the group's strategy wants it."""
-    if view.broadcast or not view.members:
-        return {}
+    if view.broadcast:
+        return {each.queue: "every member reads it" for each in view.queues}
+    if not view.members:
+        return {each.queue: "no member is there" for each in view.queues}
     try:
         told = plan_change(view)
     except SteelyardError:
         return {}
     return {
-        change.queue: f"{view.strategy} wants it there"
+        change.queue: f"as {view.strategy} plans it"
         if change.why is Why.KEPT
         else in_words(change).removeprefix(f"{change.queue} ")
         for change in told.changes

@@ -17,6 +17,7 @@ import msgspec
 import typer
 
 from steelyard.cli.exits import Exit, exit_for
+from steelyard.cli.logs import log_on_stderr
 from steelyard.cli.moments import seconds
 from steelyard.cli.screen import Progress, refuse, visible
 from steelyard.cli.send_input import Outgoing, Pattern, from_body, from_json, from_lines, from_stdin
@@ -94,7 +95,8 @@ def send(
     # Here and not above, so that other verbs do not wait for what they do not need.
     from steelyard.client.blocking.producer import Producer
 
-    with Producer(where.connect(), group, linger_ms=1) as producer:
+    # Not in batches: those are quicker, but all messages of one go to one queue, and some member would have them all.
+    with log_on_stderr(), Producer(where.connect(), group) as producer:
         tally = _Tally(topic)
         raise typer.Exit(_send_all(producer, messages, tally, rate, output))
 

@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from steelyard.balance.allocate import Plan, Rule, Strategy, find_strategy, plan
 from steelyard.balance.allocate.strategy import remembers
 from steelyard.balance.explain import Explanation, explain
-from steelyard.client.group_view import RETRY, GroupView, Member, shared_by, some
+from steelyard.client.group_view import GroupView, Member, shared_by, some
+from steelyard.client.names import RETRY
 from steelyard.errors import ConfigurationError
 from steelyard.model import Queue, names_in_order
 
@@ -50,7 +51,7 @@ def plan_change(
 def _chosen(view: GroupView, members: list[Member], strategy: str | Strategy | Rule | None) -> Strategy:
     if strategy is not None:
         return find_strategy(strategy)
-    said = shared_by(member for member in members if member.id in {each.id for each in view.members})
+    said = shared_by(members) or view.strategy
     if said is None:
         raise ConfigurationError(
             f"nobody in group {view.group} says by which strategy it shares", next_step="give strategy, such as sticky"

@@ -23,12 +23,12 @@ from steelyard.balance.hazards import (
     unequal_subscriptions,
     unowned_queues,
 )
+from steelyard.client.names import RETRY
 from steelyard.model import Queue, in_order, names_in_order, utf16_units
 
-__all__ = ["RETRY", "Facts", "GroupView", "Member", "QueueInGroup", "look_at", "shared_by", "some", "tell"]
+__all__ = ["Facts", "GroupView", "Member", "QueueInGroup", "look_at", "shared_by", "some", "tell"]
 
 _JAVA_STRATEGY = "AVG"
-RETRY = "%RETRY%"
 _NAMED = 12
 
 
@@ -44,7 +44,7 @@ class Member:
     """Whether it is one of Steelyard's."""
     strategy: str | None = None
     topics: tuple[str, ...] | None = None
-    """What it subscribes to; None where only the group's is known."""
+    """What it subscribes to, without its group's retries; None where that is not known."""
     leaving: bool = False
     brokers: tuple[str, ...] = ()
     """Where it is registered."""
@@ -277,8 +277,10 @@ def tell(view: GroupView) -> list[str]:
 
 def _sum(view: GroupView) -> str:
     members = _count(len(view.members), "member")
-    topics = [topic for topic in view.topics if not topic.startswith(RETRY)] or list(view.topics)
-    queues = _count(len(view.queues), "queue") + (f" of {some(topics)}" if topics else "")
+    topics = [topic for topic in view.topics if not topic.startswith(RETRY)]
+    retries = sum(each.queue.topic.startswith(RETRY) for each in view.queues)
+    queues = _count(len(view.queues) - retries, "queue") + (f" of {some(topics)}" if topics else "")
+    queues += f" (and {retries} of retries)" if retries else ""
     how = ", each member reads all" if view.broadcast else f", shared by {view.strategy}" if view.strategy else ""
     return f"group {view.group} has {members} and {queues}{how}; {_count(view.lag, 'message')} wait" + (
         "s" if view.lag == 1 else ""

@@ -5,7 +5,6 @@ both. A chunk stops when its queue may not be worked on any more, and in an orde
 fails; what was not begun is told of as skipped. A chunk that turns out slow leaves the rest to other workers.
 """
 
-import time
 from collections.abc import Callable, Sequence
 
 from steelyard.balance.actions import Handle
@@ -14,7 +13,7 @@ from steelyard.client.delivery import Delivery
 from steelyard.client.handlers import Handler
 from steelyard.client.received import Received
 from steelyard.model import Queue
-from steelyard.net.clock import steady_ms
+from steelyard.net.clock import steady_ns
 
 __all__ = ["Finished", "Job", "MayStart"]
 
@@ -86,21 +85,22 @@ class Job:
         """Say whether the next message may be begun, and count it as begun."""
         if self.stopped or self.count >= len(self.offsets):
             return False
-        self._at_ns = now_ns = time.perf_counter_ns()
         if not self.count:
-            self.begun_ns = now_ns
-        elif now_ns - self.begun_ns > SLOW_NS and not self.handler.orderly:
+            self.begun_ns = self._at_ns = steady_ns()
+        elif self._at_ns - self.begun_ns > SLOW_NS and not self.handler.orderly:
             return False
-        if self._may_start is not None:
-            now_ms = steady_ms()
-            if now_ms != self._checked_ms:
-                self._checked_ms = now_ms
-                handle = self.handle
-                if not self._may_start(handle.queue, handle.generation, now_ms):
-                    self.stopped = True
-                    return False
+        # Once in a millisecond is often enough, and whoever was stopped for longer finds another one.
+        now_ms = self._at_ns // 1_000_000
+        if now_ms != self._checked_ms and not self._is_allowed(now_ms):
+            return False
         self.count += 1
         return True
+
+    def _is_allowed(self, now_ms: int) -> bool:
+        self._checked_ms = now_ms
+        handle, may_start = self.handle, self._may_start
+        self.stopped = may_start is not None and not may_start(handle.queue, handle.generation, now_ms)
+        return not self.stopped
 
     def begins_all(self) -> bool:
         """Say whether all messages may be begun together."""
@@ -111,13 +111,17 @@ class Job:
 
     def ended(self) -> None:
         """Take note that the message that was begun last is done."""
-        self.took_ns.append(time.perf_counter_ns() - self._at_ns)
+        now_ns = steady_ns()
+        self.took_ns.append(now_ns - self._at_ns)
+        self._at_ns = now_ns
         if self.handler.orderly and self.delivery.later:
             self.stopped = True
 
     def ended_badly(self, error: BaseException) -> None:
         """Take note that the handler raised."""
-        self.took_ns.append(time.perf_counter_ns() - self._at_ns)
+        now_ns = steady_ns()
+        self.took_ns.append(now_ns - self._at_ns)
+        self._at_ns = now_ns
         self.error = error
         if self.handler.batch > 1:
             self.failed += self.offsets

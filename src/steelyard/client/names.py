@@ -8,9 +8,12 @@ from dataclasses import dataclass
 
 from steelyard.model import Queue
 
-__all__ = ["Names"]
+__all__ = ["DEAD", "RETRY", "Names"]
 
-_PREFIXES = ("%RETRY%", "%DLQ%")
+RETRY, DEAD = "%RETRY%", "%DLQ%"
+"""How the topics begin that a group brings along: of messages that come again, and of those that were given up."""
+
+_PREFIXES = (RETRY, DEAD)
 _SERVERS_OWN = frozenset(
     """
     TBW102 SCHEDULE_TOPIC_XXXX BenchmarkTest RMQ_SYS_TRANS_HALF_TOPIC RMQ_SYS_TRACE_TOPIC RMQ_SYS_TRANS_OP_HALF_TOPIC

@@ -15,8 +15,10 @@ from steelyard.balance.selectors import ByKey, ByRandom, ByRoom, ByTurn, Selecto
 from steelyard.client.ids import UniqueKeys
 from steelyard.client.parcels import Single, Stamp
 from steelyard.client.pickers import Pickers, SharedPicker
+from steelyard.dialect.delays import delay_of
 from steelyard.errors import ConfigurationError, MessageRefused
 from steelyard.model import Message, Queue
+from steelyard.net.clock import now_ms
 
 if TYPE_CHECKING:
     from steelyard.client.producer_options import ProducerOptions
@@ -82,6 +84,8 @@ class Outbox:
         is_oneway: bool = False,
     ) -> Single:
         """Make the parcel of one message."""
+        if delay_s is not None or deliver_at is not None:
+            delay_of(delay_s, deliver_at, now_ms=now_ms(), timers=True)  # a delay that cannot be is said at once
         return Single(
             self.stamp,
             message,

@@ -26,7 +26,7 @@ from steelyard.client.parcels import Batch, HalfMessage, Parcel, Stamp
 from steelyard.client.pickers import SharedPicker
 from steelyard.client.producer_options import ProducerOptions, ProducerSettings
 from steelyard.client.requests import Requests
-from steelyard.client.sends import Delivery, Promise
+from steelyard.client.sends import Dispatch, Promise
 from steelyard.client.sent import Sent
 from steelyard.client.session import Session
 from steelyard.client.transactions import Check, Transaction, Transactions
@@ -300,7 +300,7 @@ class Producer(Guard):
         chosen: Queue | None = None,
     ) -> None:
         """Let a parcel leave that has its room already; the promise is kept later."""
-        Delivery(self.session, self.flights, picker, parcel, promise, options, chosen)
+        Dispatch(self.session, self.flights, picker, parcel, promise, options, chosen)
 
     def linger(self, picker: SharedPicker, message: Message, queue: Queue | None, promise: Promise[Sent]) -> None:
         """Let a message that has its room wait for others, or leave at once if it may not."""

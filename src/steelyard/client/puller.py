@@ -17,82 +17,38 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from datetime import datetime
 from types import TracebackType
-from typing import Protocol, Self, TypeVar, Unpack
+from typing import Self, TypeVar, Unpack
 
-from steelyard.balance.actions import Start, StartAt
 from steelyard.balance.hazards import Hazard
 from steelyard.client.assigned import Assigned
 from steelyard.client.conditions import check_condition
 from steelyard.client.connect import Connect, Where
 from steelyard.client.explained import Explained
-from steelyard.client.guard import Guard
 from steelyard.client.moments import StartFrom, start_of
 from steelyard.client.news import Moved
 from steelyard.client.puller_options import POLL_MOST, PullerOptions, PullerSettings
-from steelyard.client.queue_offsets import ask_committed, ask_offset
+from steelyard.client.questions import Questions
+from steelyard.client.queue_offsets import ask_offset
+from steelyard.client.reading import Reading
 from steelyard.client.received import Received
 from steelyard.client.session import Session
 from steelyard.client.shared import Shared, lost_error
-from steelyard.client.shelves import Shelf, Shelves
-from steelyard.errors import ConfigurationError, SteelyardError
+from steelyard.client.shelves import Shelves
+from steelyard.errors import ConfigurationError
 from steelyard.model import FilterKind, Queue, Subscription
+from steelyard.net.clock import now_ms
 
 __all__ = ["Puller"]
 
-T = TypeVar("T")
+E = TypeVar("E")
+M = TypeVar("M", bound=Callable[[Moved], object])
+H = TypeVar("H", bound=Callable[[Hazard], object])
 
 _log = logging.getLogger("steelyard")
 
 
-class Reading(Protocol):
-    """One of the two ways to read."""
-
-    trouble: SteelyardError | None
-    """Why something cannot be read, for whoever polls next."""
-
-    def start(self) -> None:
-        """Begin."""
-
-    async def close(self) -> None:
-        """End, in order."""
-
-    def assignment(self) -> tuple[Queue, ...]:
-        """Return the queues that are read now."""
-
-    def may_give(self, shelf: Shelf) -> bool:
-        """Say whether messages of a shelf may be polled."""
-
-    def look(self) -> None:
-        """Drop what is here of queues that are not read any more."""
-
-    def polled(self) -> None:
-        """Take note that messages were polled."""
-
-    def done(self, shelf: Shelf, offsets: list[int]) -> None:
-        """Take note that messages are done."""
-
-    def lost(self) -> tuple[Queue, ...]:
-        """Return queues that went while messages of them were polled and not done; each is told of once."""
-
-    def explain(self) -> Explained:
-        """Return what is read, how far that is, and why."""
-
-    async def position(self, queue: Queue) -> int:
-        """Return the offset that is polled next."""
-
-    def seek(self, queue: Queue, offset: int) -> None:
-        """Go on at another offset."""
-
-    async def store(self) -> tuple[Queue, ...]:
-        """Store how far every queue is done; return those for which that came too late."""
-
-    async def store_at(self, offsets: Mapping[Queue, int]) -> tuple[Queue, ...]:
-        """Store these offsets; return the queues for which that came too late."""
-
-
-class Puller(Guard):
+class Puller(Questions):
     """Reads topics for a group, poll by poll."""
 
     def __init__(
@@ -104,54 +60,42 @@ class Puller(Guard):
         **settings: Unpack[PullerSettings],
     ) -> None:
         """Say where, for which group, and how (`PullerOptions`); nothing is connected before the first call."""
-        super().__init__()
         connect = Connect.of(where)
         self.options = PullerOptions(group, **settings)
-        self._session = Session(connect if name is None else replace(connect, name=name))
-        self._names = self._session.names
+        super().__init__(connect if name is None else replace(connect, name=name), group)
         self._topics: dict[str, Subscription] = {}
         self._queues: dict[Queue, Subscription] = {}
         self._shelves = Shelves()
         self._reading: Reading | None = None
-        self._beginning = asyncio.Lock()
         self._news = asyncio.Event()
-        self._is_polling = self._is_open = self._is_closed = False
-        self._polling_ended = asyncio.Event()
+        """Set when there may be something to poll."""
+        self._polling: asyncio.Future[None] | None = None
+        """Done when the poll that is under way has ended."""
+        self.counts_last_poll = True
+        """Whether a close counts what the last poll returned as done, where that happens by itself."""
         self._on_move: list[Callable[[Moved], object]] = []
         self._on_hazard: list[Callable[[Hazard], object]] = []
 
-    @property
-    def id(self) -> str:
-        """The client id: what brokers and other members know it by."""
-        return self._session.client_id
-
     # -- its life -----------------------------------------------------------------------------------------------------
-
-    async def open(self) -> Self:
-        """Connect, if it is not connected; the first call of anything else does it too."""
-        self.check_process()
-        async with self._beginning:
-            await self._open()
-        return self
 
     async def close(self, *, done: bool = True) -> None:
         """Hand over, leave and hang up; a poll that waits returns nothing. It cannot be opened again.
 
         With ``auto_commit`` what the last poll returned counts as done, unless ``done`` is False.
         """
+        self.counts_last_poll = self.counts_last_poll and done
         if self._is_closed or self.is_elsewhere:
             return
         self._is_closed = True
         self._news.set()
-        while self._is_polling:
-            await self._polling_ended.wait()
+        if self._polling is not None:
+            await asyncio.wait([self._polling])
         reading = self._reading
         if reading is not None:
-            if done and self.options.auto_commit:
+            if self.counts_last_poll and self.options.auto_commit:
                 self._count_as_done(reading)
             await reading.close()
-        if self._is_open:
-            await self._session.close()
+        await super().close()
 
     async def __aenter__(self) -> Self:
         """Connect."""
@@ -163,37 +107,26 @@ class Puller(Guard):
         """Close; after an exception what the last poll returned does not count as done."""
         await self.close(done=kind is None)
 
-    def _check_open(self) -> None:
-        self.check_process()
-        if self._is_closed:
-            raise ConfigurationError("the puller is closed", next_step="make another one")
-
-    async def _open(self) -> None:
-        self._check_open()
-        if not self._is_open:
-            await self._session.start()
-            self._is_open = True
-
     async def _begun(self) -> Reading:
         """Return the reading, begun with the first call that needs it."""
         self._check_open()
         if self._reading is None:
-            async with self._beginning:
-                await self._open()
+            async with self._opening:
+                session = await self._connected()
                 if self._reading is None:
-                    reading = await self._begin()
+                    reading = await self._begin(session)
+                    self._check_open()
                     reading.start()
                     self._reading = reading
         return self._reading
 
-    async def _begin(self) -> Reading:
+    async def _begin(self, session: Session) -> Reading:
         if not self._topics and not self._queues:
             raise ConfigurationError(
                 "the puller was not told what to read", next_step="subscribe to a topic, or assign queues"
             )
-        session, group = self._session, self._names.full(self.options.group)
         for wanted in {**self._topics, **{each.topic: each for each in self._queues.values()}}.values():
-            await check_condition(session, group, wanted)
+            await check_condition(session, self._group, wanted)
         if self._topics:
             return Shared(
                 session, self.options, self._topics, self._shelves, self._news.set, self._moved, self._looks_wrong
@@ -210,23 +143,23 @@ class Puller(Guard):
 
     # -- telling ------------------------------------------------------------------------------------------------------
 
-    def on_move(self, tell: "Callable[[Moved], T]") -> "Callable[[Moved], T]":
-        """Call a function on the loop each time queues came or went; it may be used as a decorator."""
-        self._on_move.append(tell)
-        return tell
+    def on_move(self, function: M) -> M:
+        """Have a function told when queues come and go; it gets a `Moved`."""
+        self._on_move.append(function)
+        return function
 
-    def on_hazard(self, tell: "Callable[[Hazard], T]") -> "Callable[[Hazard], T]":
-        """Call a function on the loop each time something looks wrong."""
-        self._on_hazard.append(tell)
-        return tell
+    def on_hazard(self, function: H) -> H:
+        """Have a function told when something looks wrong; it gets a `Hazard`."""
+        self._on_hazard.append(function)
+        return function
 
     def _moved(self, moved: Moved) -> None:
-        for tell in self._on_move:
-            _call(tell, moved)
+        for function in self._on_move:
+            _call(function, moved)
 
     def _looks_wrong(self, hazard: Hazard) -> None:
-        for tell in self._on_hazard:
-            _call(tell, hazard)
+        for function in self._on_hazard:
+            _call(function, hazard)
 
     # -- what to read -------------------------------------------------------------------------------------------------
 
@@ -274,14 +207,9 @@ class Puller(Guard):
                 next_step="write the tags into the condition: TAGS in ('paid', 'refunded')",
             )
         full = self._names.full(topic)
-        return Subscription(full, tags or "*") if sql is None else Subscription(full, sql, FilterKind.SQL92)
-
-    def _full(self, queue: Queue) -> Queue:
-        if not isinstance(queue, Queue):
-            raise ConfigurationError(
-                f"{queue!r} is not a queue", next_step='give one such as Queue("orders", "broker-a", 0)'
-            )
-        return self._names.full_queue(queue)
+        if sql is not None:
+            return Subscription(full, sql, FilterKind.SQL92, now_ms())
+        return Subscription(full, tags or "*", version=now_ms())
 
     # -- polling ------------------------------------------------------------------------------------------------------
 
@@ -295,9 +223,9 @@ class Puller(Guard):
             raise ConfigurationError(
                 f"a poll for {most} messages in {timeout_s} s", next_step="give 1 or more, and 0 s or more"
             )
-        if self._is_polling:
+        if self._polling is not None:
             raise ConfigurationError("another poll is under way", next_step="poll from one task or thread at a time")
-        self._is_polling = True
+        self._polling = ended = asyncio.get_running_loop().create_future()
         try:
             reading = await self._begun()
             if self.options.auto_commit:
@@ -305,8 +233,8 @@ class Puller(Guard):
                 self._tell_lost(reading)
             return await self._next(reading, timeout_s, most or POLL_MOST)
         finally:
-            self._is_polling = False
-            self._polling_ended.set()
+            self._polling = None
+            ended.set_result(None)
 
     async def _next(self, reading: Reading, timeout_s: float, most: int) -> list[Received]:
         time_s = asyncio.get_running_loop().time
@@ -428,44 +356,10 @@ class Puller(Guard):
         """The queues that are paused."""
         return frozenset(map(self._names.bare_queue, self._shelves.paused))
 
-    async def queues(self, topic: str) -> list[Queue]:
-        """Return the readable queues of a topic, in order; a topic that is nowhere raises TopicNotFound."""
-        await self.open()
-        route = await self._session.routes.look_up(self._names.full(topic))
-        return list(map(self._names.bare_queue, route.readable()))
 
-    async def committed(self, queue: Queue) -> int | None:
-        """Return how far the group is in a queue, as its broker has it; None if it never committed anything."""
-        full = await self._routed(queue)
-        return await ask_committed(self._session, self._names.full(self.options.group), full)
-
-    async def begins(self, queues: Iterable[Queue]) -> dict[Queue, int]:
-        """Return the offset of the first message of each queue."""
-        return await self._offsets(queues, Start(StartAt.FIRST))
-
-    async def ends(self, queues: Iterable[Queue]) -> dict[Queue, int]:
-        """Return the offset that the next message of each queue will have."""
-        return await self._offsets(queues, Start(StartAt.LAST))
-
-    async def offset_at(self, queue: Queue, when: datetime) -> int:
-        """Return the offset of the first message that was stored at a time or later."""
-        return await ask_offset(self._session, await self._routed(queue), start_of(when))
-
-    async def _offsets(self, queues: Iterable[Queue], start: Start) -> dict[Queue, int]:
-        listed = {queue: await self._routed(queue) for queue in queues}
-        found = await asyncio.gather(*(ask_offset(self._session, full, start) for full in listed.values()))
-        return dict(zip(listed, found, strict=True))
-
-    async def _routed(self, queue: Queue) -> Queue:
-        """Return a queue's full name, with the place of its broker known."""
-        full = self._full(queue)
-        await self.open()
-        await self._session.routes.find(full.topic)
-        return full
-
-
-def _call(tell: Callable[[T], object], about: T) -> None:
+def _call(function: Callable[[E], object], event: E) -> None:
+    """Call what the user registered; whatever it does, the puller goes on."""
     try:
-        tell(about)
+        function(event)
     except Exception:
-        _log.exception("a function that was to be told of %s failed", about)
+        _log.exception("a callback of a puller failed")

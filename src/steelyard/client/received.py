@@ -5,9 +5,9 @@ those the user wrote, without the namespace.
 """
 
 import asyncio
-from collections.abc import Awaitable, Generator
+from collections.abc import Generator
 from functools import lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from steelyard.client.delivery import current_delivery
 from steelyard.client.names import Names
@@ -62,10 +62,11 @@ class Received(StoredMessage, frozen=True, gc=False):
         level = level_for(int(delay_s * 1000)) if delay_s else 0
         current_delivery(self, "later()").later[self.offset] = level
 
-    def reply(self, body: bytes) -> Awaitable[None]:
+    def reply(self, body: bytes) -> Any:
         """Answer a message that was sent as a request.
 
         In a plain handler the answer is sent when this returns, or an error raised; in an ``async def`` one, await it.
+        What it returns is good for nothing else.
         """
         delivery = current_delivery(self, "reply()")
         if delivery.replier is None:

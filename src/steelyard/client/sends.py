@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from steelyard.model import Queue
     from steelyard.wire.command import Command
 
-__all__ = ["Delivery", "Promise", "has_new_route", "look_up_ms", "shortened"]
+__all__ = ["Dispatch", "Promise", "has_new_route", "look_up_ms", "shortened"]
 
 R = TypeVar("R")
 R_contra = TypeVar("R_contra", contravariant=True)
@@ -72,7 +72,7 @@ class Promise(Protocol[R_contra]):
         """Take the error."""
 
 
-class Delivery(Generic[R]):
+class Dispatch(Generic[R]):
     """One parcel on its way. It has room already, and gives it back at its end."""
 
     __slots__ = (

@@ -31,7 +31,9 @@ from steelyard.net.clock import now_ms, steady_ms
 __all__ = ["Shared", "lost_error"]
 
 _COMMIT_S = 5.0
+_DRAIN_MS = 1_000
 _LEAVE_S = 5.0
+"""A bit more than the machine's own patience: what is given back drains at once, unless a broker does not answer."""
 
 _KEPT = frozenset({State.OWNED, State.UNSURE})
 """States in which what waits to be polled may still be polled, now or after a doubt is settled."""
@@ -99,10 +101,10 @@ class Shared:
         self.membership.start()
 
     async def close(self) -> None:
-        """Give back what is not done, hand everything over and leave."""
+        """Hand everything over and leave; what is not done is given back, once nothing more is handed out."""
+        self.membership.leave(_DRAIN_MS)
         for shelf in self._shelves.all():
             self._give_back(shelf, shelf.done() + shelf.clear())
-        self.membership.leave(0)
         await asyncio.wait([self._gone], timeout=_LEAVE_S)
         self.membership.end()
 

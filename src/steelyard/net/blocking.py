@@ -21,8 +21,8 @@ from steelyard.errors import LineClosed, ProtocolError, TimedOut
 from steelyard.net.addresses import parse_address
 from steelyard.net.clock import steady_ms
 from steelyard.net.reaching import reason, unreachable
-from steelyard.wire.command import Command
-from steelyard.wire.frames import Splitter, encode_frame
+from steelyard.wire.command import RESPONSE, Command
+from steelyard.wire.frames import Splitter, encode_frame, only_command
 
 if TYPE_CHECKING:
     import ssl
@@ -81,8 +81,9 @@ class BlockingLine:
                 arrived = self._socket.recv(_READ_BYTES)
                 if not arrived:
                     raise LineClosed(f"{self.address} closed the line")
-                for answer in self._splitter.feed(arrived):
-                    if answer.opaque == opaque and answer.is_answer:
+                whole = None if self._splitter.held_bytes else only_command(arrived)
+                for answer in self._splitter.feed(arrived) if whole is None else (whole,):
+                    if answer.opaque == opaque and answer.flag & RESPONSE:
                         self.used_ms = began_ms
                         return answer
                 left_ms = began_ms + timeout_ms - steady_ms()

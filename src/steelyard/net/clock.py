@@ -9,7 +9,7 @@ next start, and nothing fires twice.
 
 import time
 
-__all__ = ["now_ms", "steady_ms"]
+__all__ = ["now_ms", "steady_ms", "steady_ns"]
 
 _START_NS = time.time_ns() - time.monotonic_ns()
 _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
@@ -31,3 +31,12 @@ def steady_ms() -> int:
     True
     """
     return time.clock_gettime_ns(_STEADY) // 1_000_000
+
+
+def steady_ns() -> int:
+    """Return the same clock in nanoseconds.
+
+    >>> steady_ns() // 1_000_000 <= steady_ms()
+    True
+    """
+    return time.clock_gettime_ns(_STEADY)

@@ -13,7 +13,7 @@ from steelyard.wire import limits
 from steelyard.wire.codes import HeaderType
 from steelyard.wire.command import Command, decode_command, encode_header
 
-__all__ = ["Splitter", "encode_frame", "encode_parts"]
+__all__ = ["Splitter", "encode_frame", "encode_parts", "only_command"]
 
 _LENGTHS = Layout(">ii")
 _LENGTH = Layout(">i")
@@ -57,6 +57,22 @@ def _too_large(code: int, header: int, frame: int) -> LimitExceeded:
     if header > limits.HEADER_BYTES:
         return LimitExceeded("the header", where=f"request {code}", limit=limits.HEADER_BYTES, found=header)
     return LimitExceeded("the frame", where=f"request {code}", limit=limits.FRAME_BYTES, found=frame)
+
+
+def only_command(data: bytes) -> Command | None:
+    """Return the command of bytes that are one whole frame; None where they are anything else: use a `Splitter`.
+
+    >>> frame = encode_frame(Command(34, opaque=1))
+    >>> only_command(frame).code, only_command(frame[:-1]), only_command(frame + frame)
+    (34, None, None)
+    """
+    if len(data) < 8:
+        return None
+    length, mark = _LENGTHS.unpack_from(data)
+    kind, body_start = _TYPES.get(mark >> 24), 8 + (mark & 0xFFFFFF)
+    if length + 4 != len(data) or kind is None or body_start > min(len(data), limits.HEADER_BYTES + 8):
+        return None
+    return decode_command(kind, data[8:body_start], data[body_start:])
 
 
 class Splitter:

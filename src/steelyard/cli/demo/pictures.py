@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from steelyard.balance.explain import Change, Explanation, explain, in_words
+from steelyard.balance.ledger import Standing
 from steelyard.cli.draw import counts, grid
 from steelyard.model import Queue
 
@@ -55,11 +56,20 @@ class Pictures:
             self._console.print(f"    {sentence}", style="dim", soft_wrap=True)
         self._owned = {member: list(mine) for member, mine in owned.items()}
 
-    def shares(self, what: str, sent: Counter[str], note: str = "") -> None:
+    def shares(self, what: str, sent: Counter[str]) -> None:
         """Draw which broker got how much."""
         total = sum(sent.values()) or 1
         parts = "   ".join(f"{broker} {100 * sent[broker] / total:3.0f} %" for broker in self._brokers)
-        self._console.print(f"  {what:<{_WHAT}}{parts}{f'   {note}' if note else ''}", soft_wrap=True)
+        self._console.print(f"  {what:<{_WHAT}}{parts}", soft_wrap=True)
+
+    def standing(self, standing: Standing) -> None:
+        """Tell what a producer's ledger says of a broker."""
+        usual = "never answered" if standing.usual_ms is None else f"usually takes {standing.usual_ms} ms"
+        since_ms, until_ms = standing.avoided_since_ms, standing.avoided_until_ms
+        avoided = ""
+        if since_ms is not None and until_ms is not None:
+            avoided = f"; avoided for {(until_ms - since_ms) / 1000:.1f} s: {standing.why}"
+        self._console.print(f"    ledger: {standing.broker} {usual}{avoided}", style="dim", soft_wrap=True)
 
     def _width(self, broker: str) -> int:
         return max(len(broker), sum(queue.broker == broker for queue in self._queues))

@@ -85,7 +85,7 @@ class _Story:
 
     def _members_come(self) -> None:
         self._writers.start()
-        self._page.say("producers write; now members come, one after the other, and share the queues")
+        self._page.say("producers write; members come one after the other, and share the queues")
         self._page.blank()
         self._page.head()
         for what, name, shares in (
@@ -116,16 +116,16 @@ class _Story:
         self._page.blank()
         self._page.shares("before", before)
         self._wait("producers avoid the slow broker", lambda: self._share(slow) == 0)
-        standing = self._writers.standing(slow)
-        self._page.shares("while it is slow", self._writers.shares(1.5), standing.why if standing else "")
+        self._page.shares("while it is slow", self._writers.shares(1.5))
+        for standing in self._writers.ledger():
+            self._page.standing(standing)
         self._cluster.slow_broker(slow, 0)
         self._wait("producers give the broker its turns again", lambda: self._share(slow) == 1)
         self._page.shares("quick again", self._writers.shares(1.5))
         self._page.blank()
 
     def _share(self, broker: str) -> float:
-        standing = self._writers.standing(broker)
-        return 1.0 if standing is None else standing.share
+        return next((each.share for each in self._writers.ledger() if each.broker == broker), 1.0)
 
     def _the_proof(self) -> int:
         self._writers.stop()
@@ -148,7 +148,7 @@ class _Story:
             print(complaint, file=sys.stderr)
         if verdict.holds and all_handled and not any(codes):
             self._page.blank()
-            self._console.print("Try it: .venv/bin/steelyard up --brokers 2, then send, consume --group, group watch")
+            self._console.print("Try it: .venv/bin/steelyard up --brokers 2, then send, consume, group watch")
             return Exit.DONE
         return refuse(f"the proof fails: {verdict}, exit codes of members {codes}", Exit.FAILED)
 

@@ -60,6 +60,6 @@ class Writers:
         self._stopped.wait(seconds)
         return Counter(self._proof.brokers_since(before))
 
-    def standing(self, broker: str) -> "Standing | None":
-        """Return what the producer's ledger says of a broker."""
-        return next((each for each in self._producer.brokers() if each.broker == broker), None)
+    def ledger(self) -> "list[Standing]":
+        """Return what the producer has noted of the brokers."""
+        return self._producer.brokers()

@@ -99,8 +99,7 @@ class Brokers(Asking):
 
 def _number(text: str | None) -> float | None:
     """Return the first number of a text such as ``12.5 11.9 10.0``."""
-    first = (text or "").split(" ", 1)[0]
     try:
-        return float(first)
-    except ValueError:
+        return float((text or "").split()[0])
+    except (IndexError, ValueError):
         return None

@@ -12,6 +12,7 @@ from steelyard.balance.member_options import is_ours
 from steelyard.client.admin.asking import Asking
 from steelyard.client.admin.times import moment
 from steelyard.client.group_view import Member
+from steelyard.client.names import RETRY
 from steelyard.client.releases import release
 from steelyard.errors import ConsumerOffline, SteelyardError, error_for
 from steelyard.model import BrokerPlace, Queue, names_in_order
@@ -22,7 +23,7 @@ from steelyard.wire.codes import RequestCode, ResponseCode
 from steelyard.wire.headers.common import Group
 from steelyard.wire.headers.group import AskRunningState
 
-__all__ = ["HeldQueue", "Members", "Running", "TopicSpeed"]
+__all__ = ["HeldQueue", "Members", "Running", "TopicSpeed", "started_at"]
 
 _STARTED = "PROP_CONSUMER_START_TIMESTAMP"
 _MEMBER_MS = 3_000
@@ -129,11 +130,15 @@ class Members(Asking):
                         known,
                         ours=bool(view.ours),
                         strategy=view.strategy or known.strategy,
-                        topics=None if view.topics is None else tuple(map(self._names.bare, view.topics)),
+                        topics=known.topics if view.topics is None else self._topics(view.topics),
                         leaving=known.leaving or bool(view.leaving),
                     )
                 found[name] = replace(known, brokers=tuple(dict.fromkeys((*known.brokers, broker))))
         return [found[name] for name in names_in_order(found)]
+
+    def _topics(self, wanted: Iterable[str]) -> tuple[str, ...]:
+        """Return what a member subscribes to as users know it; retries belong to its group."""
+        return tuple(sorted(self._names.bare(topic) for topic in wanted if not topic.startswith(RETRY)))
 
     async def _state(self, place: BrokerPlace, group: str, member: str) -> RunningState:
         """Ask a member for its state, through a broker."""

@@ -5,13 +5,12 @@ broker has it (33). The other was made by its producer and is found by the key i
 finds by a hash: what was found is looked at again.
 """
 
-from datetime import datetime
-
 from msgspec.structs import replace
 
 from steelyard.client.admin.asking import TOOLS_GROUP, together
 from steelyard.client.admin.times import Moment, epoch_ms
-from steelyard.client.admin.topics import DEAD, RETRY, Topics
+from steelyard.client.admin.topics import Topics
+from steelyard.client.names import DEAD, RETRY
 from steelyard.client.sent import Sent
 from steelyard.dialect.sending import DEFAULT_TOPIC
 from steelyard.errors import ConfigurationError, NoMessage, error_for
@@ -86,7 +85,7 @@ class Messages(Topics):
         key: str,
         *,
         start: Moment | None = None,
-        end: datetime | None = None,
+        end: Moment | None = None,
         most: int = _MOST_BY_KEY,
     ) -> list[StoredMessage]:
         """Find the messages of a topic that have a key, oldest first; the newest of too many."""

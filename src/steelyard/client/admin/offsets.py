@@ -19,7 +19,7 @@ from steelyard.client.admin.asking import together
 from steelyard.client.admin.members import Members
 from steelyard.client.admin.times import epoch_ms, moment
 from steelyard.client.admin.topics import Topics
-from steelyard.errors import ConfigurationError, RequestNotSupported, error_for
+from steelyard.errors import BrokerNotInRoute, ConfigurationError, RequestNotSupported, error_for
 from steelyard.model import BrokerPlace, Queue, Route
 from steelyard.net.clock import now_ms
 from steelyard.wire.bodies import decode_body, encode_body
@@ -103,7 +103,7 @@ class Reset:
         return sum(move.repeated for move in self.moves)
 
     def __str__(self) -> str:
-        online = "nobody is online" if not self.members else f"{self.members} online"
+        online = f"{self.members} members online" if self.members else "nobody online"
         return (
             f"group {self.group} in {self.topic}: {len(self.moves)} queues, skips {self.skipped}, repeats "
             f"{self.repeated}, {online}"
@@ -124,8 +124,8 @@ class Offsets(Members, Topics):
     async def plan_reset(self, group: str, topic: str, to: Target) -> Reset:
         """Work out what moving a group would do, and do nothing.
 
-        ``to`` is "first", "last", a datetime, a timedelta (so long ago), an offset for all queues (kept within what
-        each has), or a mapping of queues to offsets.
+        ``to`` is "first", "last", a datetime, a timedelta (so long ago), an offset for all queues, or a mapping of
+        queues to offsets. An offset that a queue does not have becomes the nearest one that it has.
         """
         full, places = self._names.full(group), await self._places()
         await self._known_group(full, places)
@@ -135,16 +135,10 @@ class Offsets(Members, Topics):
         ends = {each.queue: each for each in view.queues if each.queue in before}
         time_ms = _time_of(to)
         targets = _targets(to, ends) if time_ms is None else await self._at_time(route, list(ends), time_ms)
-        moves = (
-            Move(
-                queue,
-                before[queue],
-                min(max(offset, ends[queue].start), ends[queue].end),
-                ends[queue].start,
-                ends[queue].end,
-            )
-            for queue, offset in sorted(targets.items())
-        )
+        moves = []
+        for queue, offset in sorted(targets.items()):
+            start, end = ends[queue].start, ends[queue].end
+            moves.append(Move(queue, before[queue], min(max(offset, start), end), start, end))
         members = await self._members(full, places.values())
         return Reset(group, topic, tuple(moves), len(members), time_ms)
 
@@ -152,15 +146,16 @@ class Offsets(Members, Topics):
         """Do what was planned."""
         full, topic = self._names.full(reset.group), self._names.full(reset.topic)
         route = await self._route(topic)
-        moves: dict[str, list[Move]] = {place.name: [] for place in route.brokers}
+        places = {place.name: place for place in route.brokers}
+        moves: dict[str, list[Move]] = {}
         for move in reset.moves:
             moves.setdefault(move.queue.broker, []).append(move)
-
-        async def at(place: BrokerPlace) -> None:
-            if moves[place.name]:
-                await self._apply_at(place, full, topic, reset, moves[place.name])
-
-        await together(at, route.brokers)
+        if gone := sorted(moves.keys() - places):
+            raise BrokerNotInRoute(
+                f"{', '.join(gone)} had queues of {reset.topic} when the reset was planned, and is gone",
+                next_step="plan it again, or wait until the broker is back",
+            )
+        await together(lambda broker: self._apply_at(places[broker], full, topic, reset, moves[broker]), moves)
         return reset
 
     async def reset_offsets(self, group: str, topic: str, to: Target) -> Reset:
@@ -230,7 +225,7 @@ class Offsets(Members, Topics):
         probe = await self._ask(place, RequestCode.GET_CONSUME_STATS, AskStats(group, topic))
         if probe.version >= Version.V5_0_0:
             await together(lambda move: self._move(place, group, topic, move), moves)
-        elif reset.members:
+        elif await self._members(group, [place]):
             await self._move_by_time(place, group, topic, reset, moves)
         else:
             await together(lambda move: self._commit(place, group, topic, move.queue.queue_id, move.to), moves)

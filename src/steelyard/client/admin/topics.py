@@ -15,6 +15,7 @@ from enum import Enum
 
 from steelyard.client.admin.asking import Asking, together
 from steelyard.client.admin.times import moment
+from steelyard.client.names import DEAD, RETRY
 from steelyard.dialect.sending import DEFAULT_TOPIC
 from steelyard.errors import ConfigurationError, TimedOut, TopicExists, TransportError, error_for
 from steelyard.model import BrokerPlace, Permission, Queue, QueueCounts, Route
@@ -29,8 +30,6 @@ from steelyard.wire.headers.group import GetMaxOffset
 from steelyard.wire.headers.nameserver import DeleteTopic, KeyValue
 
 __all__ = ["QueueEnds", "Topic", "TopicKind", "TopicView", "Topics"]
-
-DEAD, RETRY = "%DLQ%", "%RETRY%"
 
 _ORDER = "ORDER_TOPIC_CONFIG"
 _MOST_QUEUES = 65_536

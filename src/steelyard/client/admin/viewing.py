@@ -23,6 +23,7 @@ KINDS: Mapping[ConsumeKind | None, str] = {
     ConsumeKind.POP: "pop",
 }
 
+_STRATEGY = "allocateMessageQueueStrategy"
 _ASKED_AT_ONCE = 4
 _MOST_ASKED = 64
 """Members that are asked one by one: each costs a broker of Apache's a thread until it answers."""
@@ -45,7 +46,7 @@ class Viewing(Offsets):
         facts = Facts(
             group=group,
             at_ms=at_ms,
-            members=tuple(_started(member, states) for member in members),
+            members=tuple(self._completed(member, states.get(member.id)) for member in members),
             broadcast=told is not None and told.model is MessageModel.BROADCASTING,
             kind=None if told is None else KINDS.get(told.kind),
             topics=frozenset(map(self._names.bare, topics)),
@@ -90,6 +91,17 @@ class Viewing(Offsets):
         states = {member.id: state for member, state in zip(members, answers, strict=True) if state is not None}
         return states, notes
 
+    def _completed(self, member: Member, state: RunningState | None) -> Member:
+        """Add what a member says of itself to what brokers say of it; they know better, where they know."""
+        if state is None:
+            return member
+        topics, strategy = member.topics, member.strategy
+        if topics is None and state.subscriptions:
+            topics = self._topics(each.topic for each in state.subscriptions)
+        if strategy is None and member.ours:
+            strategy = state.properties.get(_STRATEGY)
+        return replace(member, topics=topics, strategy=strategy, started_at=started_at(state))
+
     async def _readable(self, topics: set[str]) -> tuple[list[Queue], list[str]]:
         """Return the queues of some topics; one that is nowhere is noted."""
         wanted = sorted(topics)
@@ -101,11 +113,6 @@ class Viewing(Offsets):
             if route is None
         ]
         return queues, missing
-
-
-def _started(member: Member, states: Mapping[str, RunningState]) -> Member:
-    state = states.get(member.id)
-    return member if state is None else replace(member, started_at=started_at(state))
 
 
 def _held(state: RunningState) -> set[Queue]:

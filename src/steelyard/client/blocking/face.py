@@ -71,6 +71,10 @@ class Face(Guard, Generic[C_co]):
             finally:
                 hub.give_back()
 
+    def close_at_exit(self) -> None:
+        """Close what nobody closed before the process ends."""
+        self.close()
+
     def __enter__(self) -> Self:
         """Connect."""
         return self.open()
@@ -130,6 +134,6 @@ def looks(method: Callable[Concatenate[C, P], R]) -> Callable[Concatenate[Face[C
 def _close_what_is_open() -> None:
     for face in list(_open):
         try:
-            face.close()
+            face.close_at_exit()
         except SteelyardError as error:
             _log.warning("a %s could not be closed at the end: %s", type(face).__name__, error)

@@ -1,6 +1,6 @@
-"""R10: a storm of changes costs a member few rounds: one at once, then one per gap.
+"""R10: a storm of changes costs a member few rounds: two at once, then one per gap.
 
-So of any n rounds in a row the first and the last lie at least n - 2 gaps apart: one more than the strict rule allows,
+So of any n rounds in a row the first and the last lie at least n - 3 gaps apart: one more than the strict rule allows,
 since a clock may run a little fast. There is no excuse: timers that were late because of a pause come as one round.
 Java's members have no gap and are not judged.
 """
@@ -35,7 +35,7 @@ class FewRounds(Checker):
         began = self._began[fact.member]
         began.append(fact)
         took_ms = fact.at_ms - began[0].at_ms
-        if len(began) < _ROUNDS or took_ms >= (_ROUNDS - 2) * self.terms.round_gap_ms:
+        if len(began) < _ROUNDS or took_ms >= (_ROUNDS - 3) * self.terms.round_gap_ms:
             return ()
         sentence = f"{fact.member} of {fact.group} began {_ROUNDS} rounds within {took_ms} ms, up to {fact.at_ms} ms"
         first = began[0]

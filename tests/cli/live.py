@@ -1,0 +1,106 @@
+"""Verbs of the command line against a real cluster: as calls, and as processes whose lines are read as they come."""
+
+import json
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from signal import SIGTERM, Signals
+from typing import IO, Any
+
+from steelyard.client.blocking.admin import Admin
+
+__all__ = ["SECONDS", "Verb", "create_topic", "run", "until", "verb"]
+
+SECONDS = 40
+"""How long anything may take on a busy machine."""
+
+
+def create_topic(namesrv: str, topic: str, queues: int = 4) -> None:
+    """Make a topic with so many queues on each broker."""
+    with Admin(namesrv) as admin:
+        admin.create_topic(topic, queues)
+
+
+def run(namesrv: str, *words: str, stdin: bytes = b"") -> "subprocess.CompletedProcess[bytes]":
+    """Run a verb as a process of its own, to its end."""
+    command = [sys.executable, "-m", "steelyard", *words, "--namesrv", namesrv]
+    return subprocess.run(command, input=stdin, capture_output=True, timeout=SECONDS, check=False)
+
+
+def until(true: Callable[[], bool]) -> None:
+    """Wait until something is true, or fail."""
+    end = time.monotonic() + SECONDS
+    while not true():
+        assert time.monotonic() < end, "it never became true"
+        time.sleep(0.01)
+
+
+class Verb:
+    """A verb that runs in a process of its own. What it says is read as it comes."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self.process = process
+        self.out: list[str] = []
+        self.err: list[str] = []
+        self._news: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._threads = [
+            threading.Thread(target=self._read, args=(stream, lines), daemon=True)
+            for stream, lines in ((process.stdout, self.out), (process.stderr, self.err))
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _read(self, stream: IO[str], lines: list[str]) -> None:
+        for line in stream:
+            lines.append(line.rstrip("\n"))
+            self._news.put(None)
+        self._news.put(None)
+
+    def wait_for(self, true: Callable[[], bool]) -> None:
+        """Wait until something is true, looked at again with every line."""
+        end = time.monotonic() + SECONDS
+        while not true():
+            try:
+                self._news.get(timeout=max(0.0, end - time.monotonic()))
+            except queue.Empty:
+                raise AssertionError(f"it never became true; it said {self.err[-5:]}") from None
+
+    def owned(self) -> list[list[Any]]:
+        """Return what it owns, as it said last."""
+        events: list[dict[str, Any]] = [json.loads(line) for line in self.err]
+        return list(events[-1]["queues"]) if events else []
+
+    def wait_for_queues(self, count: int) -> None:
+        """Wait until it owns so many queues."""
+        self.wait_for(lambda: len(self.owned()) == count)
+
+    def stop(self, how: Signals = SIGTERM) -> int:
+        """Tell it to end, and return its exit code."""
+        self.process.send_signal(how)
+        return self.end()
+
+    def end(self) -> int:
+        """Wait for its end, and return its exit code."""
+        code = self.process.wait(SECONDS)
+        for thread in self._threads:
+            thread.join(SECONDS)
+        return code
+
+
+@contextmanager
+def verb(namesrv: str, *words: str) -> Iterator[Verb]:
+    """Run a verb in a process of its own, and kill it if it is still there at the end."""
+    command = [sys.executable, "-m", "steelyard", *words, "--namesrv", namesrv]
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        running = Verb(process)
+        try:
+            yield running
+        finally:
+            process.kill()
+            running.end()

@@ -1,0 +1,223 @@
+"""`steelyard consume` as people run it: without a trace, or as a member that comes, shares, and leaves cleanly."""
+
+import json
+import signal
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from tests.cli.live import SECONDS, create_topic, run, until, verb
+
+from steelyard.cli.exits import Exit
+from steelyard.client.blocking.admin import Admin
+from steelyard.client.blocking.producer import Producer
+from steelyard.model import Message
+from steelyard.serve.embedded import Cluster
+
+
+def fill(cluster: Cluster, topic: str, bodies: list[str], *, tags: str | None = None) -> None:
+    with Producer(cluster.namesrv) as producer:
+        producer.send_many([Message(topic, body.encode(), tags=tags) for body in bodies])
+
+
+def printed(cluster: Cluster, *words: str) -> list[dict[str, Any]]:
+    done = run(cluster.namesrv, "consume", *words, "--json")
+    assert (done.returncode, done.stderr) == (0, b"")
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def bodies(lines: list[str]) -> list[str]:
+    return [json.loads(line)["body"] for line in lines]
+
+
+def numbers(count: int, start: int = 0) -> list[str]:
+    return [f"{number:03d}" for number in range(start, start + count)]
+
+
+# -- without a group -----------------------------------------------------------------------------------------------------
+
+
+def test_everything_is_read_and_no_trace_is_left(cluster: Cluster) -> None:
+    create_topic(cluster.namesrv, "read")
+    fill(cluster, "read", numbers(100))
+    with Admin(cluster.namesrv) as admin:
+        before = admin.groups(system=True), admin.topics(system=True)
+        for _ in range(2):
+            found = printed(cluster, "read", "--from", "first", "--exit-at-end")
+            assert sorted(each["body"] for each in found) == numbers(100)
+        assert (admin.groups(system=True), admin.topics(system=True)) == before
+
+
+def test_a_message_says_all_of_itself(cluster: Cluster) -> None:
+    create_topic(cluster.namesrv, "whole", 1)
+    words = ("--body", "hello", "--tags", "paid", "--keys", "k1")
+    assert run(cluster.namesrv, "send", "whole", *words).returncode == 0
+    (message,) = printed(cluster, "whole", "--from", "first", "--exit-at-end")
+    assert (message["topic"], message["queue_id"], message["offset"]) == ("whole", 0, 0)
+    assert message["broker"] in cluster.brokers
+    assert (message["body"], message["body_encoding"], message["tags"], message["keys"]) == (
+        "hello",
+        "utf-8",
+        "paid",
+        ["k1"],
+    )
+    done = run(cluster.namesrv, "consume", "whole", "--from", "first", "--exit-at-end")
+    where, _, key, tag, body = done.stdout.decode().split()
+    assert (where, key, tag, body) == ("whole:0:0", "k1", "paid", "hello")
+
+
+def test_the_last_ones_of_each_queue_are_read(cluster: Cluster) -> None:
+    create_topic(cluster.namesrv, "tail", 1)
+    with Producer(cluster.namesrv) as producer:
+        queues = [producer.send(Message("tail", b"%d" % number)).queue for number in range(20)]
+    assert len(set(queues)) == 2
+    found = printed(cluster, "tail", "--from", "-3", "--exit-at-end")
+    assert sorted(int(each["body"]) for each in found) == list(range(14, 20))
+
+
+def test_tags_and_conditions_choose(cluster: Cluster) -> None:
+    create_topic(cluster.namesrv, "chosen")
+    for tags in ("paid", "open"):
+        fill(cluster, "chosen", [tags], tags=tags)
+    for choice in (("--tags", "paid"), ("--sql", "TAGS = 'paid'")):
+        found = printed(cluster, "chosen", "--from", "first", "--exit-at-end", *choice)
+        assert [each["body"] for each in found] == ["paid"]
+
+
+def test_several_topics_are_read_and_no_more_than_wanted(cluster: Cluster) -> None:
+    for topic in ("left", "right"):
+        create_topic(cluster.namesrv, topic)
+        fill(cluster, topic, [topic] * 10)
+    found = printed(cluster, "left", "right", "--from", "first", "--exit-at-end")
+    assert sorted(each["body"] for each in found) == ["left"] * 10 + ["right"] * 10
+    assert len(printed(cluster, "left", "right", "--from", "first", "--count", "7")) == 7
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_it_follows_what_comes_until_it_is_told_to_end(cluster: Cluster, how: signal.Signals) -> None:
+    topic = f"followed-{how.name}"
+    create_topic(cluster.namesrv, topic)
+    fill(cluster, topic, numbers(5))
+    with verb(cluster.namesrv, "consume", topic, "--from", "first", "--json") as reader:
+        reader.wait_for(lambda: len(reader.out) == 5)
+        fill(cluster, topic, numbers(5, 5))
+        reader.wait_for(lambda: len(reader.out) == 10)
+        assert reader.stop(how) == Exit.DONE
+    assert sorted(bodies(reader.out)) == numbers(10)
+    assert reader.err == []
+
+
+@pytest.mark.parametrize("group", [(), ("--group", "impatient")], ids=["alone", "member"])
+def test_a_reader_who_has_seen_enough_is_no_failure(cluster: Cluster, group: tuple[str, ...]) -> None:
+    topic = f"enough-{len(group)}"
+    create_topic(cluster.namesrv, topic)
+    fill(cluster, topic, numbers(50))
+    words = [sys.executable, "-m", "steelyard", "consume", topic, "--from", "first", "--json", *group]
+    with subprocess.Popen(
+        [*words, "--namesrv", cluster.namesrv], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        fill(cluster, topic, numbers(50, 50))
+        assert process.wait(SECONDS) == Exit.DONE
+        assert process.stderr.read() == b""
+
+
+def test_a_topic_that_is_not_there_is_exit_code_three(cluster: Cluster) -> None:
+    for words in (("--exit-at-end",), ("--group", "nowhere", "--exit-at-end")):
+        done = run(cluster.namesrv, "consume", "no-such-topic", *words)
+        assert (done.returncode, done.stdout) == (Exit.NOT_FOUND, b"")
+        assert b"no-such-topic" in done.stderr
+
+
+# -- as a member ---------------------------------------------------------------------------------------------------------
+
+
+def test_members_share_and_hand_over_and_each_message_is_handled_once(cluster: Cluster) -> None:
+    create_topic(cluster.namesrv, "shared")
+    words = ("consume", "shared", "--group", "sharing", "--from", "first", "--json", "--events", "json")
+    with verb(cluster.namesrv, *words, "--name", "c1") as first:
+        first.wait_for_queues(8)
+        fill(cluster, "shared", numbers(100))
+        first.wait_for(lambda: len(first.out) == 100)
+        with verb(cluster.namesrv, *words, "--name", "c2") as second:
+            second.wait_for_queues(4)
+            first.wait_for_queues(4)
+            assert sorted(first.owned() + second.owned()) == [
+                ["shared", broker, number] for broker in ("broker-0", "broker-1") for number in range(4)
+            ]
+            fill(cluster, "shared", numbers(100, 100))
+            until(lambda: len(first.out) + len(second.out) == 200)
+            assert second.stop() == Exit.DONE
+            assert second.owned() == []
+            first.wait_for_queues(8)
+        fill(cluster, "shared", numbers(100, 200))
+        first.wait_for(lambda: len(first.out) + len(second.out) == 300)
+        assert first.stop(signal.SIGINT) == Exit.DONE
+    assert sorted(bodies(first.out + second.out)) == numbers(300)
+
+
+def test_events_have_exactly_these_keys_and_are_told_only_on_change(cluster: Cluster) -> None:
+    create_topic(cluster.namesrv, "told")
+    with verb(cluster.namesrv, "consume", "told", "--group", "telling", "--events", "json", "--name", "c1") as member:
+        member.wait_for_queues(8)
+        with Admin(cluster.namesrv) as admin:
+            (registered,) = admin.group("telling").members
+        assert member.stop() == Exit.DONE
+    events = [json.loads(line) for line in member.err]
+    assert {tuple(event) for event in events} == {("at_ms", "id", "queues", "why")}
+    assert {event["id"] for event in events} == {registered.id}
+    times = [event["at_ms"] for event in events]
+    assert times == sorted(times)
+    owned = [event["queues"] for event in events]
+    assert all(before != after for before, after in zip(owned, owned[1:], strict=False))
+    assert all(queue[0] == "told" for queues in owned for queue in queues)
+    assert (owned[-1], events[-1]["why"]) == ([], "it leaves the group")
+
+
+def test_so_many_are_printed_and_the_rest_stays_for_others(cluster: Cluster) -> None:
+    create_topic(cluster.namesrv, "counted")
+    fill(cluster, "counted", numbers(60))
+    words = ("counted", "--group", "counting", "--from", "first")
+    first = printed(cluster, *words, "--count", "7")
+    assert len(first) == 7
+    rest = printed(cluster, *words, "--exit-at-end")
+    assert sorted(each["body"] for each in first + rest) == numbers(60)
+    assert {each["reconsume_times"] for each in rest} == {0}
+
+
+def test_a_killed_members_queues_go_to_the_others(cluster: Cluster) -> None:
+    create_topic(cluster.namesrv, "killed")
+    words = ("consume", "killed", "--group", "dying", "--from", "first", "--json", "--events", "json")
+    with verb(cluster.namesrv, *words) as first, verb(cluster.namesrv, *words) as second:
+        first.wait_for_queues(4)
+        second.wait_for_queues(4)
+        first.process.kill()
+        second.wait_for_queues(8)
+        fill(cluster, "killed", numbers(40))
+        second.wait_for(lambda: set(bodies(second.out)) == set(numbers(40)))
+        assert second.stop() == Exit.DONE
+
+
+def test_in_order_one_queue_at_a_time(cluster: Cluster) -> None:
+    create_topic(cluster.namesrv, "ordered", 1)
+    with Producer(cluster.namesrv) as producer:
+        for body in numbers(30):
+            producer.send(Message("ordered", body.encode()), key="k")
+    found = printed(cluster, "ordered", "--group", "ordering", "--from", "first", "--orderly", "--count", "30")
+    assert [each["body"] for each in found] == numbers(30)
+
+
+def test_work_is_waited_for_when_it_is_told_to_end(cluster: Cluster) -> None:
+    create_topic(cluster.namesrv, "worked", 1)
+    fill(cluster, "worked", numbers(2))
+    words = ("worked", "--group", "working", "--from", "first", "--json", "--work-ms", "300")
+    with verb(cluster.namesrv, "consume", *words) as member:
+        member.wait_for(lambda: bool(member.out))
+        fill(cluster, "worked", numbers(3, 2))
+        assert member.stop() == Exit.DONE
+    rest = printed(cluster, "worked", "--group", "working", "--exit-at-end")
+    assert sorted(bodies(member.out) + [each["body"] for each in rest]) == numbers(5)

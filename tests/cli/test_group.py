@@ -1,0 +1,142 @@
+"""`steelyard group`: a live group is shown as it is, and watching shows each change once."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+from tests.cli.live import create_topic, run, until, verb
+
+from steelyard.cli.exits import Exit
+from steelyard.cli.main import main
+from steelyard.client.blocking.consumer import Consumer
+from steelyard.model import StoredMessage
+from steelyard.serve.embedded import Cluster
+
+
+def member(cluster: Cluster, group: str, name: str, topic: str) -> Consumer:
+    """Return a member of a group that does nothing with its messages."""
+    consumer = Consumer(cluster.namesrv, group, name=name)
+
+    @consumer.handles(topic)
+    def drop(message: StoredMessage) -> None:
+        del message
+
+    return consumer
+
+
+def shares(*members: Consumer) -> list[int]:
+    return [sum(not queue.topic.startswith("%") for queue in each.assignment) for each in members]
+
+
+@pytest.fixture
+def pair(cluster: Cluster) -> Iterator[str]:
+    """Return the name of a group of two members, c1 and c2, that share eight queues."""
+    create_topic(cluster.namesrv, "paired")
+    first, second = member(cluster, "pair", "c1", "paired"), member(cluster, "pair", "c2", "paired")
+    with first, second:
+        until(lambda: shares(first, second) == [4, 4])
+        yield "pair"
+
+
+def test_groups_are_listed(cluster: Cluster, pair: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["group", "ls", "--namesrv", cluster.namesrv]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert rows[0] == ["group", "members", "waiting", "kind"]
+    assert [pair, "2", "0", "push"] in rows
+    assert main(["group", "ls", "--json", "--namesrv", cluster.namesrv]) == 0
+    listed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {"name": pair, "members": 2, "kind": "push", "broadcast": False, "lag": 0} in listed
+
+
+def test_the_owner_of_every_queue_is_told_with_the_reason(
+    cluster: Cluster, pair: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["group", "explain", pair, "--namesrv", cluster.namesrv]) == 0
+    out = capsys.readouterr().out
+    assert "group pair has 2 members and" in out
+    assert "shared by STICKY" in out
+    rows = [line.split() for line in out.splitlines() if line.startswith("paired@")]
+    assert [row[0] for row in rows] == [
+        f"paired@{broker}:{number}" for broker in cluster.brokers for number in range(4)
+    ]
+    assert sorted(row[1] for row in rows) == ["c1"] * 4 + ["c2"] * 4
+    assert all(row[-4:] == ["as", "STICKY", "plans", "it"] for row in rows)
+
+
+def test_programs_get_the_whole_group(cluster: Cluster, pair: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["group", "explain", pair, "--json", "--namesrv", cluster.namesrv]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["group"], told["strategy"], told["lag"], len(told["members"])) == (pair, "STICKY", 0, 2)
+    ids = {each["id"] for each in told["members"]}
+    assert {owner for each in told["queues"] for owner in each["owners"]} == ids
+    assert told["hazards"] == []
+
+
+def test_a_group_that_is_not_there_is_exit_code_three(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["group", "explain", "nobody"], ["group", "watch", "nobody"], ["plan", "--group", "nobody"]):
+        assert main([*words, "--namesrv", cluster.namesrv]) == Exit.NOT_FOUND
+        (sentence,) = capsys.readouterr().err.splitlines()
+        assert "group 'nobody' does not exist" in sentence
+
+
+def test_a_pipe_gets_one_line_for_each_change(cluster: Cluster) -> None:
+    create_topic(cluster.namesrv, "watched")
+    first, second = (
+        member(cluster, "watched-by-all", "c1", "watched"),
+        member(cluster, "watched-by-all", "c2", "watched"),
+    )
+    with first:
+        until(lambda: shares(first) == [8])
+        with verb(cluster.namesrv, "group", "watch", "watched-by-all", "--every", "0.1") as watching:
+            watching.wait_for(lambda: any("group watched-by-all has 1 member" in line for line in watching.out))
+            with second:
+                watching.wait_for(lambda: sum("goes from c1 to c2" in line for line in watching.out) == 4)
+            watching.wait_for(lambda: any(line.endswith(" c2 left") for line in watching.out))
+            watching.wait_for(lambda: sum("c1" in line.partition(": ")[0] for line in watching.out[-30:]) >= 4)
+            assert watching.stop() == Exit.DONE
+    assert any(line.endswith(" c2 joined") for line in watching.out)
+    assert watching.err == []
+
+
+def test_a_terminal_gets_a_grid(cluster: Cluster, pair: str) -> None:
+    ours, theirs = pty.openpty()
+    seen = bytearray()
+
+    def read() -> None:
+        while True:
+            try:
+                seen.extend(os.read(ours, 65_536))
+            except OSError:
+                return
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    words = ["group", "watch", pair, "--count", "1", "--namesrv", cluster.namesrv]
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "steelyard", *words],
+            stdout=theirs,
+            stderr=subprocess.PIPE,
+            env=os.environ | {"TERM": "xterm", "COLUMNS": "100", "NO_COLOR": "1"},
+            check=False,
+        )
+    finally:
+        os.close(theirs)
+        reader.join()
+        os.close(ours)
+    assert (done.returncode, done.stderr) == (0, b"")
+    text = seen.decode()
+    assert "group pair has 2 members" in text
+    assert "1111" in text
+    assert "2222" in text
+
+
+def test_names_of_others_are_no_commands_to_the_terminal(cluster: Cluster) -> None:
+    done = run(cluster.namesrv, "group", "explain", "\x1b[2J")
+    assert done.returncode != 0
+    assert b"\x1b" not in done.stderr

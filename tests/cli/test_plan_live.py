@@ -1,0 +1,64 @@
+"""`steelyard plan --group`: what a change would move in a live group, and nothing moves because of the question."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from tests.cli.live import create_topic, until
+from tests.cli.test_group import member, shares
+
+from steelyard.cli.exits import Exit
+from steelyard.cli.main import main
+from steelyard.serve.embedded import Cluster
+
+
+@pytest.fixture(scope="module")
+def group(cluster: Cluster) -> Iterator[str]:
+    """Return a group of c1 and c2, which share eight queues."""
+    create_topic(cluster.namesrv, "planned")
+    first, second = member(cluster, "planning", "c1", "planned"), member(cluster, "planning", "c2", "planned")
+    with first, second:
+        until(lambda: shares(first, second) == [4, 4])
+        yield "planning"
+        assert shares(first, second) == [4, 4]
+
+
+def test_a_join_is_tried_out(cluster: Cluster, group: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "--group", group, "--join", "new-1", "--namesrv", cluster.namesrv]) == 0
+    out = capsys.readouterr().out
+    rows = {line.split()[0]: line.split()[1:] for line in out.splitlines() if line.split()}
+    (before, _), (after, _) = rows["now"], rows["then"]
+    assert set(before) == {"1", "2"}
+    assert set(after) == {"1", "2", "3"}
+    moved = sum(old != new for old, new in zip(before, after, strict=True))
+    assert f"{moved} of {len(before)} queues move, and {moved} is the least possible" in out
+    assert out.count(" to new-1: ") == moved
+
+
+def test_a_leave_by_its_short_name_is_tried_out(
+    cluster: Cluster, group: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["plan", "--group", group, "--leave", "c2", "--join", "new-1", "--json", "--namesrv", cluster.namesrv]
+    assert main(words) == 0
+    told = json.loads(capsys.readouterr().out)
+    stays, new = told["assignment"]
+    assert ("@c1#" in stays, new) == (True, "new-1")
+    assert told["assignment"][stays] == told["before"][stays]
+    (gone,) = set(told["before"]) - {stays}
+    assert told["assignment"]["new-1"] == told["before"][gone]
+    assert told["moved"] == told["least"] == len(told["before"][gone])
+
+
+def test_another_strategy_is_tried_out(cluster: Cluster, group: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["plan", "--group", group, "--join", "a-new-one", "--json", "--namesrv", cluster.namesrv]
+    moved = {}
+    for strategy in ("average", "sticky"):
+        assert main([*words, "--allocate", strategy]) == 0
+        moved[strategy] = json.loads(capsys.readouterr().out)["moved"]
+    assert moved["average"] > moved["sticky"]
+
+
+def test_who_is_not_there_cannot_leave(cluster: Cluster, group: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "--group", group, "--leave", "old-7", "--namesrv", cluster.namesrv]) == Exit.USAGE
+    (sentence,) = capsys.readouterr().err.splitlines()
+    assert sentence == "steelyard: no member is called 'old-7'; there are: c1, c2"

@@ -1,0 +1,89 @@
+"""What tests of consumers share: messages that are put into queues, what handlers saw, and waiting for it."""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from tests.serve.line import Line
+
+from steelyard.client.blocking.admin import Admin
+from steelyard.client.received import Received
+from steelyard.serve.embedded import Cluster
+from steelyard.wire.codes import RequestCode
+from steelyard.wire.headers.send import SendShort
+from steelyard.wire.properties import encode_properties
+
+__all__ = ["Seen", "fill", "make_topic", "put", "until"]
+
+_LONGEST_S = 30.0
+
+
+def until(condition: Callable[[], object], what: str = "it", timeout_s: float = _LONGEST_S) -> None:
+    """Wait for something that is to happen."""
+    end_s = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < end_s, f"{what} did not happen in {timeout_s:g} s"
+        time.sleep(0.003)
+
+
+class Seen:
+    """What handlers were given, from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.messages: list[Received] = []
+        self.now = 0
+        """How many handlers are at work."""
+        self.most = 0
+
+    def note(self, message: Received) -> None:
+        """Take note of a message."""
+        with self._lock:
+            self.messages.append(message)
+
+    @property
+    def bodies(self) -> list[bytes]:
+        """What was seen, in order."""
+        with self._lock:
+            return [message.body for message in self.messages]
+
+    def counts(self) -> Counter[bytes]:
+        """Return how often each body was seen."""
+        return Counter(self.bodies)
+
+    def wait(self, bodies: Iterable[bytes], timeout_s: float = _LONGEST_S) -> None:
+        """Wait until all of these were seen."""
+        wanted = set(bodies)
+        until(lambda: wanted <= set(self.bodies), f"seeing all of {len(wanted)} messages", timeout_s)
+
+
+def make_topic(cluster: Cluster, topic: str, queues: int = 4) -> None:
+    """Make a topic."""
+    with Admin(cluster.namesrv) as admin:
+        admin.create_topic(topic, queues)
+
+
+def put(
+    cluster: Cluster, topic: str, queue_id: int, bodies: Iterable[bytes], *, broker: str = "broker-0", **properties: str
+) -> None:
+    """Store messages in one queue, in order."""
+    text = encode_properties(properties).decode()
+    header = SendShort("senders", topic, "TBW102", 4, queue_id, 0, 1_700_000_000_000, 0, text, 0, False, None, False)
+    with Line(cluster.brokers[broker]) as line:
+        for body in bodies:
+            answer = line.ask(RequestCode.SEND_MESSAGE_V2, header, body)
+            assert answer.code == 0, answer.remark
+
+
+def fill(
+    cluster: Cluster, topic: str, count: int, *, queues: int = 4, brokers: Iterable[str] = ("broker-0",)
+) -> list[bytes]:
+    """Store messages with bodies of their own, spread over all queues; return the bodies."""
+    places = [(broker, queue_id) for broker in brokers for queue_id in range(queues)]
+    stored: list[bytes] = []
+    for turn, (broker, queue_id) in enumerate(places):
+        bodies = [f"{topic}-{number}".encode() for number in range(turn, count, len(places))]
+        put(cluster, topic, queue_id, bodies, broker=broker)
+        stored += bodies
+    return stored

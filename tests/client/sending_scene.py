@@ -1,0 +1,50 @@
+"""What tests of the producer share: a cluster with topics, what is stored in it, and waiting for something to be so."""
+
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+
+from tests.serve.line import Line, pull_all
+
+from steelyard.broker.options import BrokerOptions
+from steelyard.client.blocking.admin import Admin
+from steelyard.model import Queue, StoredMessage
+from steelyard.serve.embedded import Cluster
+from steelyard.wire.stored import to_message
+
+__all__ = ["scene", "stored", "stored_bodies", "until"]
+
+
+@contextmanager
+def scene(brokers: int = 1, *, queues: int = 4, options: BrokerOptions | None = None) -> Iterator[Cluster]:
+    """Run a cluster that has the topic ``orders``, with so many queues on each broker."""
+    with Cluster(brokers=brokers, broker_options=options) as cluster:
+        with Admin(cluster.namesrv) as admin:
+            admin.create_topic("orders", queues)
+        yield cluster
+
+
+def stored(
+    cluster: Cluster, topic: str = "orders", queues: int = 4, *, brokers: Collection[str] | None = None
+) -> dict[Queue, list[StoredMessage]]:
+    """Read all messages of a topic, by queue, from all brokers or from some."""
+    found: dict[Queue, list[StoredMessage]] = {}
+    for broker in cluster.brokers if brokers is None else brokers:
+        with Line(cluster.brokers[broker]) as line:
+            for queue_id in range(queues):
+                records = pull_all(line, topic, queue_id=queue_id)
+                found[Queue(topic, broker, queue_id)] = [to_message(record, broker) for record in records]
+    return found
+
+
+def stored_bodies(cluster: Cluster, topic: str = "orders", queues: int = 4) -> list[bytes]:
+    """Read the bodies of all messages of a topic."""
+    return [message.body for messages in stored(cluster, topic, queues).values() for message in messages]
+
+
+def until(holds: Callable[[], bool], *, seconds: float = 20) -> None:
+    """Wait until something is so."""
+    end_s = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end_s, "it did not come about in time"
+        time.sleep(0.005)

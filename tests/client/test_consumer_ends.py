@@ -1,0 +1,230 @@
+"""A consumer ends in order: by a signal, by `stop`, by its context; within its bound, and with nothing left behind."""
+
+import asyncio
+import logging
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tests.client.consumer_scene import Seen, fill, make_topic, put, until
+
+from steelyard import aio
+from steelyard.client.blocking.admin import Admin
+from steelyard.client.blocking.consumer import Consumer
+from steelyard.client.received import Received
+from steelyard.errors import ConfigurationError, NoNameServer
+from steelyard.serve.embedded import Cluster
+
+_ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """Run one cluster for all."""
+    with Cluster() as running:
+        yield running
+
+
+@contextmanager
+def _program(
+    cluster: Cluster, topic: str, takes_s: float, drain_s: float, kind: str
+) -> Iterator["subprocess.Popen[str]"]:
+    words = [cluster.namesrv, topic, f"{topic}-group", str(takes_s), str(drain_s), kind]
+    command = [sys.executable, "-m", "tests.client.run_consumer", *words]
+    with subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
+        try:
+            yield program
+        finally:
+            program.kill()
+
+
+def _read_until(program: "subprocess.Popen[str]", start: str) -> str:
+    assert program.stdout is not None
+    for line in program.stdout:
+        if line.startswith(start):
+            return line
+    assert program.stderr is not None
+    raise AssertionError(f"it ended without {start!r}: {program.stderr.read()}")
+
+
+@pytest.mark.parametrize("kind", ["plain", "aio"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_lets_what_runs_finish_and_commits_it(cluster: Cluster, kind: str, number: signal.Signals) -> None:
+    topic = f"ended-{kind}-{number.name}"
+    make_topic(cluster, topic, queues=1)
+    put(cluster, topic, 0, [b"one"])
+    with _program(cluster, topic, 0.3, 30, kind) as program:
+        _read_until(program, "begun one")
+        program.send_signal(number)
+        _read_until(program, "done one")
+        assert _read_until(program, "ended") == "ended []\n"
+        assert program.wait(10) == 0
+    with Admin(cluster.namesrv) as admin:
+        assert [each.committed for each in admin.offsets(f"{topic}-group", topic)] == [1]
+        assert not admin.members(f"{topic}-group")
+
+
+@pytest.mark.parametrize("kind", ["plain", "aio"])
+def test_a_handler_slower_than_the_bound_does_not_hold_up_the_end(cluster: Cluster, kind: str) -> None:
+    topic = f"overlong-{kind}"
+    make_topic(cluster, topic, queues=1)
+    put(cluster, topic, 0, [b"one"])
+    with _program(cluster, topic, 600, 0.2, kind) as program:
+        _read_until(program, "begun one")
+        program.send_signal(signal.SIGTERM)
+        _read_until(program, "ended")
+        assert program.wait(20) == 0
+        assert program.stderr is not None
+        assert "of its handlers still run" in program.stderr.read()
+    with Admin(cluster.namesrv) as admin:
+        assert [each.committed for each in admin.offsets(f"{topic}-group", topic)] == [0]
+
+
+@pytest.mark.parametrize("kind", ["plain", "aio"])
+def test_a_second_signal_ends_at_once(cluster: Cluster, kind: str) -> None:
+    topic = f"impatient-{kind}"
+    make_topic(cluster, topic, queues=1)
+    put(cluster, topic, 0, [b"one"])
+    with _program(cluster, topic, 600, 500, kind) as program:
+        _read_until(program, "begun one")
+        program.send_signal(signal.SIGINT)
+        # The first one was taken when the group hears that it leaves.
+        with Admin(cluster.namesrv) as admin:
+            until(lambda: not any(each.queue.topic == topic for each in _held(admin, topic)), "leaving")
+        program.send_signal(signal.SIGINT)
+        _read_until(program, "ended")
+        assert program.wait(20) == 0
+
+
+def _held(admin: Admin, topic: str) -> list[object]:
+    members = admin.members(f"{topic}-group")
+    return [queue for member in members for queue in admin.ask_member(f"{topic}-group", member.id).queues]
+
+
+def test_run_ends_when_somebody_stops_it_from_another_thread(cluster: Cluster) -> None:
+    make_topic(cluster, "stopped")
+    bodies, seen = fill(cluster, "stopped", 20), Seen()
+    consumer = Consumer(cluster.namesrv, group="stopped-group", start_from="first")
+    consumer.handles("stopped")(seen.note)
+    thread = threading.Thread(target=consumer.run)
+    thread.start()
+    seen.wait(bodies)
+    consumer.interrupt()
+    thread.join(30)
+    assert not thread.is_alive()
+
+
+def test_a_handler_can_end_its_consumer(cluster: Cluster) -> None:
+    make_topic(cluster, "suicidal")
+    put(cluster, "suicidal", 0, [b"one"])
+    seen = Seen()
+    consumer = Consumer(cluster.namesrv, group="suicidal-group", start_from="first")
+
+    @consumer.handles("suicidal")
+    def handle(message: Received) -> None:
+        seen.note(message)
+        consumer.interrupt()
+
+    consumer.run()
+    assert seen.bodies == [b"one"]
+
+
+def test_nothing_is_left_after_the_end(cluster: Cluster) -> None:
+    make_topic(cluster, "traceless")
+    bodies, seen = fill(cluster, "traceless", 50), Seen()
+    threads = set(threading.enumerate())
+    files = _open_files()
+    consumer = Consumer(cluster.namesrv, group="traceless-group", start_from="first")
+    consumer.handles("traceless")(seen.note)
+    consumer.on_move(lambda move: None)
+    with consumer:
+        seen.wait(bodies)
+    assert set(threading.enumerate()) <= threads
+    # The cluster is in this process too, and has its ends of the lines.
+    until(lambda: _open_files() <= files, "closing all sockets")
+
+
+def _open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_stop_is_bounded_and_can_be_called_again(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+    make_topic(cluster, "stuck", queues=1)
+    put(cluster, "stuck", 0, [b"one"])
+    begun, free = threading.Event(), threading.Event()
+    consumer = Consumer(cluster.namesrv, group="stuck-group", start_from="first")
+
+    @consumer.handles("stuck")
+    def handle(message: Received) -> None:
+        begun.set()
+        free.wait(60)
+
+    consumer.start()
+    assert begun.wait(30)
+    with caplog.at_level(logging.WARNING, "steelyard"):
+        consumer.stop(drain_s=0.1)
+    consumer.stop()
+    consumer.close()
+    free.set()
+    assert any("of its handlers still run" in record.getMessage() for record in caplog.records)
+    with pytest.raises(ConfigurationError, match="is closed"):
+        consumer.start()
+
+
+def test_a_cancelled_run_leaves_the_group(cluster: Cluster) -> None:
+    make_topic(cluster, "cancelled")
+    bodies, seen = fill(cluster, "cancelled", 10), Seen()
+
+    async def work() -> None:
+        consumer = aio.Consumer(cluster.namesrv, group="cancelled-group", start_from="first")
+        consumer.handles("cancelled")(seen.note)
+        running = asyncio.get_running_loop().create_task(consumer.run())
+        while len(seen.messages) < len(bodies):
+            await asyncio.sleep(0.005)
+        running.cancel()
+        await asyncio.wait([running])
+        assert running.cancelled()
+        assert consumer.is_over
+
+    asyncio.run(work())
+    with Admin(cluster.namesrv) as admin:
+        assert not admin.members("cancelled-group")
+        assert sum(each.committed or 0 for each in admin.offsets("cancelled-group", "cancelled")) == 10
+
+
+def test_a_start_that_fails_is_raised_and_leaves_nothing(tmp_path: Path) -> None:
+    from steelyard.client.connect import Connect
+
+    threads = set(threading.enumerate())
+    consumer = Consumer(Connect("127.0.0.1:1", timeout_s=0.1), group="lost", mode="broadcast", offsets_dir=tmp_path)
+    consumer.handles("anything")(print)
+    with pytest.raises(NoNameServer):
+        consumer.run()
+    assert set(threading.enumerate()) <= threads
+
+
+def test_a_consumer_refuses_to_work_in_a_forked_child_and_to_be_pickled(cluster: Cluster) -> None:
+    make_topic(cluster, "forked")
+    bodies, seen = fill(cluster, "forked", 10), Seen()
+    consumer = Consumer(cluster.namesrv, group="forked-group", start_from="first")
+    consumer.handles("forked")(seen.note)
+    with pytest.raises(ConfigurationError, match="cannot be sent to another process"):
+        pickle.dumps(consumer)
+    with consumer:
+        seen.wait(bodies)
+        consumer._pid -= 1
+        try:
+            with pytest.raises(ConfigurationError, match=f"is used in process {os.getpid()}"):
+                consumer.explain()
+            consumer.close()
+        finally:
+            consumer._pid += 1
+        put(cluster, "forked", 0, [b"still here"])
+        seen.wait([b"still here"])

@@ -1,0 +1,224 @@
+"""Brokers fail, and the messages go on: another broker, the same queue again, a route that is looked up anew.
+
+Both ways of sending are held to it: in the caller's thread, and on the loop.
+"""
+
+import re
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+from tests.client.proxy import Detour, detour
+from tests.client.sending_scene import scene, stored, stored_bodies, until
+
+from steelyard.client.blocking.producer import Producer
+from steelyard.client.sent import Sent
+from steelyard.errors import PartlySent, SendFailed
+from steelyard.model import Message, Queue
+from steelyard.serve.embedded import Cluster
+from steelyard.wire.codes import RequestCode
+
+Send = Callable[..., Sent]
+
+ORDER = Message("orders", b"x")
+
+
+def directly(producer: Producer) -> Send:
+    """Send in the caller's thread."""
+    return producer.send
+
+
+def by_the_loop(producer: Producer) -> Send:
+    """Send on the loop."""
+    return lambda message, **options: producer.submit(message, **options).result()
+
+
+both_ways = pytest.mark.parametrize("way", [directly, by_the_loop])
+Way = Callable[[Producer], Send]
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    """A cluster of two brokers, each with four queues of ``orders``."""
+    with scene(2) as running:
+        yield running
+
+
+@pytest.fixture
+def around(cluster: Cluster) -> Iterator[Detour]:
+    """Proxies before that cluster."""
+    with detour(cluster) as proxies:
+        yield proxies
+
+
+@both_ways
+def test_a_broker_that_refuses_is_walked_around_and_the_result_tells_of_it(around: Detour, way: Way) -> None:
+    with Producer(around.namesrv) as producer:
+        around.brokers["broker-1"].refuse()
+        sent = [way(producer)(ORDER) for _ in range(16)]
+    assert {each.queue.broker for each in sent} == {"broker-0"}
+    tried = [attempt for each in sent for attempt in each.attempts]
+    assert {broker for broker, _, _ in tried} == {"broker-1"}
+    assert "refused" in tried[0][2]
+
+
+@both_ways
+def test_a_broker_that_does_not_answer_does_not_eat_the_whole_time(around: Detour, way: Way) -> None:
+    with Producer(around.namesrv, timeout_s=1.2) as producer:
+        around.brokers["broker-1"].swallows = True
+        sent = [way(producer)(ORDER) for _ in range(5)]
+    assert {each.queue.broker for each in sent} == {"broker-0"}
+    tried = next(each.attempts for each in sent if each.attempts)
+    assert tried[0][0] == "broker-1"
+    assert re.search(r"did not answer request 310 in [78]\d\d ms", tried[0][2])
+
+
+@both_ways
+def test_when_all_fail_the_error_lists_every_attempt(around: Detour, way: Way) -> None:
+    with Producer(around.namesrv) as producer:
+        way(producer)(ORDER)
+        for proxy in around.brokers.values():
+            proxy.refuse()
+        with pytest.raises(SendFailed) as caught:
+            way(producer)(ORDER)
+    error = caught.value
+    assert len(error.attempts) == 3
+    assert {broker for broker, _, _ in error.attempts} == {"broker-0", "broker-1"}
+    assert "3 attempts were made" in str(error)
+    for broker, took_ms, why in error.attempts:
+        assert f"{broker} after {took_ms} ms ({why})" in str(error)
+
+
+@both_ways
+def test_the_deadline_ends_a_send_to_brokers_that_say_nothing(around: Detour, way: Way) -> None:
+    with Producer(around.namesrv, timeout_s=0.4, retries=5) as producer:
+        for proxy in around.brokers.values():
+            proxy.swallows = True
+        with pytest.raises(SendFailed) as caught:
+            way(producer)(ORDER)
+    assert "its 400 ms are over" in str(caught.value)
+    assert len(caught.value.attempts) < 6
+
+
+@both_ways
+def test_a_chosen_queue_is_tried_again_and_nothing_else_is(around: Detour, way: Way) -> None:
+    wanted = Queue("orders", "broker-1", 2)
+    with Producer(around.namesrv) as producer:
+        way(producer)(ORDER, queue=wanted)
+        around.brokers["broker-1"].cut()
+        around.brokers["broker-1"].cuts_after_sends = 1
+        sent = way(producer)(ORDER, queue=wanted)
+    assert sent.queue == wanted
+    assert {broker for broker, _, _ in sent.attempts} == {"broker-1"}
+
+
+@both_ways
+def test_a_broker_that_moved_is_found_within_the_send(cluster: Cluster, around: Detour, way: Way) -> None:
+    with Producer(around.namesrv) as producer:
+        way(producer)(ORDER)
+        with detour(cluster) as elsewhere:
+            for name, proxy in around.brokers.items():
+                proxy.refuse()
+                around.name_server.renames[cluster.brokers[name]] = elsewhere.brokers[name].address
+            sent = way(producer)(ORDER)
+            assert sent.attempts
+            assert elsewhere.brokers[sent.queue.broker].requests(RequestCode.SEND_MESSAGE_V2)
+
+
+@both_ways
+def test_without_a_name_server_known_topics_are_sent_to(around: Detour, way: Way) -> None:
+    with Producer(around.namesrv) as producer:
+        way(producer)(ORDER)
+        around.name_server.refuse()
+        around.brokers["broker-1"].refuse()
+        sent = [way(producer)(ORDER) for _ in range(8)]
+    assert {each.queue.broker for each in sent} == {"broker-0"}
+
+
+@both_ways
+def test_a_line_that_was_cut_while_nobody_sent_costs_nothing_much(around: Detour, way: Way) -> None:
+    with Producer(around.namesrv) as producer:
+        for _ in range(8):
+            way(producer)(ORDER)
+        for proxy in around.brokers.values():
+            proxy.cut()
+        assert len([way(producer)(ORDER) for _ in range(8)]) == 8
+
+
+@both_ways
+def test_a_slow_broker_is_avoided_and_shown(around: Detour, way: Way) -> None:
+    with Producer(around.namesrv, avoid_slow_brokers=True) as producer:
+        for _ in range(16):
+            way(producer)(ORDER)
+        around.brokers["broker-1"].delay_ms = 800
+        sent = [way(producer)(ORDER) for _ in range(20)]
+        slow = [each for each in sent if each.queue.broker == "broker-1"]
+        assert len(slow) == 1, "one send meets it, the next ones walk around"
+        standing = {each.broker: each for each in producer.brokers()}
+        assert standing["broker-1"].share == 0
+        assert standing["broker-1"].avoided_until_ms is not None
+        assert standing["broker-1"].why.startswith("it took ")
+        assert standing["broker-0"].why == ""
+
+
+@both_ways
+@pytest.mark.parametrize("against_median", [False, True])
+def test_where_all_are_slow_sends_go_on(around: Detour, way: Way, against_median: bool) -> None:
+    with Producer(
+        around.namesrv, avoid_slow_brokers=True, latency_table="classic", against_median=against_median
+    ) as producer:
+        for proxy in around.brokers.values():
+            proxy.delay_ms = 600
+        sent = [way(producer)(ORDER) for _ in range(4)]
+        assert all(not each.attempts for each in sent)
+
+
+def test_a_broker_that_dies_under_load_loses_no_message_of_those_that_were_promised() -> None:
+    with scene(3) as cluster, Producer(cluster.namesrv) as producer:
+        sent: list[Sent] = []
+        failed: list[BaseException] = []
+        is_over = threading.Event()
+
+        def send() -> None:
+            while not is_over.is_set():
+                try:
+                    sent.append(producer.send(Message("orders", b"%d" % len(sent))))
+                    sent.append(producer.submit(Message("orders", b"%d" % len(sent))).result())
+                except SendFailed as error:
+                    failed.append(error)
+
+        threads = [threading.Thread(target=send) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        until(lambda: len(sent) > 200)
+        cluster.kill_broker("broker-2")
+        until(lambda: any(each.attempts for each in list(sent)))
+        before = len(sent)
+        until(lambda: len(sent) > before + 200)
+        is_over.set()
+        for thread in threads:
+            thread.join()
+        there = {message.message_id for messages in stored(cluster, brokers=("broker-0", "broker-1")).values() for message in messages}
+    assert not failed
+    assert {each.message_id for each in sent if each.queue.broker != "broker-2"} <= there
+
+
+def test_of_many_messages_the_error_says_which_are_stored(cluster: Cluster, around: Detour) -> None:
+    stuck = Queue("orders", "broker-1", 3)
+    with Producer(around.namesrv, timeout_s=0.3) as producer:
+        producer.send(ORDER, queue=stuck)
+        around.brokers["broker-1"].swallows = True
+        with pytest.raises(PartlySent) as caught:
+            producer.send_many(
+                [Message("orders", b"%d" % number) for number in range(40)],
+                key=lambda message: int(message.body) % 8,
+            )
+    error = caught.value
+    assert len(error.results) == 40
+    assert len(error.stored) == 20
+    for number, result in enumerate(error.results):
+        assert isinstance(result, Sent if number % 8 < 4 else SendFailed)
+    assert "20 of 40 messages were not stored" in str(error)
+    good = {each.message_id for each in error.stored if isinstance(each, Sent)}
+    assert good <= {message.message_id for messages in stored(cluster).values() for message in messages}
+    assert len(stored_bodies(cluster)) >= 21

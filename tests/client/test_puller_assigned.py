@@ -1,0 +1,299 @@
+"""Reading exactly the queues that were named."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from tests.client.puller_scene import bodies, crash, drain, fill, make_topic, put_all, until
+
+from steelyard.client.blocking.puller import Puller
+from steelyard.client.connect import Connect
+from steelyard.errors import ConfigurationError, SubscriptionUnreadable, TopicNotFound
+from steelyard.model import Queue
+from steelyard.serve.embedded import Cluster
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(brokers=2) as running:
+        yield running
+
+
+def test_all_messages_of_the_named_queues_come_in_order_and_no_others(cluster: Cluster) -> None:
+    queues = make_topic(cluster, "some-of-it", 2)
+    fill(cluster, queues, 120)
+    named = [queues[0], queues[3]]
+    with Puller(cluster.namesrv, "assign-order", start_from="first") as puller:
+        puller.assign(named)
+        messages = drain(puller, 240)
+        assert puller.assignment == tuple(named)
+    assert {message.queue for message in messages} == set(named)
+    for queue in named:
+        assert [message.offset for message in messages if message.queue == queue] == list(range(120))
+
+
+def test_a_poll_is_fair_over_queues(cluster: Cluster) -> None:
+    queues = make_topic(cluster, "fair", 2)
+    fill(cluster, queues, 100)
+    with Puller(cluster.namesrv, "assign-fair", start_from="first") as puller:
+        puller.assign(queues)
+        until(lambda: all(": done up to 0, 100 wait" in str(each) for each in puller.explain().queues))
+        messages = puller.poll(1, most=128)
+    counts = [sum(message.queue == queue for message in messages) for queue in queues]
+    assert counts == [32, 32, 32, 32]
+
+
+def test_a_poll_returns_as_soon_as_something_is_there(cluster: Cluster) -> None:
+    (queue, *_) = make_topic(cluster, "prompt", 1)
+    with Puller(cluster.namesrv, "assign-prompt") as puller:
+        puller.assign([queue])
+        assert puller.poll(0) == []
+        assert puller.position(queue) == 0
+        sender = threading.Thread(target=put_all, args=(cluster, queue, [b"there"]))
+        sender.start()
+        assert bodies(puller.poll(600)) == [b"there"]
+        sender.join()
+
+
+def test_a_group_begins_at_the_end_unless_it_is_told_otherwise(cluster: Cluster) -> None:
+    (queue, *_) = make_topic(cluster, "beginnings", 1)
+    put_all(cluster, queue, [b"old"])
+    with (
+        Puller(cluster.namesrv, "assign-last") as last,
+        Puller(cluster.namesrv, "assign-first", start_from="first") as first,
+        Puller(cluster.namesrv, "assign-time", start_from=datetime.now(UTC) - timedelta(hours=1)) as timed,
+    ):
+        for puller in (last, first, timed):
+            puller.assign([queue])
+        assert [puller.position(queue) for puller in (last, first, timed)] == [1, 0, 0]
+
+
+def test_a_poll_counts_what_the_one_before_returned_as_done(cluster: Cluster) -> None:
+    (queue, *_) = make_topic(cluster, "polled-past", 1)
+    put_all(cluster, queue, [b"%d" % number for number in range(10)])
+    puller = Puller(cluster.namesrv, "assign-past", start_from="first")
+    puller.assign([queue])
+    drain(puller, 4, most=4)
+    drain(puller, 4, most=4)
+    until(lambda: puller.committed(queue) == 4)
+    crash(puller)
+    with Puller(cluster.namesrv, "assign-past") as again:
+        again.assign([queue])
+        assert again.poll(5)[0].offset == 4
+
+
+def test_messages_come_again_after_a_crash_before_the_commit(cluster: Cluster) -> None:
+    (queue, *_) = make_topic(cluster, "crash", 1)
+    put_all(cluster, queue, [b"%d" % number for number in range(10)])
+    puller = Puller(cluster.namesrv, "assign-crash", start_from="first", auto_commit=False)
+    puller.assign([queue])
+    drain(puller, 5, most=5)
+    puller.commit()
+    drain(puller, 5, most=5)
+    crash(puller)
+    with Puller(cluster.namesrv, "assign-crash") as again:
+        again.assign([queue])
+        assert bodies(drain(again, 5)) == [b"5", b"6", b"7", b"8", b"9"]
+        again.commit()
+        assert again.committed(queue) == 10
+
+
+def test_a_close_counts_the_last_poll_and_an_exception_does_not(cluster: Cluster) -> None:
+    (queue, *_) = make_topic(cluster, "ends", 1)
+    put_all(cluster, queue, [b"one", b"two"])
+    with Puller(cluster.namesrv, "assign-ends", start_from="first") as puller:
+        puller.assign([queue])
+        assert bodies(drain(puller, 1, most=1)) == [b"one"]
+    with suppress(KeyError), Puller(cluster.namesrv, "assign-ends") as puller:
+        puller.assign([queue])
+        assert bodies(drain(puller, 1, most=1)) == [b"two"]
+        raise KeyError
+    with Puller(cluster.namesrv, "assign-ends") as puller:
+        assert puller.committed(queue) == 1
+
+
+def test_an_offset_that_the_user_names_is_stored_as_it_is(cluster: Cluster) -> None:
+    (queue, *_) = make_topic(cluster, "named-offset", 1)
+    put_all(cluster, queue, [b"%d" % number for number in range(10)])
+    with Puller(cluster.namesrv, "assign-named", start_from="first", auto_commit=False) as puller:
+        assert puller.committed(queue) is None
+        puller.assign([queue])
+        drain(puller, 10)
+        puller.commit({queue: 7})
+        assert puller.committed(queue) == 7
+        with pytest.raises(ConfigurationError, match="not assigned"):
+            puller.commit({Queue("named-offset", "broker-1", 0): 3})
+
+
+def test_a_seek_forgets_what_was_fetched_ahead(cluster: Cluster) -> None:
+    (queue, *_) = make_topic(cluster, "seek", 1)
+    put_all(cluster, queue, [b"%d" % number for number in range(200)])
+    with Puller(cluster.namesrv, "assign-seek", start_from="first", queue_messages=50) as puller:
+        puller.assign([queue])
+        drain(puller, 3, most=3)
+        puller.seek(queue, 150)
+        assert puller.position(queue) == 150
+        assert [message.offset for message in drain(puller, 50)] == list(range(150, 200))
+        puller.seek(queue, "first")
+        assert drain(puller, 1, most=1)[0].offset == 0
+        puller.seek(queue, "last")
+        put_all(cluster, queue, [b"new"])
+        assert bodies(drain(puller, 1)) == [b"new"]
+        puller.seek(queue, datetime.now(UTC) - timedelta(hours=1))
+        assert drain(puller, 1, most=1)[0].offset == 0
+        with pytest.raises(ConfigurationError, match="no offset -1"):
+            puller.seek(queue, -1)
+
+
+def test_a_seek_may_come_before_the_first_poll(cluster: Cluster) -> None:
+    (queue, *_) = make_topic(cluster, "seek-first", 1)
+    put_all(cluster, queue, [b"%d" % number for number in range(5)])
+    with Puller(cluster.namesrv, "assign-seek-first") as puller:
+        puller.assign([queue])
+        puller.seek(queue, 3)
+        assert [message.offset for message in drain(puller, 2)] == [3, 4]
+
+
+def test_an_offset_out_of_range_is_corrected_and_said_once(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+    (queue, *_) = make_topic(cluster, "out-of-range", 1)
+    put_all(cluster, queue, [b"0", b"1"])
+    with Puller(cluster.namesrv, "assign-range") as puller:
+        puller.assign([queue])
+        puller.seek(queue, 1_000)
+        until(lambda: puller.position(queue) == 2)
+        puller.seek(queue, 2_000)
+        until(lambda: puller.position(queue) == 2)
+        put_all(cluster, queue, [b"2"])
+        assert bodies(drain(puller, 1)) == [b"2"]
+    assert len([each for each in caplog.messages if "has no offset" in each]) == 1
+
+
+def test_a_paused_queue_keeps_its_place(cluster: Cluster) -> None:
+    queues = make_topic(cluster, "pause", 1)
+    fill(cluster, queues, 10)
+    with Puller(cluster.namesrv, "assign-pause", start_from="first") as puller:
+        puller.assign(queues)
+        puller.pause([queues[0]])
+        assert puller.paused == {queues[0]}
+        assert {message.queue for message in drain(puller, 10)} == {queues[1]}
+        assert puller.poll(0) == []
+        assert puller.position(queues[0]) == 0
+        puller.resume([queues[0]])
+        assert [message.offset for message in drain(puller, 10)] == list(range(10))
+
+
+def test_what_is_fetched_ahead_is_bounded(cluster: Cluster) -> None:
+    (queue, *_) = make_topic(cluster, "bounded", 1)
+    put_all(cluster, queue, [b"%d" % number for number in range(100)])
+    with Puller(cluster.namesrv, "assign-bounded", start_from="first", queue_messages=20, pull_batch=8) as puller:
+        puller.assign([queue])
+        puller.position(queue)
+        until(lambda: ", 24 wait" in str(puller.explain()))
+        assert [message.offset for message in drain(puller, 100)] == list(range(100))
+    with Puller(cluster.namesrv, "assign-bytes", start_from="first", queue_bytes=1, pull_batch=8) as puller:
+        puller.assign([queue])
+        puller.position(queue)
+        until(lambda: ", 8 wait" in str(puller.explain()))
+        assert len(drain(puller, 100)) == 100
+
+
+def test_tags_and_conditions_are_applied_without_a_heartbeat(cluster: Cluster) -> None:
+    (queue, *_) = make_topic(cluster, "filtered", 1)
+    put_all(cluster, queue, [b"a"], TAGS="paid", amount="5")
+    put_all(cluster, queue, [b"b"], TAGS="lost", amount="15")
+    put_all(cluster, queue, [b"c"], TAGS="paid", amount="25")
+    put_all(cluster, queue, [b"d"], TAGS="lost", amount="1")
+    with Puller(cluster.namesrv, "assign-tags", start_from="first") as puller:
+        puller.assign([queue], tags="paid")
+        assert bodies(drain(puller, 2)) == [b"a", b"c"]
+        until(lambda: puller.position(queue) == 4)
+        puller.commit()
+        assert puller.committed(queue) == 4
+    with Puller(cluster.namesrv, "assign-sql", start_from="first") as puller:
+        puller.assign([queue], sql="amount > 10")
+        assert bodies(drain(puller, 2)) == [b"b", b"c"]
+
+
+def test_what_cannot_be_read_is_said_by_the_poll(cluster: Cluster) -> None:
+    (queue, *_) = make_topic(cluster, "unreadable", 1)
+    with Puller(cluster.namesrv, "assign-missing") as puller:
+        puller.assign([Queue("nowhere-at-all", "broker-0", 0)])
+        with pytest.raises(TopicNotFound, match="nowhere-at-all"):
+            puller.poll(1)
+    with Puller(cluster.namesrv, "assign-number") as puller:
+        puller.assign([Queue("unreadable", "broker-0", 9)])
+        with pytest.raises(ConfigurationError, match=r"no queue unreadable@broker-0:9.*unreadable@broker-0:0"):
+            puller.poll(1)
+    with Puller(cluster.namesrv, "assign-condition") as puller:
+        puller.assign([queue], sql="amount >")
+        with pytest.raises(SubscriptionUnreadable):
+            puller.poll(1)
+
+
+def test_wishes_that_exclude_each_other_are_refused(cluster: Cluster) -> None:
+    (queue, *_) = make_topic(cluster, "wishes", 1)
+    with Puller(cluster.namesrv, "assign-wishes") as puller:
+        with pytest.raises(ConfigurationError, match="not told what to read"):
+            puller.poll(0)
+        with pytest.raises(ConfigurationError, match="no queue is assigned"):
+            puller.assign([])
+        with pytest.raises(ConfigurationError, match="tags and by an SQL"):
+            puller.assign([queue], tags="a", sql="b = 1")
+        puller.assign([queue])
+        with pytest.raises(ConfigurationError, match="queues are assigned"):
+            puller.subscribe("wishes")
+        puller.poll(0)
+        with pytest.raises(ConfigurationError, match="reads already"):
+            puller.assign([queue])
+        with pytest.raises(ConfigurationError, match="give 1 or more"):
+            puller.poll(1, most=0)
+    with Puller(cluster.namesrv, "assign-wishes") as puller:
+        puller.subscribe("wishes")
+        with pytest.raises(ConfigurationError, match="subscribed to topics"):
+            puller.assign([queue])
+        with pytest.raises(ConfigurationError, match="already"):
+            puller.subscribe("wishes", tags="paid")
+
+
+def test_queues_can_be_asked_about_without_reading(cluster: Cluster) -> None:
+    queues = make_topic(cluster, "asked", 2)
+    fill(cluster, queues[:2], 3)
+    with Puller(cluster.namesrv, "assign-asked") as puller:
+        assert puller.queues("asked") == queues
+        assert puller.ends(queues) == dict(zip(queues, [3, 3, 0, 0], strict=True))
+        assert puller.begins(queues) == dict.fromkeys(queues, 0)
+        assert puller.offset_at(queues[0], datetime.now(UTC) - timedelta(hours=1)) == 0
+        assert puller.committed(queues[0]) is None
+        with pytest.raises(TopicNotFound):
+            puller.queues("not-there")
+
+
+def test_reading_goes_on_when_a_broker_comes_back() -> None:
+    with Cluster() as cluster:
+        (queue, *_) = make_topic(cluster, "restart", 1)
+        put_all(cluster, queue, [b"before"])
+        with Puller(cluster.namesrv, "assign-restart", start_from="first") as puller:
+            puller.assign([queue])
+            assert bodies(drain(puller, 1)) == [b"before"]
+            cluster.stop_broker("broker-0")
+            assert puller.poll(0) == []
+            cluster.start_broker("broker-0")
+            put_all(cluster, queue, [b"after"])
+            assert bodies(drain(puller, 1)) == [b"after"]
+
+
+def test_a_namespace_is_never_seen(cluster: Cluster) -> None:
+    make_topic(cluster, "eu%orders", 1)
+    put_all(cluster, Queue("eu%orders", "broker-0", 0), [b"here"])
+    with Puller(Connect(cluster.namesrv, namespace="eu"), "report", start_from="first") as puller:
+        queues = puller.queues("orders")
+        assert {queue.topic for queue in queues} == {"orders"}
+        puller.assign(queues)
+        (message,) = drain(puller, 1)
+        assert message.topic == "orders"
+        puller.commit({message.queue: 1})
+        assert puller.committed(queues[0]) == 1
+    with Puller(cluster.namesrv, "eu%report") as bare:
+        assert bare.committed(Queue("eu%orders", "broker-0", 0)) == 1

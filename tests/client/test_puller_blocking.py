@@ -1,0 +1,195 @@
+"""A puller in a plain program: threads, iteration, forks, and an end that leaves nothing behind."""
+
+import asyncio
+import multiprocessing
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from tests.client.puller_scene import bodies, drain, make_topic, put_all, until
+
+from steelyard.aio import Puller as AsyncPuller
+from steelyard.client.blocking.puller import Puller
+from steelyard.errors import ConfigurationError, NoNameServer
+from steelyard.serve.embedded import Cluster
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster() as running:
+        yield running
+
+
+def _sockets() -> int:
+    """Count the open sockets of this process."""
+    folder = Path("/proc/self/fd")
+    if not folder.exists():
+        pytest.skip("nobody tells here which sockets are open")
+    found = 0
+    for entry in folder.iterdir():
+        try:
+            found += os.readlink(entry).startswith("socket:")
+        except OSError:
+            continue
+    return found
+
+
+def _names() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("steelyard")]
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_a_close_in_another_thread_ends_a_poll_that_waits(cluster: Cluster, is_shared: bool) -> None:
+    queues = make_topic(cluster, "close-it", 1)
+    puller = Puller(cluster.namesrv, "closers")
+    if is_shared:
+        puller.subscribe("close-it")
+    else:
+        puller.assign(queues)
+    puller.poll(0)
+    with ThreadPoolExecutor(2) as pool:
+        polling = pool.submit(puller.poll, 600)
+        next_one = pool.submit(lambda: polling.result(30))
+        puller.close()
+        assert next_one.result(30) == []
+    with pytest.raises(ConfigurationError, match="closed"):
+        puller.poll(0)
+    puller.close()
+
+
+def test_two_polls_at_once_are_refused(cluster: Cluster) -> None:
+    make_topic(cluster, "one-at-a-time", 1)
+    with Puller(cluster.namesrv, "one-at-a-time") as puller, ThreadPoolExecutor(1) as pool:
+        puller.subscribe("one-at-a-time")
+        puller.poll(0)
+        waiting = pool.submit(puller.poll, 600)
+        until(lambda: puller._client._polling is not None)
+        with pytest.raises(ConfigurationError, match="another poll is under way"):
+            puller.poll(0)
+        puller.close()
+        assert waiting.result(30) == []
+
+
+def test_an_iteration_counts_each_message_when_the_next_one_is_asked_for(cluster: Cluster) -> None:
+    (queue,) = make_topic(cluster, "iterated", 1)
+    put_all(cluster, queue, [b"1", b"2", b"3", b"4"])
+    with Puller(cluster.namesrv, "iterators", start_from="first") as puller:
+        puller.subscribe("iterated")
+        seen = []
+        for message in puller:
+            seen.append(message.body)
+            if len(seen) == 3:
+                puller.close(done=False)
+        assert seen == [b"1", b"2", b"3"]
+    with Puller(cluster.namesrv, "iterators") as puller:
+        assert puller.committed(queue) == 2
+
+
+def test_the_asyncio_puller_reads_alike(cluster: Cluster) -> None:
+    (queue,) = make_topic(cluster, "awaited", 1)
+    put_all(cluster, queue, [b"1", b"2", b"3"])
+
+    async def read() -> list[bytes]:
+        async with AsyncPuller(cluster.namesrv, "awaiters", start_from="first") as puller:
+            puller.subscribe("awaited")
+            found = []
+            async for message in puller:
+                found.append(message.body)
+                if len(found) == 3:
+                    break
+            await puller.commit()
+            assert await puller.committed(queue) == 3
+            return found
+
+    assert asyncio.run(read()) == [b"1", b"2", b"3"]
+
+
+def test_nothing_is_left_when_it_is_closed(cluster: Cluster) -> None:
+    queues = make_topic(cluster, "left", 1)
+    before = _sockets(), _names()
+    for _ in range(3):
+        with Puller(cluster.namesrv, "leavers") as shared, Puller(cluster.namesrv, "leavers-2") as assigned:
+            shared.subscribe("left")
+            shared.on_move(lambda _: None)
+            assigned.assign(queues)
+            until(lambda: shared.poll(0) == [] and len(shared.assignment) == 1)
+            assigned.poll(0)
+    until(lambda: (_sockets(), _names()) == before)
+
+
+def test_nothing_is_left_where_there_is_no_cluster() -> None:
+    before = _sockets(), _names()
+    puller = Puller("127.0.0.1:1", "nobody")
+    for _ in range(2):
+        with pytest.raises(NoNameServer):
+            puller.subscribe("left")
+    puller.close()
+    assert (_sockets(), _names()) == before
+
+
+def test_a_child_and_a_pickle_are_refused(cluster: Cluster) -> None:
+    make_topic(cluster, "forked", 1)
+    with Puller(cluster.namesrv, "forkers") as puller:
+        puller.subscribe("forked")
+        puller.poll(0)
+        with pytest.raises(ConfigurationError, match="another process"):
+            pickle.dumps(puller)
+        context = multiprocessing.get_context("fork")
+        said: "multiprocessing.SimpleQueue[str]" = context.SimpleQueue()
+        child = context.Process(target=_poll_in_child, args=(puller, said))
+        child.start()
+        assert "make one in each process" in said.get()
+        child.join()
+        assert puller.poll(0) == []
+
+
+def _poll_in_child(puller: Puller, said: "multiprocessing.SimpleQueue[str]") -> None:
+    try:
+        puller.poll(0)
+        said.put("it polled")
+    except ConfigurationError as error:
+        said.put(str(error))
+    puller.close()
+
+
+_FORGETFUL = """
+import sys
+from steelyard import Puller
+
+puller = Puller(sys.argv[1], "forgetful", start_from="first")
+puller.subscribe("forgotten")
+polled = []
+while len(polled) < 2:
+    polled += puller.poll(1, most=1)
+print(len(polled), flush=True)
+if sys.argv[2] == "fails":
+    raise SystemExit("something went wrong")
+"""
+
+
+@pytest.mark.parametrize("how", ["ends", "fails"])
+def test_a_program_that_forgets_to_close_ends_and_counts_only_what_it_polled_past(cluster: Cluster, how: str) -> None:
+    (queue,) = make_topic(cluster, "forgotten", 1)
+    put_all(cluster, queue, [b"1", b"2", b"3", b"4"])
+    with Puller(cluster.namesrv, "forgetful") as puller:
+        before = puller.committed(queue) or 0
+        run = subprocess.run(
+            [sys.executable, "-c", _FORGETFUL, cluster.namesrv, how], capture_output=True, text=True, timeout=60
+        )
+        assert run.stdout == "2\n"
+        assert run.returncode == (how == "fails")
+        until(lambda: puller.committed(queue) == before + 1)
+        puller.subscribe("forgotten")
+        assert bodies(drain(puller, 1, most=1)) == [b"2" if how == "ends" else bodies_at(before + 1)]
+        puller.close(done=False)
+
+
+def bodies_at(offset: int) -> bytes:
+    """Return the body of the message at an offset, which are 1 to 4 again and again."""
+    return b"%d" % (offset % 4 + 1)

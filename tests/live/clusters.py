@@ -1,0 +1,106 @@
+"""The cluster that the live tests run against: two brokers of ours in this process, or two of Apache's.
+
+`STEELYARD_LIVE` says which: `embedded` (if nothing is said), `apache-4.9.7` or `apache-5.5.0`. The tests are the same,
+and where a server knows less than others a test says so and checks what is done about it.
+"""
+
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.interop.servers import apache
+
+from steelyard import Admin
+from steelyard.broker.options import BrokerOptions
+from steelyard.serve.embedded import Cluster
+
+__all__ = ["EMBEDDED", "Live", "chosen", "running", "until"]
+
+EMBEDDED = "embedded"
+BACKENDS = (EMBEDDED, "apache-4.9.7", "apache-5.5.0")
+
+_LONGEST_S = 60
+_LESS = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC")
+# Transactions are asked about within seconds instead of a minute, and conditions are allowed.
+_SETTINGS: dict[str, object] = {
+    "transactionCheckInterval": 1000,
+    "transactionTimeOut": 500,
+    "enablePropertyFilter": "true",
+    "mappedFileSizeCommitLog": 64 << 20,
+    "waitTimeMillsInSendQueue": 10_000,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """A cluster of two brokers that runs."""
+
+    backend: str
+    namesrv: str
+    brokers: tuple[str, ...]
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether these are our servers."""
+        return self.backend == EMBEDDED
+
+    @property
+    def is_4(self) -> bool:
+        """Whether these are servers of 4.9: they know eighteen delays, and no times of one's own."""
+        return self.backend.startswith("apache-4")
+
+
+def chosen() -> str:
+    """Return the backend that was asked for."""
+    asked = os.environ.get("STEELYARD_LIVE", EMBEDDED)
+    if asked not in BACKENDS:
+        raise ValueError(f"STEELYARD_LIVE is {asked!r}; there are {', '.join(BACKENDS)}")
+    return asked
+
+
+@contextmanager
+def running(backend: str, root: Path) -> Iterator[Live]:
+    """Start the servers of a backend, and stop them."""
+    with _embedded() if backend == EMBEDDED else _apache(backend, root) as live:
+        yield live
+
+
+@contextmanager
+def _embedded() -> Iterator[Live]:
+    options = BrokerOptions(transaction_check_ms=1000, transaction_timeout_ms=500)
+    with Cluster(brokers=2, broker_options=options) as cluster:
+        yield Live(EMBEDDED, cluster.namesrv, tuple(cluster.brokers))
+
+
+@contextmanager
+def _apache(backend: str, root: Path) -> Iterator[Live]:
+    release = backend.removeprefix("apache-")
+    with (
+        apache(release, root / "a", **_SETTINGS, brokerName="broker-a") as one,
+        apache(release, root / "b", _LESS, one, **_SETTINGS, brokerName="broker-b"),
+    ):
+        live = Live(backend, f"127.0.0.1:{one.name_port}", ("broker-a", "broker-b"))
+        with Admin(live.namesrv) as admin:
+            until(lambda: {broker.name for broker in admin.cluster()} == set(live.brokers), "both are registered")
+            until(lambda: len(admin.topic("TBW102").counts) == len(live.brokers), "both may make topics")
+        yield live
+
+
+def until(condition: Callable[[], object], what: str, *, seconds: float = _LONGEST_S) -> None:
+    """Wait until something is so, and fail with what it was if it never is."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"not in {seconds} s: {what}"
+        time.sleep(0.02)
+
+
+def closed_port() -> int:
+    """Return a port of this machine on which nobody listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,53 @@
+"""What handlers were given, in the order they were, to be waited for."""
+
+import threading
+from collections.abc import Callable, Sequence
+
+from steelyard import Message, Producer, StoredMessage
+
+__all__ = ["Handled", "send_all"]
+
+_LONGEST_S = 60
+
+
+class Handled:
+    """Takes messages from any thread."""
+
+    def __init__(self) -> None:
+        self._messages: list[StoredMessage] = []
+        self._news = threading.Condition()
+
+    def __call__(self, message: StoredMessage) -> None:
+        """Take one: this is a handler."""
+        with self._news:
+            self._messages.append(message)
+            self._news.notify_all()
+
+    async def later(self, message: StoredMessage) -> None:
+        """Take one: this is a handler for a loop."""
+        self(message)
+
+    @property
+    def messages(self) -> Sequence[StoredMessage]:
+        """All that came."""
+        with self._news:
+            return tuple(self._messages)
+
+    @property
+    def bodies(self) -> list[str]:
+        """Their bodies."""
+        return [message.body.decode() for message in self.messages]
+
+    def wait(self, enough: int | Callable[["Handled"], object], *, seconds: float = _LONGEST_S) -> None:
+        """Wait for so many, or until what came is enough."""
+        with self._news:
+            came = self._news.wait_for(
+                lambda: len(self._messages) >= enough if isinstance(enough, int) else enough(self), seconds
+            )
+            assert came, f"only {len(self._messages)} came in {seconds} s"
+
+
+def send_all(producer: Producer, topic: str, bodies: Sequence[str], **how: str | None) -> None:
+    """Send messages, one after the other."""
+    for body in bodies:
+        producer.send(Message(topic, body.encode(), **how))

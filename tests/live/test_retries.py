@@ -1,0 +1,146 @@
+"""A message that fails comes again, later and to the same group alone; when it has failed too often it is a dead letter.
+
+Brokers let a failed message wait for ten seconds the first time; `later` may ask for less.
+"""
+
+import pytest
+from tests.live.clusters import Live, until
+from tests.live.handled import Handled
+
+from steelyard import Admin, Consumer, Message, Producer
+from steelyard.client.received import Received
+
+
+def test_a_message_that_raised_comes_again_after_ten_seconds(
+    cluster: Live, producer: Producer, topic: str, group: str
+) -> None:
+    handled, attempts = Handled(), []
+    consumer = Consumer(cluster.namesrv, group=group, start_from="first")
+
+    @consumer.handles(topic, tags="t")
+    def handle(message: Received) -> None:
+        attempts.append((message.body, message.attempt, message.topic))
+        if message.body == b"bad" and message.attempt == 1:
+            raise ValueError("not yet")
+        handled(message)
+
+    with consumer:
+        sent = producer.send(Message(topic, b"bad", tags="t", keys="k", properties={"a": "b"}))
+        producer.send(Message(topic, b"good", tags="t"))
+        handled.wait(2)
+    assert [each for each in attempts if each[0] == b"bad"] == [(b"bad", 1, topic), (b"bad", 2, topic)]
+    again = next(message for message in handled.messages if message.body == b"bad")
+    assert (again.keys, again.tags, again.properties["a"]) == (("k",), "t", "b")
+    assert again.message_id == sent.message_id
+    assert again.stored_ms - again.born_ms >= 10_000
+
+
+@pytest.mark.parametrize("on_loop", [False, True], ids=["in a thread", "on the loop"])
+def test_a_handler_may_ask_for_a_message_later(
+    cluster: Live, producer: Producer, topic: str, group: str, *, on_loop: bool
+) -> None:
+    handled = Handled()
+    consumer = Consumer(cluster.namesrv, group=group, start_from="first")
+
+    def handle(message: Received) -> None:
+        handled(message)
+        if message.attempt < 3:
+            message.later(delay_s=1)
+
+    async def handle_on_loop(message: Received) -> None:
+        handle(message)
+
+    consumer.handles(topic)(handle_on_loop if on_loop else handle)
+    with consumer:
+        producer.send(Message(topic, b"patience"))
+        handled.wait(3)
+    assert [message.reconsume_times for message in handled.messages] == [0, 1, 2]
+    assert len({message.message_id for message in handled.messages}) == 1
+
+
+def test_what_fails_too_often_rests_in_the_dead_letters_and_may_be_sent_again(
+    cluster: Live, producer: Producer, admin: Admin, topic: str, group: str
+) -> None:
+    admin.create_group(group, retries=0)
+    handled = Handled()
+    is_mended = False
+    consumer = Consumer(cluster.namesrv, group=group, start_from="first")
+
+    @consumer.handles(topic)
+    def handle(message: Received) -> None:
+        handled(message)
+        if not is_mended:
+            raise ValueError("broken")
+
+    assert admin.dead_letters(group) == []
+    with consumer:
+        sent = producer.send(Message(topic, b"lost cause", keys="k", properties={"a": "b"}))
+        until(lambda: len(admin.dead_letters(group)) == 1, "it is among the dead letters")
+        (dead,) = admin.dead_letters(group)
+        assert (dead.body, dead.keys, dead.properties["a"]) == (b"lost cause", ("k",), "b")
+        assert dead.message_id == sent.message_id
+        is_mended = True
+        admin.resend(dead)
+        handled.wait(2)
+    again = handled.messages[1]
+    assert (again.body, again.topic, again.message_id) == (b"lost cause", topic, sent.message_id)
+    assert len(admin.dead_letters(group)) == 1, "the letter itself stays where it is"
+
+
+def test_an_orderly_queue_waits_for_the_message_that_fails(
+    cluster: Live, producer: Producer, topic: str, group: str
+) -> None:
+    handled = Handled()
+    consumer = Consumer(cluster.namesrv, group=group, start_from="first")
+
+    @consumer.handles(topic, orderly=True)
+    def handle(message: Received) -> None:
+        handled(message)
+        if message.body == b"1" and message.attempt < 3:
+            raise ValueError("not yet")
+
+    for number in range(3):
+        producer.send(Message(topic, str(number).encode()), key="one")
+    with consumer:
+        handled.wait(5)
+    assert handled.bodies == ["0", "1", "1", "1", "2"]
+
+
+def test_an_orderly_message_that_fails_for_good_makes_way(
+    cluster: Live, producer: Producer, admin: Admin, topic: str, group: str
+) -> None:
+    handled = Handled()
+    consumer = Consumer(cluster.namesrv, group=group, start_from="first", most_tries=1)
+
+    @consumer.handles(topic, orderly=True)
+    def handle(message: Received) -> None:
+        handled(message)
+        if message.body == b"1":
+            raise ValueError("never")
+
+    for number in range(3):
+        producer.send(Message(topic, str(number).encode()), key="one")
+    with consumer:
+        handled.wait(lambda so_far: "2" in so_far.bodies)
+        until(lambda: [each.body for each in admin.dead_letters(group)] == [b"1"], "it is among the dead letters")
+    assert handled.bodies[0] == "0"
+    assert handled.bodies[-1] == "2"
+
+
+def test_a_batch_in_which_one_is_asked_for_later_has_the_others_done(
+    cluster: Live, producer: Producer, topic: str, group: str
+) -> None:
+    handled = Handled()
+    consumer = Consumer(cluster.namesrv, group=group, start_from="first")
+
+    @consumer.handles(topic, batch=10)
+    def handle(messages: list[Received]) -> None:
+        for message in messages:
+            handled(message)
+            if message.body == b"3" and message.attempt == 1:
+                message.later(delay_s=1)
+
+    producer.send_many([Message(topic, str(number).encode()) for number in range(10)], key="one")
+    with consumer:
+        handled.wait(11)
+    assert sorted(handled.bodies) == sorted([*map(str, range(10)), "3"])
