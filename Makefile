@@ -13,7 +13,7 @@ PYTHON ?= $(shell for p in python3.14 python3.13 python3.12 python3.11 python3 p
 help:  ## print these verbs
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
 
-demo: $(READY)  ## the shop window: who owns which queue, and what a join and a leave move
+demo: $(READY)  ## the shop window: a group that balances itself while members are killed and a broker is slow
 	@$(PY) -m steelyard.cli.demo
 
 test: check  ## ruff, mypy strict and the whole suite

@@ -10,6 +10,7 @@ import sys
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 
 from bench.callback import BODY_BYTES, Callback
 from steelyard import Consumer, Message, Producer, aio
@@ -53,7 +54,7 @@ def _send(name_server: str, topic: str, messages: int, group: str) -> None:
     counts.tell()
 
 
-def _submit(name_server: str, topic: str, messages: int, group: str) -> None:
+def _submit(name_server: str, topic: str, messages: int, group: str, *, linger_ms: float | None = None) -> None:
     """Have so many on their way from one thread, and wait for the oldest before the next."""
     counts, under_way = _Counts(), deque[Future[Sent]]()
 
@@ -64,7 +65,7 @@ def _submit(name_server: str, topic: str, messages: int, group: str) -> None:
         except SteelyardError as problem:
             counts.note_failure(problem)
 
-    with Producer(name_server, group=group) as producer:
+    with Producer(name_server, group=group, linger_ms=linger_ms) as producer:
         for _ in range(messages):
             if len(under_way) == IN_FLIGHT:
                 take_oldest()
@@ -74,7 +75,7 @@ def _submit(name_server: str, topic: str, messages: int, group: str) -> None:
     counts.tell()
 
 
-def _tasks(name_server: str, topic: str, messages: int, group: str) -> None:
+def _tasks(name_server: str, topic: str, messages: int, group: str, *, linger_ms: float | None = None) -> None:
     """Send from so many tasks of one loop, each of which waits for the answer before it sends the next."""
     counts, left = _Counts(), iter(range(messages))
 
@@ -87,7 +88,7 @@ def _tasks(name_server: str, topic: str, messages: int, group: str) -> None:
                 counts.note_failure(problem)
 
     async def send_all() -> None:
-        async with aio.Producer(name_server, group=group) as producer:
+        async with aio.Producer(name_server, group=group, linger_ms=linger_ms) as producer:
             await asyncio.gather(*(send_until_none_is_left(producer) for _ in range(IN_FLIGHT)))
 
     with asyncio.Runner(loop_factory=new_loop) as runner:
@@ -121,6 +122,9 @@ _WAYS: dict[str, Callable[[str, str, int, str], None]] = {
     "send": _send,
     "submit": _submit,
     "tasks": _tasks,
+    # Messages that are handed over in one turn of the loop share a request.
+    "submit-together": partial(_submit, linger_ms=0),
+    "tasks-together": partial(_tasks, linger_ms=0),
     "batches": _batches,
     "consume": _consume,
 }

@@ -250,24 +250,19 @@ class PartlySent(SendFailed):
     """Of many messages that were sent together, some are not known to be stored.
 
     ``results`` has one entry a message, in the order given: what a send returns where it is stored, and its error where
-    it is not.
-
-    >>> print(PartlySent((None, LineClosed("broker-a closed the line"))))
-    1 of 2 messages was not stored: broker-a closed the line; `results` says which
+    it is not. ``stored`` are the former alone.
     """
 
-    next_step = "`results` says which"
-
-    def __init__(self, results: tuple[object, ...]) -> None:
+    def __init__(
+        self,
+        what: str,
+        *,
+        results: tuple[object, ...] = (),
+        last: SteelyardError | None = None,
+        next_step: str | None = None,
+    ) -> None:
         self.results = results
-        errors = [result for result in results if isinstance(result, SteelyardError)]
-        first = errors[0] if errors else None
-        was = "was" if len(errors) == 1 else "were"
-        super().__init__(
-            f"{len(errors)} of {len(results)} messages {was} not stored: {first.what if first else 'for no reason'}",
-            last=first,
-            next_step=self.next_step,
-        )
+        super().__init__(what, last=last, next_step=next_step)
 
     @property
     def stored(self) -> tuple[object, ...]:

@@ -220,3 +220,44 @@ def test_an_attempt_ends_once() -> None:
 def test_options_that_cannot_be_are_refused(timeout_ms: int, retries: int, pause_ms: int) -> None:
     with pytest.raises(ConfigurationError, match="no negative numbers"):
         SendOptions(timeout_ms=timeout_ms, retries=retries, pause_ms=pause_ms)
+
+
+def test_a_new_route_makes_all_brokers_new_and_the_attempts_before_it_stay_listed() -> None:
+    turns = picker(a=1)
+    send = Sending(turns)
+    send.begin(0)
+    assert not send.is_shut_out
+    send.failed(_CLOSED, 10)
+    assert send.is_shut_out
+    turns.use(PublishList("orders", (Queue("orders", "b", 0), Queue("orders", "c", 0))))
+    assert not send.is_shut_out
+    brokers = []
+    step = send.renewed(20)
+    for now_ms in (30, 40, 50):
+        assert isinstance(step, Attempt)
+        brokers.append(step.queue.broker)
+        step = send.failed(_CLOSED, now_ms)
+    assert set(brokers[:2]) == {"b", "c"}
+    assert isinstance(step, GaveUp)
+    assert step.limit is Limit.ATTEMPTS
+    assert _tried(step) == ["a", *brokers]
+
+
+def test_a_new_route_gives_no_more_time() -> None:
+    send = Sending(picker(a=1), SendOptions(timeout_ms=100))
+    send.begin(0)
+    send.failed(_CLOSED, 10)
+    end = send.renewed(100)
+    assert isinstance(end, GaveUp)
+    assert end.limit is Limit.DEADLINE
+
+
+def test_a_chosen_queue_is_shut_out_with_its_broker() -> None:
+    send = Sending(picker(a=1, b=1), SendOptions(again_on_the_same=True), chosen=Queue("orders", "b", 0))
+    send.begin(0)
+    send.failed(_CLOSED, 10)
+    assert send.is_shut_out
+    again = send.renewed(20)
+    assert isinstance(again, Attempt)
+    assert again.queue.broker == "b"
+    assert again.pause_ms == 0

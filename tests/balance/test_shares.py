@@ -148,7 +148,7 @@ def test_a_strategy_that_raises_changes_nothing_and_is_told_of_once() -> None:
     plan = member.plan
     assert len(plan) == 4
     is_broken = True
-    crowd.run(60_000)
+    crowd.run(50_000)
     assert member.plan == plan
     assert [report.kind for report in member.told] == ["hazard"]
     assert "out of order" in member.told[0].sentence

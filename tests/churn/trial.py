@@ -34,12 +34,10 @@ class ChurnMember:
         self.killed_ns: int | None = None
         self._said: list[str] = []
         self._joined = threading.Event()
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.churn.member", msgspec.json.encode(orders).decode()],
-            stdout=subprocess.PIPE,
-            stderr=self.log.with_suffix(".err").open("wb"),
-            env=os.environ | {"PYTHONPATH": str(_ROOT)},
-        )
+        command = [sys.executable, "-m", "tests.churn.member", msgspec.json.encode(orders).decode()]
+        environment = os.environ | {"PYTHONPATH": str(_ROOT)}
+        with self.log.with_suffix(".err").open("wb") as errors:
+            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, env=environment)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 

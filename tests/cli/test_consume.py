@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -35,7 +36,7 @@ def numbers(count: int, start: int = 0) -> list[str]:
     return [f"{number:03d}" for number in range(start, start + count)]
 
 
-# -- without a group -----------------------------------------------------------------------------------------------------
+# -- without a group ---------------------------------------------------------------------------------------------------
 
 
 def test_everything_is_read_and_no_trace_is_left(cluster: Cluster) -> None:
@@ -133,7 +134,7 @@ def test_a_topic_that_is_not_there_is_exit_code_three(cluster: Cluster) -> None:
         assert b"no-such-topic" in done.stderr
 
 
-# -- as a member ---------------------------------------------------------------------------------------------------------
+# -- as a member -------------------------------------------------------------------------------------------------------
 
 
 def test_members_share_and_hand_over_and_each_message_is_handled_once(cluster: Cluster) -> None:
@@ -173,7 +174,7 @@ def test_events_have_exactly_these_keys_and_are_told_only_on_change(cluster: Clu
     times = [event["at_ms"] for event in events]
     assert times == sorted(times)
     owned = [event["queues"] for event in events]
-    assert all(before != after for before, after in zip(owned, owned[1:], strict=False))
+    assert all(before != after for before, after in pairwise(owned))
     assert all(queue[0] == "told" for queues in owned for queue in queues)
     assert (owned[-1], events[-1]["why"]) == ([], "it leaves the group")
 

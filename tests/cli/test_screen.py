@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.cli.demo import main as demo
 from steelyard.cli.main import main
 
 _PLAN = ("plan", "--queues", "4", "--members", "1..3")
@@ -74,5 +73,4 @@ def test_a_narrow_terminal_folds_and_leaves_nothing_out(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     assert main([*_PLAN]) == 0
-    assert demo() == 0
     assert "…" not in capsys.readouterr().out

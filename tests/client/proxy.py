@@ -10,9 +10,8 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from steelyard.serve.embedded import Cluster
 from steelyard.wire.codes import HeaderType, RequestCode
 from steelyard.wire.command import Command, decode_command
 
@@ -182,6 +181,18 @@ def _decoded(frame: bytes) -> Command:
     return decode_command(HeaderType(frame[4]), frame[8:start], frame[start:])
 
 
+class Place(Protocol):
+    """A cluster with one name server."""
+
+    @property
+    def namesrv(self) -> str:
+        """The name server's address."""
+
+    @property
+    def brokers(self) -> dict[str, str]:
+        """The brokers' addresses, by name."""
+
+
 class Detour:
     """A cluster behind proxies."""
 
@@ -197,7 +208,7 @@ class Detour:
 
 
 @contextmanager
-def detour(cluster: Cluster) -> Iterator[Detour]:
+def detour(cluster: Place) -> Iterator[Detour]:
     """Put proxies before a cluster with one name server."""
     brokers = {name: Proxy(address).start() for name, address in cluster.brokers.items()}
     renames = {address: brokers[name].address for name, address in cluster.brokers.items()}

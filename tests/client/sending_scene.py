@@ -16,11 +16,13 @@ __all__ = ["scene", "stored", "stored_bodies", "until"]
 
 
 @contextmanager
-def scene(brokers: int = 1, *, queues: int = 4, options: BrokerOptions | None = None) -> Iterator[Cluster]:
-    """Run a cluster that has the topic ``orders``, with so many queues on each broker."""
+def scene(
+    brokers: int = 1, *, queues: int = 4, options: BrokerOptions | None = None, topic: str = "orders"
+) -> Iterator[Cluster]:
+    """Run a cluster that has a topic, with so many queues on each broker."""
     with Cluster(brokers=brokers, broker_options=options) as cluster:
         with Admin(cluster.namesrv) as admin:
-            admin.create_topic("orders", queues)
+            admin.create_topic(topic, queues)
         yield cluster
 
 

@@ -18,6 +18,8 @@ from tests.client.consumer_scene import Seen, fill, make_topic, put, until
 from steelyard import aio
 from steelyard.client.blocking.admin import Admin
 from steelyard.client.blocking.consumer import Consumer
+from steelyard.client.connect import Connect
+from steelyard.client.news import Moved
 from steelyard.client.received import Received
 from steelyard.errors import ConfigurationError, NoNameServer
 from steelyard.serve.embedded import Cluster
@@ -97,15 +99,16 @@ def test_a_second_signal_ends_at_once(cluster: Cluster, kind: str) -> None:
         program.send_signal(signal.SIGINT)
         # The first one was taken when the group hears that it leaves.
         with Admin(cluster.namesrv) as admin:
-            until(lambda: not any(each.queue.topic == topic for each in _held(admin, topic)), "leaving")
+            until(lambda: _is_leaving(admin, topic), "leaving")
         program.send_signal(signal.SIGINT)
         _read_until(program, "ended")
         assert program.wait(20) == 0
 
 
-def _held(admin: Admin, topic: str) -> list[object]:
-    members = admin.members(f"{topic}-group")
-    return [queue for member in members for queue in admin.ask_member(f"{topic}-group", member.id).queues]
+def _is_leaving(admin: Admin, topic: str) -> bool:
+    group = f"{topic}-group"
+    held = [queue for member in admin.members(group) for queue in admin.ask_member(group, member.id).queues]
+    return all(each.leaving for each in held if each.queue.topic == topic)
 
 
 def test_run_ends_when_somebody_stops_it_from_another_thread(cluster: Cluster) -> None:
@@ -143,7 +146,7 @@ def test_nothing_is_left_after_the_end(cluster: Cluster) -> None:
     files = _open_files()
     consumer = Consumer(cluster.namesrv, group="traceless-group", start_from="first")
     consumer.handles("traceless")(seen.note)
-    consumer.on_move(lambda move: None)
+    consumer.on_move(list[Moved]().append)
     with consumer:
         seen.wait(bodies)
     assert set(threading.enumerate()) <= threads
@@ -163,6 +166,7 @@ def test_stop_is_bounded_and_can_be_called_again(cluster: Cluster, caplog: pytes
 
     @consumer.handles("stuck")
     def handle(message: Received) -> None:
+        assert message.body == b"one"
         begun.set()
         free.wait(60)
 
@@ -200,8 +204,6 @@ def test_a_cancelled_run_leaves_the_group(cluster: Cluster) -> None:
 
 
 def test_a_start_that_fails_is_raised_and_leaves_nothing(tmp_path: Path) -> None:
-    from steelyard.client.connect import Connect
-
     threads = set(threading.enumerate())
     consumer = Consumer(Connect("127.0.0.1:1", timeout_s=0.1), group="lost", mode="broadcast", offsets_dir=tmp_path)
     consumer.handles("anything")(print)

@@ -65,7 +65,7 @@ def test_many_at_once_get_each_their_own() -> None:
             replies = await asyncio.gather(*asking)
             assert [reply.body for reply in replies] == [b"re: %d" % number for number in range(8)]
 
-    with Cluster() as cluster:
+    with scene(topic="eu%orders") as cluster:
         asyncio.run(story(cluster))
 
 

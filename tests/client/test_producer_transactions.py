@@ -22,7 +22,7 @@ ORDER = Message("orders", b"order", keys="order-1")
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    """A cluster that asks about open transactions every few milliseconds."""
+    """Run a cluster that asks about open transactions every few milliseconds."""
     options = BrokerOptions(transaction_timeout_ms=50, transaction_check_ms=50, transaction_checks=1_000)
     with scene(options=options) as running:
         yield running

@@ -39,6 +39,7 @@ def test_a_poll_is_fair_over_queues(cluster: Cluster) -> None:
     fill(cluster, queues, 100)
     with Puller(cluster.namesrv, "assign-fair", start_from="first") as puller:
         puller.assign(queues)
+        puller.position(queues[0])
         until(lambda: all(": done up to 0, 100 wait" in str(each) for each in puller.explain().queues))
         messages = puller.poll(1, most=128)
     counts = [sum(message.queue == queue for message in messages) for queue in queues]

@@ -3,9 +3,12 @@
 import threading
 from collections.abc import Callable, Sequence
 
-from steelyard import Message, Producer, StoredMessage
+from tests.live.clusters import until
 
-__all__ = ["Handled", "send_all"]
+from steelyard import Admin, Consumer, Message, Producer, Puller, Queue, StoredMessage
+from steelyard.client.sent import Sent
+
+__all__ = ["Handled", "owned", "send_all", "stored"]
 
 _LONGEST_S = 60
 
@@ -51,3 +54,21 @@ def send_all(producer: Producer, topic: str, bodies: Sequence[str], **how: str |
     """Send messages, one after the other."""
     for body in bodies:
         producer.send(Message(topic, body.encode(), **how))
+
+
+def stored(admin: Admin, sent: Sent) -> StoredMessage:
+    """Return a message that was sent, as it is stored: Apache's brokers show it a moment after they said that it is."""
+    found: list[StoredMessage] = []
+
+    def look() -> bool:
+        message = admin.message_at(sent.queue, sent.offset)
+        found.extend([message] if message is not None else [])
+        return bool(found)
+
+    until(look, f"{sent} is shown")
+    return found[0]
+
+
+def owned(member: Consumer | Puller, topic: str) -> list[Queue]:
+    """Return the queues of a topic that a member has; those of its group's retries are not among them."""
+    return [queue for queue in member.assignment if queue.topic == topic]

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 from tests.live.clusters import Live, until
-from tests.live.handled import Handled, send_all
+from tests.live.handled import Handled, owned, send_all
 
 from steelyard import Admin, Consumer, Message, Producer
 from steelyard.client.received import Received
@@ -191,11 +191,15 @@ def test_a_new_group_starts_where_it_is_told(
         consumer = Consumer(cluster.namesrv, group=f"{group}-{name}", start_from=start_from)
         consumer.handles(topic)(handled)
         with consumer:
-            until(lambda member=consumer: len(member.assignment) == 8, "it has all queues")
+            until(lambda member=consumer: len(owned(member, topic)) == 8, "it has all queues")
             # A queue is its own from here on; what comes now is after the end that it looked for.
             send_all(producer, topic, [name] * 8)
             handled.wait(lambda so_far, name=name: so_far.bodies.count(name) == 8)
     assert {body: first.bodies.count(body) for body in set(first.bodies)} == {"old": 8, "new": 8, "first": 8}
-    assert last.bodies == ["last"] * 8
+    if cluster.is_4:
+        # It says of a young queue that the group is at 0, whether it is there or has never been.
+        assert last.bodies.count("old") == 8
+    else:
+        assert last.bodies == ["last"] * 8
     assert "old" not in timed.bodies
     assert timed.bodies.count("new") == 8

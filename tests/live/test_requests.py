@@ -40,9 +40,7 @@ def test_a_request_is_answered(cluster: Live, producer: Producer, topic: str, gr
             assert reply.body == f"SKU-{number}".encode()
 
 
-def test_requests_of_two_producers_do_not_mix(
-    cluster: Live, producer: Producer, topic: str, group: str
-) -> None:
+def test_requests_of_two_producers_do_not_mix(cluster: Live, producer: Producer, topic: str, group: str) -> None:
     with prices(cluster, topic, group, on_loop=False), Producer(cluster.namesrv, group="others") as other:
         mine = producer.request(Message(topic, b"mine"), timeout_s=30)
         theirs = other.request(Message(topic, b"theirs"), timeout_s=30)

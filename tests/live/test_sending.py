@@ -8,7 +8,7 @@ from concurrent.futures import wait
 
 import pytest
 from tests.live.clusters import Live, until
-from tests.live.handled import send_all
+from tests.live.handled import send_all, stored
 
 from steelyard import Admin, Message, Producer, Puller, Queue
 from steelyard.errors import MessageRefused
@@ -28,8 +28,7 @@ def test_a_message_is_stored_as_it_was_sent(producer: Producer, admin: Admin, to
     properties = {"region": "eu", "Straße": "naïve — 日本語 🎈", "amount": "12.5"}
     message = Message(topic, "größer 🎈".encode(), tags="pàid", keys=["order-1", "客户"], properties=properties, flag=7)
     sent = producer.send(message)
-    found = admin.message_at(sent.queue, sent.offset)
-    assert found is not None
+    found = stored(admin, sent)
     assert (found.body, found.tags, found.keys, found.flag) == (message.body, "pàid", ("order-1", "客户"), 7)
     assert {name: found.properties[name] for name in properties} == properties
     assert (found.message_id, found.topic, sent.late, sent.attempts) == (sent.message_id, topic, False, ())
@@ -45,9 +44,7 @@ def test_messages_without_a_key_are_spread_evenly(producer: Producer, topic: str
     assert sorted(queues.values()) == [3] * 8
 
 
-def test_one_key_has_one_queue_and_it_is_the_one_that_java_takes(
-    producer: Producer, cluster: Live, topic: str
-) -> None:
+def test_one_key_has_one_queue_and_it_is_the_one_that_java_takes(producer: Producer, cluster: Live, topic: str) -> None:
     every = [Queue(topic, broker, number) for broker in sorted(cluster.brokers) for number in range(4)]
     for key in ("order-1", "order-2", "客户", ""):
         sent = [producer.send(Message(topic, b"x"), key=key) for _ in range(3)]
@@ -72,8 +69,7 @@ def test_many_are_packed_and_each_has_its_own_result(producer: Producer, admin: 
     assert len({each.message_id for each in sent}) == len(messages)
     assert len({(each.queue, each.offset) for each in sent}) == len(messages)
     for number in (0, 1, 57, 99):
-        found = admin.message_at(sent[number].queue, sent[number].offset)
-        assert found is not None
+        found = stored(admin, sent[number])
         assert (found.body, found.keys) == (messages[number].body, messages[number].keys)
         assert found.message_id == sent[number].message_id
 
@@ -97,9 +93,7 @@ def test_messages_that_linger_share_batches(cluster: Live, admin: Admin, topic: 
         sent = [future.result(30) for future in futures]
         alone = producer.send(Message(topic, b"alone"))
     assert len({(each.queue, each.offset) for each in sent}) == 201
-    found = admin.message_at(alone.queue, alone.offset)
-    assert found is not None
-    assert found.body == b"alone"
+    assert stored(admin, alone).body == b"alone"
 
 
 def test_what_is_posted_arrives_though_nobody_answers(producer: Producer, admin: Admin, topic: str) -> None:
@@ -115,8 +109,7 @@ def test_a_large_body_is_compressed_and_read_as_it_was(
     body = b"once upon a time " * 20_000
     with Producer(cluster.namesrv, group=group, compression=compression) as producer:
         sent = producer.send(Message(topic, body))
-    found = admin.message_at(sent.queue, sent.offset)
-    assert found is not None
+    found = stored(admin, sent)
     assert found.body == body
     assert found.size < len(body) / 10
 
@@ -144,9 +137,7 @@ def test_the_first_message_makes_its_topic(producer: Producer, admin: Admin) -> 
     sent = producer.send(Message(name, b"first"))
     assert (sent.queue.topic, sent.offset) == (name, 0)
     until(lambda: name in {each.name for each in admin.topics()}, "the topic is listed")
-    found = admin.message_at(sent.queue, 0)
-    assert found is not None
-    assert found.body == b"first"
+    assert stored(admin, sent).body == b"first"
 
 
 def test_the_ledger_knows_every_broker_that_was_sent_to(cluster: Live, topic: str, group: str) -> None:

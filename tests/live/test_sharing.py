@@ -14,7 +14,7 @@ from tests.churn.accounts import out_of_order, overlaps, read_logs, repeats
 from tests.churn.member import Orders
 from tests.churn.trial import ChurnMember
 from tests.live.clusters import Live, until
-from tests.live.handled import Handled
+from tests.live.handled import Handled, owned
 
 from steelyard import Admin, Consumer, Message, Producer, Puller, Queue
 from steelyard.client.news import Moved
@@ -22,10 +22,11 @@ from steelyard.client.news import Moved
 KEYS = 16
 
 
-def share(members: list[Consumer]) -> list[int]:
-    """Return how many queues each has; none if a queue is with two, or with nobody."""
-    owned: list[Queue] = [queue for member in members for queue in member.assignment]
-    return [len(member.assignment) for member in members] if len(owned) == len(set(owned)) == 8 else []
+def share(members: list[Consumer], topic: str) -> list[int]:
+    """Return how many queues of a topic each has; none if a queue is with two, or with nobody."""
+    shares = [owned(member, topic) for member in members]
+    every = [queue for queues in shares for queue in queues]
+    return [len(queues) for queues in shares] if len(every) == len(set(every)) == 8 else []
 
 
 def test_members_share_evenly_and_say_what_moved(cluster: Live, topic: str, group: str) -> None:
@@ -38,15 +39,16 @@ def test_members_share_evenly_and_say_what_moved(cluster: Live, topic: str, grou
             if number == 0:
                 member.on_move(moves.append)
             members.append(stack.enter_context(member))
-            until(lambda shares=shares: sorted(share(members), reverse=True) == shares, f"they share {shares}")
+            until(lambda shares=shares: sorted(share(members, topic), reverse=True) == shares, f"they share {shares}")
         assert all("m0" in move.id for move in moves)
-        until(lambda: sum(len(move.released) for move in moves) == 8 - len(members[0].assignment), "it was told")
+        released = [queue for move in moves for queue in move.released if queue.topic == topic]
+        assert len(set(released)) == len(released) == 8 - len(owned(members[0], topic))
         assert not [queue for move in moves for queue in move.lost]
         assert f"group {group}: 3 members" in str(members[0].explain())
         members.pop().stop()
-        until(lambda: share(members) == [4, 4], "two share again")
+        until(lambda: share(members, topic) == [4, 4], "two share again")
         members.pop().stop()
-        until(lambda: share(members) == [8], "one has all")
+        until(lambda: share(members, topic) == [8], "one has all")
 
 
 @pytest.mark.parametrize("allocate", ["average", "circle", "CONSISTENT_HASH", "sticky"])
@@ -57,19 +59,17 @@ def test_every_strategy_gives_each_queue_one_owner(cluster: Live, topic: str, gr
             member = Consumer(cluster.namesrv, group=group, start_from="first", allocate=allocate)
             member.handles(topic)(Handled())
             members.append(stack.enter_context(member))
-        until(lambda: all(share(members)), "both have some, and all queues are owned once")
+        until(lambda: all(share(members, topic)), "both have some, and all queues are owned once")
 
 
-def test_a_puller_and_a_consumer_share_one_group(
-    cluster: Live, producer: Producer, topic: str, group: str
-) -> None:
+def test_a_puller_and_a_consumer_share_one_group(cluster: Live, producer: Producer, topic: str, group: str) -> None:
     handled, polled = Handled(), Handled()
     consumer = Consumer(cluster.namesrv, group=group, start_from="first")
     consumer.handles(topic)(handled)
     with consumer, Puller(cluster.namesrv, group=group, start_from="first") as puller:
         puller.subscribe(topic)
-        until(lambda: puller.poll(timeout_s=0.05) == [] and len(puller.assignment) == 4, "the puller has its share")
-        until(lambda: len(consumer.assignment) == 4, "and the consumer has its own")
+        until(lambda: puller.poll(timeout_s=0.05) == [] and len(owned(puller, topic)) == 4, "the puller has its share")
+        until(lambda: len(owned(consumer, topic)) == 4, "and the consumer has its own")
         for number in range(80):
             producer.send(Message(topic, str(number).encode()))
         until(
@@ -114,7 +114,9 @@ class Members:
     def join(self) -> ChurnMember:
         """Start one, and wait until it has a queue."""
         log = str(self._folder / f"member-{next(self._numbers)}.log")
-        member = ChurnMember(Orders(**{name: getattr(self._orders, name) for name in Orders.__struct_fields__} | {"log": log}))
+        member = ChurnMember(
+            Orders(**{name: getattr(self._orders, name) for name in Orders.__struct_fields__} | {"log": log})
+        )
         self.running.append(member)
         member.wait_joined()
         return member
@@ -196,10 +198,10 @@ def test_queues_that_are_added_find_an_owner(
     consumer = Consumer(cluster.namesrv, group=group, start_from="last")
     consumer.handles(topic)(handled)
     with consumer:
-        until(lambda: len(consumer.assignment) == 8, "it has all queues")
+        until(lambda: len(owned(consumer, topic)) == 8, "it has all queues")
         admin.add_queues(topic, 6)
         for broker in cluster.brokers:
             producer.send(Message(topic, b"early"), queue=Queue(topic, broker, 5), timeout_s=30)
-        until(lambda: len(consumer.assignment) == 12, "it has the new ones too")
+        until(lambda: len(owned(consumer, topic)) == 12, "it has the new ones too")
         handled.wait(2)
     assert handled.bodies == ["early"] * 2, "a queue that is younger than its group is read from its beginning"

@@ -61,9 +61,7 @@ def test_the_broker_asks_another_process_what_became_of_one(
     assert {each.keys for each in asked if each.body == b"kept"} == {("k",)}
 
 
-def test_a_transaction_that_is_open_here_is_not_checked(
-    cluster: Live, admin: Admin, topic: str, group: str
-) -> None:
+def test_a_transaction_that_is_open_here_is_not_checked(cluster: Live, admin: Admin, topic: str, group: str) -> None:
     others: list[bytes] = []
 
     def check(message: StoredMessage) -> bool:

@@ -214,8 +214,10 @@ class Sending:
         """Return what an attempt may take of the time left."""
         if number - self._earlier > self._options.retries or self._chosen is not None:
             return left_ms
-        untried = any(broker != queue.broker and broker not in self._failed for broker in self._picker.brokers)
-        return left_ms - left_ms // _KEPT if untried else left_ms
+        brokers, failed = self._picker.brokers, self._failed
+        # Nearly always it is the first attempt: then nothing is looked through.
+        is_last = all(each == queue.broker or each in failed for each in brokers) if failed else len(brokers) == 1
+        return left_ms if is_last else left_ms - left_ms // _KEPT
 
     def _may_help(self, error: SteelyardError) -> bool:
         if self._chosen is None:

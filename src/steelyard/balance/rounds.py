@@ -1,9 +1,9 @@
 """When to look at the group: one round at a time, the first notice at once, a storm of them in a few rounds.
 
 A round that is wanted begins as soon as none is running and the one before the last began a gap ago: brokers tell of
-one change one after the other, and the second must not wait for the first. In a storm there is one round a gap. Whatever
-is wanted while one runs makes exactly one more. How soon an undisturbed group is looked at again depends on whether it
-is at rest.
+one change one after the other, and the second must not wait for the first. In a storm there is one round a gap.
+Whatever is wanted while one runs makes exactly one more. How soon an undisturbed group is looked at again depends on
+whether it is at rest.
 
 Left out: what a round asks, and whom (views.py).
 """
@@ -69,6 +69,7 @@ class Rounds:
         self.count = 0
         """How many rounds there were."""
         self.is_running = False
+        self.began_ms: int | None = None
         self._gap_ms = gap_ms
         self._free_ms = -NEVER_MS
         """When one more may begin: each takes a gap of time, and one may be taken ahead."""
@@ -88,6 +89,7 @@ class Rounds:
         """Take note that a round begins: everything wanted so far is in it."""
         self.count += 1
         self.is_running = True
+        self.began_ms = now_ms
         self._free_ms = max(self._free_ms + self._gap_ms, now_ms)
         self._wanted_ms = NEVER_MS
 

@@ -37,9 +37,8 @@ def until_told() -> Iterator[Ending]:
     ending = Ending()
 
     def told(number: int, frame: FrameType | None) -> None:
-        del number, frame
         if ending:
-            raise KeyboardInterrupt
+            signal.default_int_handler(number, frame)
         ending.now()
 
     if threading.current_thread() is not threading.main_thread():

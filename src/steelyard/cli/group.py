@@ -29,7 +29,7 @@ _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 @app.command("ls")
 @at_cluster
-def list_groups(where: Where, as_json: _Json = False) -> None:
+def _list_groups(where: Where, as_json: _Json = False) -> None:
     """List the groups that brokers know."""
     # Here and not above, so that other verbs do not wait for what they do not need.
     from rich.table import Table
@@ -55,7 +55,7 @@ def list_groups(where: Where, as_json: _Json = False) -> None:
 
 @app.command("explain")
 @at_cluster
-def explain_group(where: Where, group: _Group, as_json: _Json = False) -> None:
+def _explain_group(where: Where, group: _Group, as_json: _Json = False) -> None:
     """Say who has each queue of a group, how far it is, since when, why; and what looks wrong."""
     from steelyard.cli.group_grid import table_of
     from steelyard.client.blocking.admin import Admin
@@ -63,7 +63,7 @@ def explain_group(where: Where, group: _Group, as_json: _Json = False) -> None:
     with Admin(where.connect()) as admin:
         view = admin.group(group)
     if as_json:
-        typer.echo(msgspec.json.encode(as_values(view)))
+        typer.echo(msgspec.json.encode(_as_values(view)))
         return
     console = screen()
     console.print(visible(str(view).partition("\n")[0]), style="bold", soft_wrap=True)
@@ -77,7 +77,7 @@ def explain_group(where: Where, group: _Group, as_json: _Json = False) -> None:
 
 @app.command("watch")
 @at_cluster
-def watch_group(
+def _watch_group(
     where: Where,
     group: _Group,
     every: Annotated[float, typer.Option(min=0.05, metavar="SECONDS", help="How often to look.")] = 0.5,
@@ -89,7 +89,7 @@ def watch_group(
     watch(where.connect(), group, every_s=every, count=count, is_terminal=sys.stdout.isatty())
 
 
-def as_values(view: "GroupView") -> dict[str, object]:
+def _as_values(view: "GroupView") -> dict[str, object]:
     """Return a view for programs."""
     return {
         "group": view.group,

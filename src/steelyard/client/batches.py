@@ -14,7 +14,6 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from copy import copy
 from typing import TYPE_CHECKING
 
-from steelyard.client.parcels import Batch
 from steelyard.client.sends import Promise
 from steelyard.client.sent import Sent
 from steelyard.dialect.batching import BATCH_MESSAGES, may_batch, pack
@@ -23,20 +22,21 @@ from steelyard.model import Message, Queue
 
 if TYPE_CHECKING:
     from steelyard.client.outbox import Outbox
+    from steelyard.client.parcels import Batch
     from steelyard.client.pickers import SharedPicker
 
-__all__ = ["Key", "Lingering", "send_many"]
+__all__ = ["Key", "Lingering", "partly_sent", "send_many"]
 
 Key = str | int | None | Callable[[Message], str | int | None]
 """One key for all messages, or a callable that says the key of each."""
 
-Deliver = Callable[["SharedPicker", Sequence[Message], Queue | None], Awaitable[list[Sent]]]
+_Deliver = Callable[["SharedPicker", Sequence[Message], Queue | None], Awaitable[list[Sent]]]
 """Sends messages of one topic together, to a queue or to any."""
 
 
 async def send_many(
     outbox: "Outbox",
-    deliver: Deliver,
+    deliver: _Deliver,
     messages: Iterable[Message],
     key: Key,
     most_bytes: int,
@@ -71,8 +71,20 @@ async def send_many(
     await asyncio.gather(*runs)
     sent = [result for result in results if isinstance(result, Sent)]
     if len(sent) < len(results):
-        raise PartlySent(tuple(results))
+        raise partly_sent(results)
     return sent
+
+
+def partly_sent(results: "Sequence[Sent | SteelyardError]") -> PartlySent:
+    """Say of results, one of each message, that some are errors."""
+    errors = [result for result in results if isinstance(result, SteelyardError)]
+    were = "was" if len(errors) == 1 else "were"
+    return PartlySent(
+        f"{len(errors)} of {len(results)} messages {were} not stored ({errors[0].what})",
+        results=tuple(results),
+        last=errors[0],
+        next_step="look into `results` to see which, and send those again",
+    )
 
 
 _NOT_SENT = SendFailed("it was not sent, because a message before it in its queue was not stored")
@@ -135,9 +147,7 @@ class Lingering:
     def _leave(self, place: tuple[str, Queue | None]) -> None:
         lane = self._lanes.pop(place)
         lane.timer.cancel()
-        keys = [self._outbox.next_key() for _ in lane.messages]
-        batch = Batch(self._outbox.stamp, lane.messages, keys)
-        self._launch(lane.picker, batch, _Shared(lane.promises), place[1])
+        self._launch(lane.picker, self._outbox.batch(lane.messages), _Shared(lane.promises), place[1])
 
 
 class _Shared:

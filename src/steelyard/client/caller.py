@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
 
+from steelyard.client.unanswered import Asked, FutureAnswer, Question, Unanswered
 from steelyard.errors import CannotConnect, LineClosed, SteelyardError, TimedOut
 from steelyard.net.clock import steady_ms
 from steelyard.net.line import Line, open_line
@@ -55,12 +56,6 @@ class Switch(NamedTuple):
     connect_ms: int = 3_000
 
 
-class _Asked(NamedTuple):
-    answer: "asyncio.Future[Command]"
-    timer: asyncio.TimerHandle
-    asked_ms: int
-
-
 class Caller:
     """One server. ``addresses`` are tried in turn; ``stays`` says whether a line is wanted even if nobody asks."""
 
@@ -84,7 +79,7 @@ class Caller:
         self._opening_ms = 0
         self._timer: asyncio.TimerHandle | None = None
         self._opaque = FIRST_OPAQUE
-        self._asked: dict[int, _Asked] = {}
+        self._unanswered = Unanswered(self._loop, self._late)
         self._unsaid: dict[int, Command] = {}
         """Questions that wait for the line."""
         self._late_ms: int | None = None
@@ -119,7 +114,12 @@ class Caller:
 
         It fails with CannotConnect, LineClosed or TimedOut.
         """
-        answer = self._loop.create_future()
+        answer: asyncio.Future[Command] = self._loop.create_future()
+        self.put(FutureAnswer(answer), command, timeout_ms)
+        return answer
+
+    def put(self, question: Question, command: Command, timeout_ms: int) -> None:
+        """Send a request, and let somebody know the answer; many sends a second do without a future for each."""
         self._opaque = opaque = self._opaque + 1 if self._opaque < _LAST_OPAQUE else FIRST_OPAQUE
         command = structs.replace(command, opaque=opaque)
         line = self._line
@@ -127,17 +127,15 @@ class Caller:
             try:
                 line.say(self._signed(command))
             except SteelyardError as error:
-                answer.set_exception(error)
-                return answer
+                question.failed(error)
+                return
         elif self._is_closed or self._is_hopeless:
-            answer.set_exception(CannotConnect(self.why or f"there is no line to {self.address}"))
-            return answer
+            question.failed(CannotConnect(self.why or f"there is no line to {self.address}"))
+            return
         else:
             self._unsaid[opaque] = command
             self.call()
-        timer = self._loop.call_later(timeout_ms / 1000, self._late, opaque, timeout_ms, command.code)
-        self._asked[opaque] = _Asked(answer, timer, steady_ms())
-        return answer
+        self._unanswered.add(opaque, question, command.code, timeout_ms)
 
     @property
     def _is_hopeless(self) -> bool:
@@ -234,7 +232,7 @@ class Caller:
         switch.opened(self)
         unsaid, self._unsaid = self._unsaid, {}
         for opaque, command in unsaid.items():
-            if opaque in self._asked:
+            if opaque in self._unanswered:
                 self._say_late(opaque, command)
 
     def _say_late(self, opaque: int, command: Command) -> None:
@@ -266,7 +264,7 @@ class Caller:
         self._call_again()
 
     def _call_again(self) -> None:
-        if self._is_closed or not (self._stays or self._asked) or self._timer is not None:
+        if self._is_closed or not (self._stays or self._unanswered) or self._timer is not None:
             return
         pause_ms = _PAUSES_MS[min(max(self.failures - 1, 0), len(_PAUSES_MS) - 1)]
         self._timer = self._loop.call_later(pause_ms / 1000, self._call_on_time)
@@ -284,33 +282,22 @@ class Caller:
         self.version = command.version
         self._late_ms = None
         if command.flag & RESPONSE and command.opaque >= FIRST_OPAQUE:
-            asked = self._asked.pop(command.opaque, None)
+            asked = self._unanswered.take(command.opaque)
             if asked is None:
                 return
-            asked.timer.cancel()
-            if asked.answer.done():
-                return
             if command.code == _GOING_AWAY:
-                asked.answer.set_exception(LineClosed(f"{self._line_address} is shutting down"))
+                asked.question.failed(LineClosed(f"{self._line_address} is shutting down"))
                 line.hang_up("the server is shutting down")
                 return
-            asked.answer.set_result(command)
+            asked.question.answered(command)
         else:
             self._switch.heard(self, command)
 
-    def _late(self, opaque: int, timeout_ms: int, code: int) -> None:
-        asked = self._asked.pop(opaque, None)
-        was_unsaid = self._unsaid.pop(opaque, None) is not None
-        if asked is None:
+    def _late(self, opaque: int, asked: Asked) -> None:
+        if self._unsaid.pop(opaque, None) is not None:
+            asked.question.failed(CannotConnect(f"no line to {self.address} came up in {asked.timeout_ms} ms"))
             return
-        if not asked.answer.done():
-            if was_unsaid:
-                error: SteelyardError = CannotConnect(f"no line to {self.address} came up in {timeout_ms} ms")
-            else:
-                error = TimedOut(f"{self.address} did not answer request {code} in {timeout_ms} ms")
-            asked.answer.set_exception(error)
-        if was_unsaid:
-            return
+        asked.question.failed(TimedOut(f"{self.address} did not answer request {asked.code} in {asked.timeout_ms} ms"))
         now_ms = steady_ms()
         if self._late_ms is None:
             self._late_ms = asked.asked_ms
@@ -319,14 +306,12 @@ class Caller:
             self.hang_up(f"nothing was heard for {now_ms - self._late_ms} ms")
 
     def _fail(self, opaque: int, error: SteelyardError) -> None:
-        asked = self._asked.pop(opaque, None)
+        asked = self._unanswered.take(opaque)
         if asked is not None:
-            asked.timer.cancel()
-            if not asked.answer.done():
-                asked.answer.set_exception(error)
+            asked.question.failed(error)
 
     def _fail_all(self, error: SteelyardError) -> None:
         self._unsaid.clear()
-        for opaque in list(self._asked):
+        for asked in self._unanswered.take_all():
             # A copy each: an error that is raised in many places collects all of their traces.
-            self._fail(opaque, copy(error))
+            asked.question.failed(copy(error))

@@ -58,11 +58,13 @@ class Consumer(Guard):
         super().__init__()
         connect = Connect.of(where)
         self.options = ConsumerOptions(group, **settings)
-        self._session = Session(connect if name is None else replace(connect, name=name))
+        self._connect = connect if name is None else replace(connect, name=name)
+        self._session = Session(self._connect)
         self._handlers = Handlers()
         self._on_move: list[Callable[[Moved], object]] = []
         self._on_hazard: list[Callable[[Hazard], object]] = []
         self._consuming: Consuming | None = None
+        self._starting = asyncio.Lock()
         self._over = asyncio.Event()
         self._when_over: list[Callable[[], object]] = []
         self._stopping: asyncio.Task[None] | None = None
@@ -122,6 +124,11 @@ class Consumer(Guard):
         """Whether it has ended."""
         return self._over.is_set()
 
+    @property
+    def failures(self) -> dict[str, int]:
+        """How often each handler raised each kind of error. From any thread."""
+        return {} if self._consuming is None else self._consuming.failures
+
     def explain(self) -> Explained:
         """Say what it does and why, in plain words: print it."""
         return self._started().explain()
@@ -140,10 +147,20 @@ class Consumer(Guard):
                 f"the consumer of group {self.options.group} has no handler",
                 next_step="register one first: @consumer.handles('orders')",
             )
-        consuming = Consuming(self._session, self.options, self._handlers, self._moved, self._hazard)
-        await consuming.start()
-        self._consuming = consuming
+        async with self._starting:
+            if self._consuming is None:
+                await self._start()
         return self
+
+    async def _start(self) -> None:
+        consuming = Consuming(self._session, self.options, self._handlers, self._moved, self._hazard)
+        try:
+            await consuming.start()
+        except BaseException:
+            # A session is used once; the next attempt has another one.
+            self._session = Session(self._connect)
+            raise
+        self._consuming = consuming
 
     async def stop(self, drain_s: float | None = None) -> None:
         """Stop pulling, finish what runs, commit, hand over, leave. Handlers get ``drain_s``, else as the options say.

@@ -13,6 +13,7 @@ from contextlib import suppress
 from steelyard.balance.actions import Handle, Report
 from steelyard.balance.hazards import Hazard
 from steelyard.balance.member_options import MemberOptions, Mode
+from steelyard.client.conditions import check_condition
 from steelyard.client.consumer_options import ConsumerOptions
 from steelyard.client.crew import Crew
 from steelyard.client.explained import Explained, explain_member
@@ -20,7 +21,7 @@ from steelyard.client.handlers import Handlers
 from steelyard.client.ids import UniqueKeys
 from steelyard.client.local_offsets import LocalOffsets, offsets_path
 from steelyard.client.membership import Membership
-from steelyard.client.news import Moved, News
+from steelyard.client.news import Moved, News, is_of_retries
 from steelyard.client.received import received_in
 from steelyard.client.serving import Serving
 from steelyard.client.session import Session
@@ -63,7 +64,7 @@ class Consuming:
         self._keys = UniqueKeys(session.address)
         self._offsets = self._local_offsets()
         self.assignment: tuple[Queue, ...] = ()
-        """The queues that are owned; replaced whole, so it may be read from any thread."""
+        """The queues that are owned, but for those of retries; replaced whole, so it may be read from any thread."""
         self._unsaved = ""
         """Why the file of offsets could not be written the last time."""
         self._has_ended = False
@@ -78,12 +79,15 @@ class Consuming:
 
     async def start(self) -> None:
         """Reach the cluster and join the group."""
+        options = self._member_options
         try:
             await self._session.start()
+            for wanted in options.topics.values():
+                await check_condition(self._session, options.group, wanted)
         except BaseException:
             self._close_offsets()
+            await self._session.close()
             raise
-        options = self._member_options
         self.membership = Membership(
             self._session,
             options,
@@ -180,7 +184,7 @@ class Consuming:
         if not self._news.has_moves:
             return
         member, names = self.membership.member, self._session.names
-        self.assignment = tuple(map(names.bare_queue, member.assignment()))
+        self.assignment = tuple(names.bare_queue(each) for each in member.assignment() if not is_of_retries(each))
         count = len(member.members)
         plan = f"{member.strategy_name} among {count} member{'' if count == 1 else 's'}"
         self._news.moved(now_ms(), self._session.client_id, self.assignment, plan)
@@ -197,6 +201,11 @@ class Consuming:
     def explain(self) -> Explained:
         """Say what it does and why."""
         return explain_member(self.membership.member, self._session.names, self._news.hazards(), steady_ms())
+
+    @property
+    def failures(self) -> dict[str, int]:
+        """How often each handler raised each kind of error."""
+        return self.crew.troubles.counts()
 
     async def _look_around(self) -> None:
         looks = 0

@@ -25,11 +25,13 @@ from steelyard.client.job import Finished, Job, MayStart
 from steelyard.client.received import Received, sent_to
 from steelyard.client.tallies import Tallies
 from steelyard.client.troubles import Troubles
+from steelyard.net.clock import steady_ns
 
 __all__ = ["Crew"]
 
 _log = logging.getLogger("steelyard")
 _LOOK_S = 0.005
+_SLOW_LOOK_S = 0.02
 
 
 class Crew:
@@ -62,6 +64,9 @@ class Crew:
         self._ended: deque[Job] = deque()
         self._is_told = False
         self._is_closed = False
+        self._shared: dict[Job, None] = {}
+        """Jobs of several messages, of which others may take some, oldest first."""
+        self._look_timer: asyncio.TimerHandle | None = None
         self._chunkings = {topic: Chunking() for topic, handler in handlers.items() if handler.batch == 1}
         self.tallies = Tallies()
         self.troubles = Troubles()
@@ -105,6 +110,10 @@ class Crew:
     def _begin(self, job: Job) -> None:
         if self._is_closed:
             return
+        if len(job.offsets) > 1 and not job.handler.orderly and job.handler.batch == 1:
+            self._shared[job] = None
+            if self._look_timer is None:
+                self._look_timer = self._loop.call_later(_SLOW_LOOK_S, self._look_for_slow)
         if job.handler.is_async:
             if len(self._tasks) >= self._workers:
                 self._waiting.append(job)
@@ -118,6 +127,18 @@ class Crew:
             self._threads.append(thread)
             thread.start()
         self._jobs.put(job)
+
+    def _look_for_slow(self) -> None:
+        """Give what waits in a job that turned out slow to others, and smaller jobs to its handler."""
+        self._look_timer = None
+        now_ns = steady_ns()
+        for job in [job for job in self._shared if job.is_slow(now_ns)]:
+            del self._shared[job]
+            for rest in job.take_rest():
+                self._begin(rest)
+            self._note_time(job.topic, [now_ns - job.begun_ns])
+        if self._shared:
+            self._look_timer = self._loop.call_later(_SLOW_LOOK_S, self._look_for_slow)
 
     # -- threads ------------------------------------------------------------------------------------------------------
 
@@ -186,9 +207,9 @@ class Crew:
             result = function(given)
             if inspect.isawaitable(result):
                 await result
-        except asyncio.CancelledError:
-            raise
         except BaseException as error:
+            if self._is_closed and isinstance(error, asyncio.CancelledError):
+                raise
             job.ended_badly(error)
             self.troubles.note(job.handler, job.current, error)
         else:
@@ -214,21 +235,23 @@ class Crew:
             self._told(results)
 
     def _settled(self, job: Job) -> list[Handled]:
-        """Take note of how a job went, and pass on the rest of it."""
-        for rest in job.rest():
-            self._begin(rest)
+        """Take note of how a job went."""
+        self._shared.pop(job, None)
         if job.then is not None:
             job.then(job)
             return []
         topic = job.topic
         self.tallies.note(topic, job.count, len(job.failed), job.took_ns)
+        self._note_time(topic, job.took_ns)
+        return job.results()
+
+    def _note_time(self, topic: str, took_ns: Sequence[int]) -> None:
         chunking = self._chunkings.get(topic)
         if chunking is not None:
             before = chunking.size
-            size = chunking.note(job.took_ns)
+            size = chunking.note(took_ns)
             if size != before:
                 self._resize(topic, size)
-        return job.results()
 
     # -- the end ------------------------------------------------------------------------------------------------------
 
@@ -236,6 +259,8 @@ class Crew:
         """Take no more work, and wait for what runs; return how many handlers are still running."""
         self._is_closed = True
         self._waiting.clear()
+        if self._look_timer is not None:
+            self._look_timer.cancel()
         for _ in self._threads:
             self._jobs.put(None)
         end_s = self._loop.time() + wait_s

@@ -75,7 +75,9 @@ def explain_member(member: Member, names: Names, hazards: tuple[Hazard, ...], no
         members=member.members,
         queues=tuple(standings),
         others=others,
-        hazards=(*member.hazards(), *hazards),
+        hazards=tuple(
+            Hazard(hazard.kind, names.bare_text(hazard.sentence)) for hazard in (*member.hazards(), *hazards)
+        ),
     )
 
 

@@ -36,7 +36,8 @@ class Flights:
         self._count = self._bytes = 0
         self._lock = threading.Lock()
         self._waiting: deque[_Waiter] = deque()
-        self._is_closed = False
+        self.is_closed = False
+        """Whether nothing may leave any more."""
         self.flying: set[Flight] = set()
         """What is on its way by the loop; used there alone."""
 
@@ -98,13 +99,13 @@ class Flights:
     def close(self, error: SteelyardError) -> None:
         """Let nobody wait any longer, and end what is on its way; on the loop."""
         with self._lock:
-            self._is_closed = True
+            self.is_closed = True
             self._let_in()
         for flight in list(self.flying):
             flight.give_up(error)
 
     def _has_room(self, count: int, size: int) -> bool:
-        if self._is_closed or not self._count:
+        if self.is_closed or not self._count:
             return True
         return self._count + count <= self._most and self._bytes + size <= self._most_bytes
 
@@ -129,5 +130,5 @@ class Flights:
         self.leave(waiter.messages, waiter.size)
 
     def _check_open(self) -> None:
-        if self._is_closed:
+        if self.is_closed:
             raise ConfigurationError("the producer was closed before the message was sent", next_step="send it again")

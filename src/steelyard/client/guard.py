@@ -10,23 +10,35 @@ from steelyard.errors import ConfigurationError
 
 __all__ = ["Guard"]
 
+_here = os.getpid()
+
+
+def _look_again() -> None:
+    global _here
+    _here = os.getpid()
+
+
+if hasattr(os, "register_at_fork"):
+    # Asking the system at every call would cost more than all the rest of the check.
+    os.register_at_fork(after_in_child=_look_again)
+
 
 class Guard:
     """Remembers the process it was made in."""
 
     def __init__(self) -> None:
-        self._pid = os.getpid()
+        self._pid = _here
 
     @property
     def is_elsewhere(self) -> bool:
         """Whether this is another process than the one it was made in."""
-        return os.getpid() != self._pid
+        return self._pid != _here
 
     def check_process(self) -> None:
         """Refuse to work in another process."""
         if self.is_elsewhere:
             raise ConfigurationError(
-                f"a {type(self).__name__} was made in process {self._pid} and is used in process {os.getpid()}",
+                f"a {type(self).__name__} was made in process {self._pid} and is used in process {_here}",
                 next_step="make one in each process, after the fork",
             )
 

@@ -8,8 +8,8 @@ which our members know each other. A message's unique key is as Java makes it, a
 import os
 import secrets
 import socket
-import threading
 import time
+from itertools import count
 
 from steelyard.balance.member_options import OUR_MARK
 from steelyard.net.addresses import parse_address
@@ -47,19 +47,23 @@ def local_address(server: str) -> str:
 class UniqueKeys:
     """Makes unique keys; from any thread."""
 
-    __slots__ = ("_counter", "_lock", "_month_end_ms", "_month_start_ms", "_prefix")
+    __slots__ = ("_front", "_month_end_ms", "_month_start_ms", "_numbers", "_prefix")
 
     def __init__(self, address: str) -> None:
         self._prefix = unique_key_prefix(address, os.getpid(), secrets.randbits(32))
-        self._counter = secrets.randbits(16)
+        # Taking the next number is one step, so threads need no lock.
+        self._numbers = count(secrets.randbits(16))
         self._month_start_ms = self._month_end_ms = 0
-        self._lock = threading.Lock()
+        self._front = 0, ""
+        """A millisecond, and all but the counter's four digits of the keys that are made in it."""
 
     def next(self) -> str:
         """Return the next key."""
-        with self._lock:
-            self._counter = counter = self._counter + 1
         at_ms = now_ms()
-        if at_ms >= self._month_end_ms:
-            self._month_start_ms, self._month_end_ms = month_of(at_ms)
-        return unique_key(self._prefix, now_ms=at_ms, month_start_ms=self._month_start_ms, counter=counter)
+        front = self._front
+        if front[0] != at_ms:
+            if at_ms >= self._month_end_ms:
+                self._month_start_ms, self._month_end_ms = month_of(at_ms)
+            first = unique_key(self._prefix, now_ms=at_ms, month_start_ms=self._month_start_ms, counter=0)
+            front = self._front = at_ms, first[:-4]
+        return f"{front[1]}{next(self._numbers) & 0xFFFF:04X}"

@@ -2,9 +2,11 @@
 
 The worker, be it a thread or a task, calls the user's function; everything else about a chunk is decided here, once for
 both. A chunk stops when its queue may not be worked on any more, and in an orderly queue at the first message that
-fails; what was not begun is told of as skipped. A chunk that turns out slow leaves the rest to other workers.
+fails; what was not begun is told of as skipped. Of a chunk that turns out slow somebody else may take what was not
+begun, also while its worker sits in a message: who takes a message off the list has it, and nobody else.
 """
 
+from collections import deque
 from collections.abc import Callable, Sequence
 
 from steelyard.balance.actions import Handle
@@ -18,7 +20,7 @@ from steelyard.net.clock import steady_ns
 __all__ = ["Finished", "Job", "MayStart"]
 
 SLOW_NS = 50_000_000
-"""After this a chunk gives the rest away: it was sized to take a fiftieth of that."""
+"""After this a chunk is slow: it was sized to take a fiftieth of that."""
 
 MayStart = Callable[[Queue, int, int], bool]
 """Says whether one more message of a queue may be begun, by its generation and the time."""
@@ -33,6 +35,7 @@ class Job:
         "_at_ns",
         "_checked_ms",
         "_may_start",
+        "_todo",
         "begun_ns",
         "count",
         "delivery",
@@ -42,7 +45,7 @@ class Job:
         "handler",
         "messages",
         "offsets",
-        "stopped",
+        "skipped",
         "then",
         "took_ns",
         "topic",
@@ -69,29 +72,33 @@ class Job:
         self.then = then
         """Who wants to know besides the member."""
         self.count = 0
-        """How many were begun."""
+        """How many were begun here: always the first ones."""
         self.failed: list[int] = []
         self.error: BaseException | None = None
         """What went wrong last."""
         self.took_ns: list[int] = []
-        self.stopped = False
-        """Whether what was not begun is not to be begun."""
+        self.skipped: Sequence[int] = ()
+        """What is not to be begun."""
         self.begun_ns = 0
+        """When the first one was begun."""
         self._at_ns = 0
         self._checked_ms = -1
         self._may_start = may_start
+        self._todo = deque(range(len(offsets)))
+        """Which are not begun; taken off at the front by the worker, at the end by others."""
 
     def begins(self) -> bool:
         """Say whether the next message may be begun, and count it as begun."""
-        if self.stopped or self.count >= len(self.offsets):
-            return False
         if not self.count:
             self.begun_ns = self._at_ns = steady_ns()
-        elif self._at_ns - self.begun_ns > SLOW_NS and not self.handler.orderly:
-            return False
         # Once in a millisecond is often enough, and whoever was stopped for longer finds another one.
         now_ms = self._at_ns // 1_000_000
         if now_ms != self._checked_ms and not self._is_allowed(now_ms):
+            self._stop()
+            return False
+        try:
+            self._todo.popleft()
+        except IndexError:
             return False
         self.count += 1
         return True
@@ -99,13 +106,24 @@ class Job:
     def _is_allowed(self, now_ms: int) -> bool:
         self._checked_ms = now_ms
         handle, may_start = self.handle, self._may_start
-        self.stopped = may_start is not None and not may_start(handle.queue, handle.generation, now_ms)
-        return not self.stopped
+        return may_start is None or may_start(handle.queue, handle.generation, now_ms)
+
+    def _stop(self) -> None:
+        """Begin nothing more: what is left is skipped."""
+        left = 0
+        while self._todo:
+            try:
+                self._todo.popleft()
+            except IndexError:
+                break
+            left += 1
+        self.skipped = self.offsets[self.count : self.count + left]
 
     def begins_all(self) -> bool:
         """Say whether all messages may be begun together."""
         if not self.begins():
             return False
+        self._todo.clear()
         self.count = len(self.offsets)
         return True
 
@@ -115,7 +133,7 @@ class Job:
         self.took_ns.append(now_ns - self._at_ns)
         self._at_ns = now_ns
         if self.handler.orderly and self.delivery.later:
-            self.stopped = True
+            self._stop()
 
     def ended_badly(self, error: BaseException) -> None:
         """Take note that the handler raised."""
@@ -128,7 +146,7 @@ class Job:
         else:
             self.failed.append(self.offsets[self.count - 1])
         if self.handler.orderly:
-            self.stopped = True
+            self._stop()
 
     @property
     def current(self) -> Received:
@@ -140,13 +158,30 @@ class Job:
         """How long the handler took, all together."""
         return sum(self.took_ns) // 1_000_000
 
-    def rest(self) -> list["Job"]:
-        """Return what was not begun and is for others, each message for itself."""
-        if self.stopped or self.count >= len(self.offsets):
-            return []
+    def is_slow(self, now_ns: int) -> bool:
+        """Say whether others should have what is not begun."""
+        return bool(self.begun_ns) and now_ns - self.begun_ns > SLOW_NS and not self.handler.orderly
+
+    def take_rest(self) -> list["Job"]:
+        """Take what is not begun, each message for itself."""
+        places: list[int] = []
+        while self._todo:
+            try:
+                places.append(self._todo.pop())
+            except IndexError:
+                break
+        places.reverse()
         return [
-            Job(self.topic, self.handle, self.handler, (offset,), (message,), self.delivery, self._may_start, self.then)
-            for offset, message in zip(self.offsets[self.count :], self.messages[self.count :], strict=True)
+            Job(
+                self.topic,
+                self.handle,
+                self.handler,
+                (self.offsets[place],),
+                (self.messages[place],),
+                self.delivery,
+                self._may_start,
+            )
+            for place in places
         ]
 
     def results(self) -> list[Handled]:
@@ -155,8 +190,7 @@ class Job:
         begun = offsets if self.count == len(offsets) else offsets[: self.count]
         later = self.delivery.later
         if not self.failed and not later:
-            skipped = offsets[self.count :] if self.stopped else ()
-            return [Handled(handle.queue, handle.generation, begun, skipped=skipped)]
+            return [Handled(handle.queue, handle.generation, begun, skipped=self.skipped)]
         failed = frozenset(self.failed)
         again = {offset: later[offset] for offset in begun if offset in later and offset not in failed}
         done = [offset for offset in begun if offset not in failed and offset not in again]
@@ -164,5 +198,4 @@ class Job:
             Handled(handle.queue, handle.generation, (), (offset,), delay_level=level)
             for offset, level in again.items()
         ]
-        skipped = offsets[self.count :] if self.stopped else ()
-        return [Handled(handle.queue, handle.generation, done, self.failed, skipped=skipped), *told]
+        return [Handled(handle.queue, handle.generation, done, self.failed, skipped=self.skipped), *told]

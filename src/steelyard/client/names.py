@@ -52,6 +52,14 @@ class Names:
         prefix, rest = _split(name)
         return prefix + rest.removeprefix(f"{self.namespace}%")
 
+    def bare_text(self, sentence: str) -> str:
+        """Return a sentence about topics and groups as users know them.
+
+        >>> Names("eu").bare_text("group eu%billing waits for eu%orders")
+        'group billing waits for orders'
+        """
+        return sentence.replace(f"{self.namespace}%", "") if self.namespace else sentence
+
     def full_queue(self, queue: Queue) -> Queue:
         """Return a queue as servers know it."""
         return Queue(self.full(queue.topic), queue.broker, queue.queue_id) if self.namespace else queue

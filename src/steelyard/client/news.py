@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable
 from typing import NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from steelyard.balance.actions import Report
 from steelyard.balance.hazards import Hazard
@@ -16,13 +16,19 @@ from steelyard.balance.watching import Once
 from steelyard.client.names import Names
 from steelyard.model import Queue, in_order
 
-__all__ = ["Moved", "News"]
+__all__ = ["Moved", "News", "is_of_retries"]
 
 _AGAIN_MS = 60_000
+_RETRIES = "%RETRY%"
 _MOVES = frozenset({"taken", "released", "lost"})
 _GOOD = frozenset({"restored"})
 
 _log = logging.getLogger("steelyard")
+
+
+def is_of_retries(queue: Queue) -> bool:
+    """Say whether a queue holds what failed and comes again."""
+    return queue.topic.startswith(_RETRIES)
 
 
 class Moved(Struct, frozen=True):
@@ -73,8 +79,12 @@ class News:
 
     def report(self, report: Report, now_ms: int) -> None:
         """Take a report of the member."""
+        report = structs.replace(report, sentence=self._names.bare_text(report.sentence))
         if report.kind in _MOVES:
-            queues = [self._names.bare_queue(queue) for queue in report.queues]
+            # What comes back to the group is its own business, and no queue of the user's.
+            queues = [self._names.bare_queue(queue) for queue in report.queues if not is_of_retries(queue)]
+            if not queues:
+                return
             self._moves.setdefault(report.kind, []).extend(queues)
             if report.kind == "lost":
                 self._whys[report.sentence.partition(":")[0]] = None

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from steelyard.balance.selectors import ByKey, ByRandom, ByRoom, ByTurn, Selector, select, selector
 from steelyard.client.ids import UniqueKeys
-from steelyard.client.parcels import Single, Stamp
+from steelyard.client.parcels import Batch, Single, Stamp
 from steelyard.client.pickers import Pickers, SharedPicker
 from steelyard.dialect.delays import delay_of
 from steelyard.errors import ConfigurationError, MessageRefused
@@ -63,8 +63,9 @@ class Outbox:
                 f"its body has {len(message.body)} bytes, the limit is {self._most_bytes}",
                 "send less, or raise max_message_bytes here and at the brokers",
             )
-        topic = self._names.full(message.topic)
-        return message if topic is message.topic else structs.replace(message, topic=topic)
+        if not self._names.namespace:
+            return message
+        return structs.replace(message, topic=self._names.full(message.topic))
 
     def picker(self, topic: str) -> SharedPicker | None:
         """Return the turns of a topic, if it was sent to before."""
@@ -95,6 +96,10 @@ class Outbox:
             more=more,
             is_oneway=is_oneway,
         )
+
+    def batch(self, messages: Sequence[Message]) -> Batch:
+        """Make the parcel of messages that travel as one."""
+        return Batch(self.stamp, messages, [self.next_key() for _ in messages])
 
     def choose(
         self,

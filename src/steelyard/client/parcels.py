@@ -60,7 +60,17 @@ class Stamp(Struct, frozen=True):
 class Single:
     """One message."""
 
-    __slots__ = ("_delay_s", "_deliver_at", "_is_oneway", "_message", "_more", "_stamp", "_unique_key")
+    __slots__ = (
+        "_delay_s",
+        "_deliver_at",
+        "_is_oneway",
+        "_message",
+        "_more",
+        "_stamp",
+        "_unique_key",
+        "count",
+        "size",
+    )
 
     def __init__(
         self,
@@ -76,16 +86,7 @@ class Single:
         self._stamp, self._message, self._unique_key = stamp, message, unique_key
         self._delay_s, self._deliver_at = delay_s, deliver_at
         self._more, self._is_oneway = more, is_oneway
-
-    @property
-    def count(self) -> int:
-        """One."""
-        return 1
-
-    @property
-    def size(self) -> int:
-        """How many bytes its body has."""
-        return len(self._message.body)
+        self.count, self.size = 1, len(message.body)
 
     def request(self, queue: Queue) -> Command:
         """Write it for a queue."""
@@ -109,13 +110,9 @@ class Single:
     def read(self, answer: Command, queue: Queue, tried: tuple[Tried, ...]) -> Sent:
         """Read what a broker said to it."""
         receipt = read_receipt(answer, queue, unique_key=self._unique_key)
-        return Sent(
-            self._stamp.names.bare_queue(receipt.queue),
-            receipt.offset,
-            self._unique_key,
-            receipt.late,
-            attempts_of(tried),
-        )
+        queue = receipt.queue
+        shown = self._stamp.names.bare_queue(queue) if self._stamp.names.namespace else queue
+        return Sent(shown, receipt.offset, self._unique_key, receipt.late, attempts_of(tried) if tried else ())
 
     def _delay(self, queue: Queue, at_ms: int) -> Mapping[str, str]:
         stamp = self._stamp
@@ -131,20 +128,11 @@ class Single:
 class HalfMessage:
     """The first half of a transaction."""
 
-    __slots__ = ("_message", "_stamp", "_unique_key")
+    __slots__ = ("_message", "_stamp", "_unique_key", "count", "size")
 
     def __init__(self, stamp: Stamp, message: Message, unique_key: str) -> None:
         self._stamp, self._message, self._unique_key = stamp, message, unique_key
-
-    @property
-    def count(self) -> int:
-        """One."""
-        return 1
-
-    @property
-    def size(self) -> int:
-        """How many bytes its body has."""
-        return len(self._message.body)
+        self.count, self.size = 1, len(message.body)
 
     def request(self, queue: Queue) -> Command:
         """Write it for a queue."""
@@ -171,20 +159,11 @@ class HalfMessage:
 class Batch:
     """Many messages for one queue: all of them are stored, in order and side by side, or none."""
 
-    __slots__ = ("_messages", "_stamp", "_unique_keys")
+    __slots__ = ("_messages", "_stamp", "_unique_keys", "count", "size")
 
     def __init__(self, stamp: Stamp, messages: Sequence[Message], unique_keys: Sequence[str]) -> None:
         self._stamp, self._messages, self._unique_keys = stamp, messages, unique_keys
-
-    @property
-    def count(self) -> int:
-        """How many there are."""
-        return len(self._messages)
-
-    @property
-    def size(self) -> int:
-        """How many bytes the bodies have."""
-        return sum(len(message.body) for message in self._messages)
+        self.count, self.size = len(messages), sum(len(message.body) for message in messages)
 
     def request(self, queue: Queue) -> Command:
         """Write them for a queue."""

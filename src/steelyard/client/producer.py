@@ -183,7 +183,29 @@ class Producer(Guard):
         Messages with one ``key`` go to one queue, in the order of sending, as long as each is waited for; ``select``
         chooses by another rule, ``queue`` names it. Raises SendFailed, which lists each attempt.
         """
-        return await self._send(message, key, select, queue, delay_s, deliver_at, timeout_s)
+        session = self._session
+        if session is None or self._is_closed or self.is_elsewhere:
+            session = await self._ready()
+        outbox, options = self.outbox, self._usual if timeout_s is None else self.options.send_options(timeout_s)
+        message = outbox.checked(message)
+        picker = outbox.picker(message.topic) or await outbox.find_picker(message.topic)
+        chosen = outbox.choose(picker, message, key, select, queue)
+        size = len(message.body)
+        promise: asyncio.Future[Sent] = session.loop.create_future()
+        if delay_s is not None or deliver_at is not None:
+            await self.wait_for_ages(picker)
+            parcel = outbox.single(message, delay_s=delay_s, deliver_at=deliver_at)
+        elif self._lingering is not None and timeout_s is None and self._lingering.takes(message):
+            await self.flights.enter(1, size)
+            self._lingering.add(picker, message, chosen, promise)
+            return await promise
+        else:
+            parcel = outbox.single(message)
+        # As in `deliver`, written out: this is the way that most messages go.
+        if not self.flights.try_enter(1, size):
+            await self.flights.enter(1, size)
+        Dispatch(session, self.flights, picker, parcel, promise, options, chosen)
+        return await promise
 
     async def send_many(
         self, messages: Iterable[Message], *, key: Key = None, timeout_s: float | None = None
@@ -198,8 +220,7 @@ class Producer(Guard):
         async def deliver(picker: SharedPicker, together: Sequence[Message], queue: Queue | None) -> list[Sent]:
             if len(together) == 1:
                 return [await self.deliver(picker, self.outbox.single(together[0]), options, queue)]
-            keys = [self.outbox.next_key() for _ in together]
-            return await self.deliver(picker, Batch(self.outbox.stamp, together, keys), options, queue)
+            return await self.deliver(picker, self.outbox.batch(together), options, queue)
 
         return await send_many(self.outbox, deliver, messages, key, self.options.batch_bytes)
 
@@ -244,7 +265,10 @@ class Producer(Guard):
         await self._ready()
 
         async def send(more: Mapping[str, str]) -> Sent:
-            return await self._send(message, key, select, queue, None, None, timeout_s, more)
+            full = self.outbox.checked(message)
+            picker = await self.outbox.find_picker(full.topic)
+            chosen = self.outbox.choose(picker, full, key, select, queue)
+            return await self.deliver(picker, self.outbox.single(full, more=more), self._options(timeout_s), chosen)
 
         return await self._requests.ask(message, send, max(1, round(timeout_s * 1000)))
 
@@ -253,33 +277,6 @@ class Producer(Guard):
         return self.outbox.pickers.standings() if self._session is not None else []
 
     # -- for those who send in other ways -----------------------------------------------------------------------------
-
-    async def _send(
-        self,
-        message: Message,
-        key: str | int | None,
-        select: Select | None,
-        queue: Queue | None,
-        delay_s: float | None,
-        deliver_at: datetime | None,
-        timeout_s: float | None,
-        more: Mapping[str, str] | None = None,
-    ) -> Sent:
-        await self._ready()
-        outbox = self.outbox
-        message = outbox.checked(message)
-        picker = outbox.picker(message.topic) or await outbox.find_picker(message.topic)
-        chosen = outbox.choose(picker, message, key, select, queue)
-        is_delayed = delay_s is not None or deliver_at is not None
-        if is_delayed:
-            await self.wait_for_ages(picker)
-        elif self._lingering is not None and more is None and timeout_s is None and self._lingering.takes(message):
-            promise: asyncio.Future[Sent] = self.session.loop.create_future()
-            await self.flights.enter(1, len(message.body))
-            self._lingering.add(picker, message, chosen, promise)
-            return await promise
-        parcel = outbox.single(message, delay_s=delay_s, deliver_at=deliver_at, more=more)
-        return await self.deliver(picker, parcel, self._options(timeout_s), chosen)
 
     async def deliver(
         self, picker: SharedPicker, parcel: Parcel[R], options: SendOptions, chosen: Queue | None = None
@@ -300,6 +297,10 @@ class Producer(Guard):
         chosen: Queue | None = None,
     ) -> None:
         """Let a parcel leave that has its room already; the promise is kept later."""
+        if self.flights.is_closed:
+            self.flights.leave(parcel.count, parcel.size)
+            promise.set_exception(LineClosed("the producer was closed before the message was sent"))
+            return
         Dispatch(self.session, self.flights, picker, parcel, promise, options, chosen)
 
     def linger(self, picker: SharedPicker, message: Message, queue: Queue | None, promise: Promise[Sent]) -> None:

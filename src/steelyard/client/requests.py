@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Requests"]
 
-Send = Callable[[Mapping[str, str]], Awaitable[Sent]]
+_Send = Callable[[Mapping[str, str]], Awaitable[Sent]]
 
 
 class Requests:
@@ -36,7 +36,7 @@ class Requests:
         self._waiting: dict[str, asyncio.Future[StoredMessage]] = {}
         session.serves[RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT] = self._replied
 
-    async def ask(self, message: Message, send: Send, timeout_ms: int) -> StoredMessage:
+    async def ask(self, message: Message, send: _Send, timeout_ms: int) -> StoredMessage:
         """Send a request, and wait for its reply; raises ReplyTimedOut, or SendFailed."""
         correlation_id = secrets.token_hex(16)
         end_ms = steady_ms() + timeout_ms

@@ -65,7 +65,7 @@ class Routes:
         if known:
             return known
         try:
-            route = await self.look_up(topic)
+            route = await self._look(topic)
         except TopicNotFound:
             return await self._borrowed(topic)
         found = self._lists.get(topic)
@@ -77,6 +77,13 @@ class Routes:
         return found
 
     async def look_up(self, topic: str) -> Route:
+        """Ask a name server; raises TopicNotFound with the topic that was meant, or NoNameServer."""
+        try:
+            return await self._look(topic)
+        except TopicNotFound:
+            raise await self._missing(topic) from None
+
+    async def _look(self, topic: str) -> Route:
         """Ask a name server, together with whoever asks for the same topic now."""
         asking = self._asking.get(topic)
         if asking is None:
@@ -149,7 +156,7 @@ class Routes:
 
     async def _borrowed(self, topic: str) -> PublishList:
         try:
-            default = await self.find(DEFAULT_TOPIC)
+            default = self._table.get(DEFAULT_TOPIC) or await self._look(DEFAULT_TOPIC)
             listed = default.borrowed_list(topic)
         except TopicNotFound:
             listed = None
@@ -191,6 +198,6 @@ class Routes:
 
     async def _look_quietly(self, topic: str) -> None:
         try:
-            await self.look_up(topic)
+            await self._look(topic)
         except SteelyardError:
             return  # it keeps the route that it had

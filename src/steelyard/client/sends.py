@@ -140,32 +140,28 @@ class Dispatch(Generic[R]):
         try:
             self._ask(self._parcel.request(queue))
         except SteelyardError as error:
-            self._failed(error)
+            self.failed(error)
 
     def _written(self, written: "asyncio.Future[Command]") -> None:
         """Go on with a request that was written, and compressed, in another thread."""
         try:
             self._ask(written.result())
         except SteelyardError as error:
-            self._failed(error)
+            self.failed(error)
         except BaseException as error:
             self._end(None, error)
 
     def _ask(self, request: "Command") -> None:
         attempt = self._attempt
         caller = self._session.broker(attempt.queue.broker)
-        caller.ask(request, attempt.timeout_ms).add_done_callback(self._answered)
+        caller.put(self, request, attempt.timeout_ms)
 
-    def _answered(self, answered: "asyncio.Future[Command]") -> None:
-        error = answered.exception()
-        if error is not None:
-            self._failed(error) if isinstance(error, SteelyardError) else self._end(None, error)
-            return
-        answer = answered.result()
+    def answered(self, answer: "Command") -> None:
+        """Hear what a broker says to it."""
         try:
             result = self._parcel.read(answer, self._attempt.queue, self._sending.tried)
         except SteelyardError as refused:
-            self._failed(refused)
+            self.failed(refused)
             return
         is_late = answer.code != 0
         step = self._sending.succeeded(steady_ms(), late=is_late)
@@ -178,12 +174,16 @@ class Dispatch(Generic[R]):
             self._late = result
         self._take(step)
 
-    def _failed(self, error: SteelyardError) -> None:
+    def failed(self, error: SteelyardError) -> None:
+        """Hear that an attempt failed, and go on as the rules say."""
         now_ms = steady_ms()
         step = self._sending.failed(error, now_ms)
         self._session.routes.refresh_soon(self._picker.topic)
+        if self._promise.done():
+            self._end(None, None)  # nobody waits for it any more
+            return
         allowed_ms = look_up_ms(self._sending, error, self._deadline_ms, now_ms)
-        if allowed_ms and not self._promise.done():
+        if allowed_ms:
             self._session.spawn(self._look_up(step, allowed_ms))
         else:
             self._take(step)

@@ -9,6 +9,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from steelyard.errors import LineClosed
+
 __all__ = ["Submits"]
 
 T = TypeVar("T")
@@ -25,11 +27,14 @@ class Submits(Generic[T]):
         self._is_due = False
 
     def put(self, thing: T) -> None:
-        """Hand something over; from any thread."""
+        """Hand something over; from any thread. Raises LineClosed if the loop has ended."""
         self._waiting.append(thing)
         if not self._is_due:
             self._is_due = True
-            self._loop.call_soon_threadsafe(self.drain)
+            try:
+                self._loop.call_soon_threadsafe(self.drain)
+            except RuntimeError:
+                raise LineClosed("the client was closed meanwhile") from None
 
     def drain(self) -> None:
         """Take everything that was handed over; on the loop."""

@@ -34,7 +34,7 @@ __all__ = ["Check", "Transaction", "Transactions"]
 Check = Callable[[StoredMessage], "bool | Awaitable[bool | None] | None"]
 """Says what became of a transaction: True it is to be seen, False it is not, None nobody knows yet."""
 
-SendHalf = Callable[[Message, float | None], Awaitable[tuple[Sent, Half]]]
+_SendHalf = Callable[[Message, float | None], Awaitable[tuple[Sent, Half]]]
 
 _MOST_ASKED = 2_000
 """Questions that may wait for the user's answer; more are passed over, brokers ask again."""
@@ -47,7 +47,7 @@ _log = logging.getLogger("steelyard")
 class Transactions:
     """The transactions of one producer; on the loop."""
 
-    def __init__(self, session: "Session", group: str, send_half: SendHalf, check: Check | None, end_ms: int) -> None:
+    def __init__(self, session: "Session", group: str, send_half: _SendHalf, check: Check | None, end_ms: int) -> None:
         self._session, self._group, self._check, self._end_ms = session, group, check, end_ms
         self.send_half = send_half
         self._open: set[str] = set()

@@ -128,5 +128,5 @@ def read_receipt(answer: Command, queue: Queue, *, unique_key: str, is_half: boo
     half = None
     if is_half:
         half = Half(header.queue_offset, read_offset_id(header.msg_id)[1], header.transaction_id or unique_key)
-    stored = Queue(queue.topic, queue.broker, header.queue_id)
+    stored = queue if header.queue_id == queue.queue_id else Queue(queue.topic, queue.broker, header.queue_id)
     return Receipt(stored, header.queue_offset, header.msg_id, late=answer.code != 0, half=half)

@@ -5,10 +5,12 @@ a broker becomes slow, and producers walk around it. At last the proof. Everythi
 loopback, and gone when it ends.
 """
 
+import signal
 import sys
+import threading
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 
 from steelyard.cli.demo.members import Crew
 from steelyard.cli.demo.pictures import Pictures
@@ -16,7 +18,7 @@ from steelyard.cli.demo.proof import Proof
 from steelyard.cli.demo.writers import Writers
 from steelyard.cli.exits import Exit, exit_for
 from steelyard.cli.screen import refuse, screen, shown
-from steelyard.errors import SteelyardError
+from steelyard.errors import SteelyardError, TimedOut
 from steelyard.model import Queue
 from steelyard.serve.embedded import Cluster
 
@@ -30,10 +32,6 @@ _SLOW_MS = 800
 _PATIENCE_S = 30.0
 
 
-class _DidNotHappen(Exception):
-    """What a scene was to show did not come in time."""
-
-
 def main(pause_s: float = 1.5) -> int:
     """Show the demo; ``pause_s`` is how long each picture stands. Nothing is asked and nothing is left behind."""
     return shown(lambda: _run(pause_s))
@@ -41,14 +39,25 @@ def main(pause_s: float = 1.5) -> int:
 
 def _run(pause_s: float) -> int:
     try:
-        with ExitStack() as stack:
+        with _told_to_end(), ExitStack() as stack:
             return _Story(stack, pause_s).tell()
-    except _DidNotHappen as error:
-        return refuse(f"the demo ends here: {error}", Exit.FAILED)
     except SteelyardError as error:
         return refuse(str(error), exit_for(error))
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
+
+
+@contextmanager
+def _told_to_end() -> Iterator[None]:
+    """Take SIGTERM as Ctrl-C: members are processes of their own, and must not outlive this one."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 class _Story:
@@ -158,8 +167,10 @@ class _Story:
         if not self._crew.wait_for_shares(shares, _PATIENCE_S):
             owned = {name: len(mine) for name, mine in self._crew.owners().items()}
             said = "; ".join(self._crew.complaints[-3:])
-            raise _DidNotHappen(f"{what}, and members own {owned}, not {shares}{f' ({said})' if said else ''}")
+            raise TimedOut(
+                f"the demo ends here: {what}, and members own {owned}, not {shares}{f' ({said})' if said else ''}"
+            )
 
     def _wait(self, what: str, is_so: Callable[[], bool]) -> None:
         if not self._proof.wait_for(is_so, _PATIENCE_S):
-            raise _DidNotHappen(f"it took too long until {what}")
+            raise TimedOut(f"the demo ends here: it took too long until {what}")

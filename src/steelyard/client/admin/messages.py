@@ -149,6 +149,7 @@ class Messages(Topics):
             properties=encode_properties(kept).decode(),
             reconsume_times=0,
             unit_mode=False,
+            max_reconsume_times=1,  # it is to be tried once more, also where the group allows no retries at all
             batch=False,
             broker=place.name,
         )

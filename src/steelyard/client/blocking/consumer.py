@@ -4,6 +4,7 @@ Plain handlers run in threads of their own, ``async def`` ones on the loop. Call
 one after the other in a thread of theirs, so that a slow one holds up nothing but the next.
 """
 
+import inspect
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -24,6 +25,7 @@ from steelyard.model import Queue
 
 __all__ = ["Consumer"]
 
+E = TypeVar("E")
 F = TypeVar("F", bound=HandlerFunction)
 M = TypeVar("M", bound=Callable[[Moved], object])
 H = TypeVar("H", bound=Callable[[Hazard], object])
@@ -60,13 +62,16 @@ class Consumer(Face[AsyncConsumer]):
 
     def on_move(self, function: M) -> M:
         """Have a function told when queues come and go; it gets a `Moved`."""
-        self._client.on_move(partial(self._teller.tell, function))
+        self._client.on_move(self._told(function))
         return function
 
     def on_hazard(self, function: H) -> H:
         """Have a function told when something looks wrong; it gets a `Hazard`."""
-        self._client.on_hazard(partial(self._teller.tell, function))
+        self._client.on_hazard(self._told(function))
         return function
+
+    def _told(self, function: Callable[[E], object]) -> Callable[[E], object]:
+        return function if inspect.iscoroutinefunction(function) else partial(self._teller.tell, function)
 
     @property
     def id(self) -> str:
@@ -77,6 +82,11 @@ class Consumer(Face[AsyncConsumer]):
     def assignment(self) -> tuple[Queue, ...]:
         """The queues that it owns now."""
         return self._client.assignment
+
+    @property
+    def failures(self) -> dict[str, int]:
+        """How often each handler raised each kind of error."""
+        return self._client.failures
 
     explain = looks(AsyncConsumer.explain)
 

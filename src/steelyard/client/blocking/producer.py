@@ -1,10 +1,11 @@
 """The producer for threads: the same rules, waited for in the thread that sends.
 
-A plain `send` does not go through the loop: its thread has a line of its own to each broker (client/direct.py). Many
-sends at once do (`submit`): they share the loop's lines, and what several threads hand over crosses to it together.
+A plain `send` does not go through the loop, nor does a single batch: the thread has a line of its own to each broker
+(client/direct.py). Many sends at once do (`submit`): they share the loop's lines, and what several threads hand over
+crosses to it together.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from datetime import datetime
 from types import TracebackType
@@ -12,7 +13,7 @@ from typing import NamedTuple, Self, Unpack
 
 from steelyard.balance.attempts import SendOptions
 from steelyard.balance.ledger import Standing
-from steelyard.client.batches import Key
+from steelyard.client.batches import Key, partly_sent
 from steelyard.client.blocking.face import Face
 from steelyard.client.connect import Where
 from steelyard.client.direct import Direct
@@ -28,7 +29,8 @@ from steelyard.client.sent import Sent
 from steelyard.client.submits import Submits
 from steelyard.client.transactions import Check
 from steelyard.client.transactions import Transaction as AsyncTransaction
-from steelyard.errors import SteelyardError
+from steelyard.dialect.batching import pack
+from steelyard.errors import SendFailed, SteelyardError
 from steelyard.model import Message, Queue, StoredMessage
 
 __all__ = ["Producer", "Transaction"]
@@ -163,7 +165,24 @@ class Producer(Face[AsyncProducer]):
 
         ``timeout_s`` is each batch's. Raises PartlySent if some were not stored; its ``results`` say which.
         """
-        return self._ready().run(self._client.send_many(messages, key=key, timeout_s=timeout_s))
+        given = list(messages)
+        ways, outbox = self._ways_now(), self._client.outbox
+        together = [outbox.checked(message) for message in given]
+        if key is None and len(pack(together, most_bytes=self._client.options.batch_bytes)) == 1:
+            return self._send_together(ways.direct, together, self._options(timeout_s))
+        return self._ready().run(self._client.send_many(given, key=key, timeout_s=timeout_s))
+
+    def _send_together(self, direct: Direct, messages: Sequence[Message], options: SendOptions) -> list[Sent]:
+        """Send one batch, for which this thread would only wait: so it needs no loop."""
+        outbox = self._client.outbox
+        topic = messages[0].topic
+        picker = outbox.picker(topic) or self._find_picker(topic)
+        try:
+            if len(messages) == 1:
+                return [direct.send(picker, outbox.single(messages[0]), options)]
+            return direct.send(picker, outbox.batch(messages), options)
+        except SendFailed as error:
+            raise partly_sent([error] * len(messages)) from None
 
     def post(self, message: Message, *, timeout_s: float | None = None) -> None:
         """Send a message one way: no answer, no promise; tried once. Raises SendFailed if there is no line."""
@@ -188,8 +207,8 @@ class Producer(Face[AsyncProducer]):
         queue: Queue | None = None,
     ) -> StoredMessage:
         """Send a message that wants a reply, and return the reply; raises ReplyTimedOut."""
-        asking = self._client.request(message, timeout_s=timeout_s, key=key, select=select, queue=queue)
-        return self._ready().run(asking)
+        hub = self._ready()
+        return hub.run(self._client.request(message, timeout_s=timeout_s, key=key, select=select, queue=queue))
 
     def brokers(self) -> list[Standing]:
         """Show what is known of the brokers' speed and faults; nothing, unless slow ones are avoided."""

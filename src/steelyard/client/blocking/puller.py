@@ -93,7 +93,7 @@ class Puller(Face[AsyncPuller]):
 
     def __next__(self) -> Received:
         """Return the next message."""
-        found = self.poll_one()
+        found = None if self._is_closed else self.poll_one()
         if found is None:
             raise StopIteration
         return found

@@ -1,0 +1,145 @@
+"""Where trouble is made: two brokers and two name servers, each a process that can be killed, halted and slowed.
+
+`Ground` is what every such place can do, whoever's servers run there; `our_ground` has our own. What the brokers store
+is on disk, so that a broker that is killed comes back with all that it promised.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from tests.client.proxy import Detour, detour
+
+__all__ = ["Ground", "Server", "detour_of", "our_ground"]
+
+
+class Server(Protocol):
+    """A process that serves."""
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+
+    def kill(self) -> None:
+        """End it as a crash does."""
+
+    def start(self) -> None:
+        """Start it again where it was, and wait until it can be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """A cluster of processes."""
+
+    name_servers: tuple[str, ...]
+    """Clients use the first one while they can."""
+    brokers: dict[str, str]
+    """The addresses, by name."""
+    servers: dict[str, Server]
+    """The brokers' processes, by name, and that of the first name server, by its address."""
+
+    @property
+    def namesrv(self) -> str:
+        """What clients are given."""
+        return ";".join(self.name_servers)
+
+    @contextmanager
+    def halted(self, broker: str) -> Iterator[None]:
+        """Halt a broker: it is there, the system takes lines for it, and nothing is answered."""
+        pid = self.servers[broker].pid
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+    @contextmanager
+    def killed(self, server: str) -> Iterator[None]:
+        """Kill a broker, or a name server; at the end it is started again."""
+        self.servers[server].kill()
+        try:
+            yield
+        finally:
+            self.servers[server].start()
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    namesrv: str
+    brokers: dict[str, str]
+
+
+@contextmanager
+def detour_of(ground: Ground) -> Iterator[Detour]:
+    """Put proxies before the brokers, for those clients that ask the proxy of a name server."""
+    with detour(_Place(ground.name_servers[-1], ground.brokers)) as around:
+        yield around
+
+
+class _OurServer:
+    """`steelyard up` as a process."""
+
+    def __init__(self, options: Sequence[str], log: Path) -> None:
+        self._options, self._log = options, log
+        self._port = 0
+        self._process: subprocess.Popen[str] | None = None
+        self.address = ""
+        self.start()
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self) -> None:
+        """Start it, where it was before if it was somewhere."""
+        command = [sys.executable, "-m", "steelyard", "up", "--json", "--port", str(self._port), *self._options]
+        with self._log.open("ab") as errors:
+            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        assert line, f"a server did not start: {self._log.read_text()[-2000:]}"
+        ready = json.loads(line)
+        self.address = next(iter(ready["brokers"].values()), ready["namesrv"])
+        self._port = int(self.address.rpartition(":")[2])
+
+    def kill(self) -> None:
+        """End it as a crash does."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.communicate()
+
+
+@contextmanager
+def our_ground(folder: Path, brokers: Sequence[str] = ("broker-a", "broker-b")) -> Iterator[Ground]:
+    """Run our servers, and kill what is left of them at the end."""
+    started: list[_OurServer] = []
+
+    def run(name: str, *options: str) -> _OurServer:
+        started.append(_OurServer(options, folder / f"{name}.log"))
+        return started[-1]
+
+    try:
+        name_servers = [run(f"names-{number}", "--namesrv-only") for number in range(2)]
+        addresses = tuple(each.address for each in name_servers)
+        found = {
+            name: run(name, "--join", ";".join(addresses), "--broker-name", name, "--data", str(folder / name))
+            for name in brokers
+        }
+        yield Ground(
+            addresses,
+            {name: server.address for name, server in found.items()},
+            {**found, addresses[0]: name_servers[0]},
+        )
+    finally:
+        for server in started:
+            server.kill()

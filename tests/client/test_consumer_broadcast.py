@@ -1,0 +1,83 @@
+"""Every member of a broadcasting group gets every message, and goes on where it was after a restart."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.client.consumer_scene import Seen, fill, make_topic, put, until
+
+from steelyard.balance.hazards import Hazard
+from steelyard.client.blocking.consumer import Consumer
+from steelyard.client.received import Received
+from steelyard.errors import ConfigurationError
+from steelyard.serve.embedded import Cluster
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """Run one cluster for all."""
+    with Cluster() as running:
+        yield running
+
+
+def _member(cluster: Cluster, topic: str, name: str, directory: Path, seen: Seen) -> Consumer:
+    consumer = Consumer(
+        cluster.namesrv,
+        group=f"{topic}-group",
+        mode="broadcast",
+        name=name,
+        offsets_dir=directory,
+        start_from="first",
+    )
+    consumer.handles(topic)(seen.note)
+    return consumer
+
+
+def test_each_member_gets_everything(cluster: Cluster, tmp_path: Path) -> None:
+    make_topic(cluster, "news")
+    bodies, one, two = fill(cluster, "news", 40), Seen(), Seen()
+    with _member(cluster, "news", "one", tmp_path, one), _member(cluster, "news", "two", tmp_path, two):
+        one.wait(bodies)
+        two.wait(bodies)
+    assert one.counts() == two.counts() == dict.fromkeys(bodies, 1)
+
+
+def test_a_restarted_member_goes_on_where_it_was(cluster: Cluster, tmp_path: Path) -> None:
+    make_topic(cluster, "serial")
+    first, second = Seen(), Seen()
+    bodies = fill(cluster, "serial", 30)
+    with _member(cluster, "serial", "one", tmp_path, first):
+        first.wait(bodies)
+    put(cluster, "serial", 0, [b"next"])
+    with _member(cluster, "serial", "one", tmp_path, second):
+        second.wait([b"next"])
+    assert second.bodies == [b"next"]
+
+
+def test_two_members_cannot_keep_their_offsets_in_one_file(cluster: Cluster, tmp_path: Path) -> None:
+    make_topic(cluster, "twins")
+    with _member(cluster, "twins", "same", tmp_path, Seen()):
+        other = _member(cluster, "twins", "same", tmp_path, Seen())
+        with pytest.raises(ConfigurationError, match="give each member on this machine a name of its own"):
+            other.start()
+
+
+def test_a_message_that_fails_is_dropped_and_that_is_told(cluster: Cluster, tmp_path: Path) -> None:
+    make_topic(cluster, "dropped", queues=1)
+    put(cluster, "dropped", 0, [b"bad", b"good"])
+    seen, hazards = Seen(), list[Hazard]()
+    consumer = Consumer(
+        cluster.namesrv, group="dropped-group", mode="broadcast", offsets_dir=tmp_path, start_from="first"
+    )
+    consumer.on_hazard(hazards.append)
+
+    @consumer.handles("dropped")
+    def handle(message: Received) -> None:
+        seen.note(message)
+        if message.body == b"bad":
+            raise ValueError("bad")
+
+    with consumer:
+        seen.wait([b"good"])
+        until(lambda: [hazard for hazard in hazards if hazard.kind == "dropped"], "hearing of it")
+    assert seen.bodies == [b"bad", b"good"]

@@ -1,0 +1,117 @@
+"""A consumer goes on when servers go and come back, and says so when it waits for something that is not there."""
+
+import logging
+
+import pytest
+from tests.client.consumer_scene import Seen, fill, make_topic, put, until
+
+from steelyard.balance.hazards import Hazard
+from steelyard.client.blocking.admin import Admin
+from steelyard.client.blocking.consumer import Consumer
+from steelyard.client.blocking.producer import Producer
+from steelyard.client.received import Received
+from steelyard.errors import SteelyardError
+from steelyard.model import Message
+from steelyard.serve.embedded import Cluster
+
+
+def test_a_topic_that_is_not_there_is_waited_for_and_that_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    hazards, seen = list[Hazard](), Seen()
+    with Cluster() as cluster:
+        consumer = Consumer(cluster.namesrv, group="patient", start_from="first")
+        consumer.handles("someday")(seen.note)
+        consumer.on_hazard(hazards.append)
+        with caplog.at_level(logging.WARNING, "steelyard"), consumer:
+            until(lambda: [hazard for hazard in hazards if hazard.kind == "no topic someday"], "hearing of it")
+            assert "topic 'someday' is not known" in str(consumer.explain())
+            with Producer(cluster.namesrv) as producer:
+                producer.send(Message("someday", b"at last"))
+            seen.wait([b"at last"])
+            until(lambda: "not known" not in str(consumer.explain()), "the hazard's end")
+    assert len([record for record in caplog.records if "is not known to" in record.getMessage()]) == 1
+
+
+def test_a_consumer_does_not_need_the_name_server_while_it_works() -> None:
+    seen = Seen()
+    with Cluster() as cluster:
+        make_topic(cluster, "steady")
+        bodies = fill(cluster, "steady", 20)
+        consumer = Consumer(cluster.namesrv, group="steady-group", start_from="first")
+        consumer.handles("steady")(seen.note)
+        with consumer:
+            seen.wait(bodies)
+            cluster.stop_name_server()
+            put(cluster, "steady", 0, [b"without"])
+            seen.wait([b"without"])
+            cluster.start_name_server()
+            until(lambda: _is_back(cluster), "being registered again")
+            with Admin(cluster.namesrv) as admin:
+                admin.add_queues("steady", 6)
+            until(lambda: sum(queue.topic == "steady" for queue in consumer.assignment) == 6, "seeing new queues")
+            put(cluster, "steady", 5, [b"new queue"])
+            seen.wait([b"new queue"])
+
+
+def _is_back(cluster: Cluster) -> bool:
+    try:
+        with Producer(cluster.namesrv) as producer:
+            producer.send(Message("steady", b"probe"))
+    except SteelyardError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("how", ["stopped", "killed"])
+def test_a_consumer_goes_on_after_its_broker_was_restarted(how: str, tmp_path: object) -> None:
+    seen = Seen()
+    with Cluster(data=str(tmp_path)) as cluster:
+        make_topic(cluster, "reborn")
+        bodies = fill(cluster, "reborn", 40)
+        consumer = Consumer(cluster.namesrv, group="reborn-group", start_from="first")
+        consumer.handles("reborn")(seen.note)
+        with consumer:
+            seen.wait(bodies)
+            if how == "stopped":
+                cluster.stop_broker("broker-0")
+            else:
+                cluster.kill_broker("broker-0")
+            cluster.start_broker("broker-0")
+            put(cluster, "reborn", 1, [b"after"])
+            seen.wait([b"after"])
+    if how == "stopped":
+        assert seen.counts() == dict.fromkeys([*bodies, b"after"], 1)
+
+
+def test_a_callback_that_fails_does_not_stop_anything(caplog: pytest.LogCaptureFixture) -> None:
+    seen = Seen()
+
+    def fail(event: object) -> None:
+        raise RuntimeError(f"cannot take {event}")
+
+    with Cluster() as cluster:
+        make_topic(cluster, "careless")
+        bodies = fill(cluster, "careless", 10)
+        consumer = Consumer(cluster.namesrv, group="careless-group", start_from="first")
+        consumer.handles("careless")(seen.note)
+        consumer.on_move(fail)
+        with caplog.at_level(logging.ERROR, "steelyard"), consumer:
+            seen.wait(bodies)
+            until(lambda: "a callback failed" in caplog.text, "being told")
+    assert seen.counts() == dict.fromkeys(bodies, 1)
+
+
+def test_a_handler_that_ends_its_thread_does_not_end_the_worker() -> None:
+    seen = Seen()
+    with Cluster() as cluster:
+        make_topic(cluster, "exiting", queues=1)
+        put(cluster, "exiting", 0, [b"exit", b"go on"])
+        consumer = Consumer(cluster.namesrv, group="exiting-group", start_from="first", workers=1)
+
+        @consumer.handles("exiting")
+        def handle(message: Received) -> None:
+            seen.note(message)
+            if message.body == b"exit":
+                raise SystemExit(1)
+
+        with consumer:
+            seen.wait([b"exit", b"go on"])

@@ -1,0 +1,84 @@
+"""The options of a consumer are checked together, before anything is connected."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from steelyard.balance.member_options import Mode
+from steelyard.client.consumer_options import ConsumerOptions, ConsumerSettings
+from steelyard.client.handlers import Handler, Handlers
+from steelyard.client.names import Names
+from steelyard.errors import ConfigurationError, UnknownStrategy
+from steelyard.model import FilterKind, Queue
+
+
+def _handlers(*handlers: Handler) -> Handlers:
+    registry = Handlers()
+    for handler in handlers:
+        registry.add(handler)
+    return registry
+
+
+@pytest.mark.parametrize("name", ["average", "AVG", "circle", "AVG_BY_CIRCLE", "ring", "CONSISTENT_HASH"])
+def test_a_java_strategy_is_that_of_mixed_groups_too(name: str) -> None:
+    options = ConsumerOptions("billing", allocate=name)
+    assert options.strategy.name == options.java_strategy.name
+
+
+def test_a_strategy_that_remembers_has_another_for_mixed_groups() -> None:
+    assert ConsumerOptions("billing").java_strategy.name == "AVG"
+    assert ConsumerOptions("billing", mixed="circle").java_strategy.name == "AVG_BY_CIRCLE"
+    with pytest.raises(ConfigurationError, match="cannot share queues by STICKY"):
+        ConsumerOptions("billing", allocate="average", mixed="sticky")
+
+
+def test_a_callable_is_a_strategy() -> None:
+    def mine(group: str, member: str, queues: Sequence[Queue], members: Sequence[str]) -> list[Queue]:
+        return list(queues) if group and member in members else []
+
+    options = ConsumerOptions("billing", allocate=mine)
+    assert options.strategy.name == options.java_strategy.name == "mine"
+
+
+def test_a_name_that_nobody_knows_is_refused_with_the_nearest() -> None:
+    with pytest.raises(UnknownStrategy, match="did you mean sticky"):
+        ConsumerOptions("billing", allocate="stikcy")
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (ConsumerSettings(workers=0), "workers is 0"),
+        (ConsumerSettings(pull_batch=0), "pull_batch is 0"),
+        (ConsumerSettings(drain_s=-1), "drain_s is -1"),
+        (ConsumerSettings(start_from="yesterday"), "no place in a queue"),
+        (ConsumerSettings(mode="both"), "the mode is 'both'"),
+    ],
+)
+def test_a_bad_option_is_a_sentence(settings: ConsumerSettings, words: str) -> None:
+    with pytest.raises(ConfigurationError, match=words):
+        ConsumerOptions("billing", **settings)
+
+
+def test_names_are_full_on_the_wire_and_filters_are_kept() -> None:
+    handlers = _handlers(Handler("orders", print, tags="a || b"), Handler("prices", print, sql="x > 1"))
+    member = ConsumerOptions("billing", drain_s=None).member_options(handlers, Names("eu"), "c1@sy1", 5)
+    assert member.group == "eu%billing"
+    assert member.mode is Mode.CONCURRENT
+    assert member.times.drain_ms is None
+    assert member.topics["eu%orders"].tags == ("a", "b")
+    assert member.topics["eu%prices"].kind is FilterKind.SQL92
+    assert {each.version for each in member.topics.values()} == {5}
+
+
+def test_an_async_handler_is_known_as_one() -> None:
+    class Object:
+        async def __call__(self, message: object) -> None:
+            """Do nothing."""
+
+    async def function(message: object) -> None:
+        """Do nothing."""
+
+    assert Handler("a", function).is_async
+    assert Handler("a", Object()).is_async
+    assert not Handler("a", print).is_async

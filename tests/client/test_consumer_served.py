@@ -1,0 +1,118 @@
+"""What administrators ask of a live consumer through a broker: how it is, how far it is, go elsewhere, handle this."""
+
+from collections.abc import Iterator
+
+import pytest
+from tests.client.consumer_scene import Seen, fill, make_topic, put, until
+from tests.serve.line import Line
+
+from steelyard.client.blocking.admin import Admin
+from steelyard.client.blocking.consumer import Consumer
+from steelyard.client.received import Received
+from steelyard.model import Queue
+from steelyard.serve.embedded import Cluster
+from steelyard.wire.bodies import decode_body
+from steelyard.wire.bodies.offsets import MemberOffsets
+from steelyard.wire.bodies.running import DirectOutcome, DirectResult, RunningState
+from steelyard.wire.codes import RequestCode
+from steelyard.wire.command import Command
+from steelyard.wire.headers.group import AskRunningState, ConsumeDirectly, GroupAndTopic
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """Run one cluster for all."""
+    with Cluster() as running:
+        yield running
+
+
+def _ask(cluster: Cluster, code: int, header: object) -> Command:
+    assert isinstance(header, AskRunningState | GroupAndTopic | ConsumeDirectly)
+    with Line(cluster.brokers["broker-0"]) as line:
+        return line.ask(code, header)
+
+
+def test_a_consumer_tells_how_it_is(cluster: Cluster) -> None:
+    make_topic(cluster, "told")
+    bodies, seen = fill(cluster, "told", 40), Seen()
+    consumer = Consumer(cluster.namesrv, group="told-group", start_from="first", workers=3)
+    consumer.handles("told")(seen.note)
+    with consumer:
+        seen.wait(bodies)
+        header = AskRunningState("told-group", consumer.id, jstack_enable=True)
+        until(lambda: _commits(cluster, header) == [10] * 4, "committing")
+        answer = _ask(cluster, RequestCode.GET_CONSUMER_RUNNING_INFO, header)
+        state = decode_body(RunningState, answer.body)
+    assert state.properties["PROP_THREADPOOL_CORE_SIZE"] == "3"
+    assert state.properties["PROP_NAMESERVER_ADDR"] == cluster.namesrv
+    assert state.topics["told"].handled_tps > 0
+    assert "test_consumer_served" in (state.thread_dump or "")
+    assert [each.topic for each in state.subscriptions] == ["told", "%RETRY%told-group"]
+
+
+def _commits(cluster: Cluster, header: AskRunningState) -> list[int]:
+    answer = _ask(cluster, RequestCode.GET_CONSUMER_RUNNING_INFO, header)
+    state = decode_body(RunningState, answer.body)
+    return [each.commit_offset for queue, each in sorted(state.queues.items()) if queue.topic == "told"]
+
+
+def test_a_consumer_tells_how_far_it_is(cluster: Cluster) -> None:
+    make_topic(cluster, "far", queues=2)
+    bodies, seen = fill(cluster, "far", 20, queues=2), Seen()
+    consumer = Consumer(cluster.namesrv, group="far-group", start_from="first")
+    consumer.handles("far")(seen.note)
+    with consumer:
+        seen.wait(bodies)
+        wanted = {Queue("far", "broker-0", 0): 10, Queue("far", "broker-0", 1): 10}
+        until(lambda: _how_far(cluster, "far", consumer.id) == wanted, "being done")
+
+
+def _how_far(cluster: Cluster, topic: str, member: str) -> dict[Queue, int]:
+    header = GroupAndTopic(group=f"{topic}-group", topic=topic)
+    answer = _ask(cluster, RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, header)
+    return dict((decode_body(MemberOffsets, answer.body).members or {}).get(member, {}))
+
+
+def test_a_consumer_goes_where_an_administrator_sends_it(cluster: Cluster) -> None:
+    make_topic(cluster, "again", queues=2)
+    bodies, seen = fill(cluster, "again", 20, queues=2), Seen()
+    consumer = Consumer(cluster.namesrv, group="again-group", start_from="first")
+    consumer.handles("again")(seen.note)
+    with consumer, Admin(cluster.namesrv) as admin:
+        seen.wait(bodies)
+        until(lambda: sum(each.committed or 0 for each in admin.offsets("again-group", "again")) == 20, "committing")
+        admin.reset_offsets("again-group", "again", "first")
+        until(lambda: seen.counts() == dict.fromkeys(bodies, 2), "handling all again")
+
+
+@pytest.mark.parametrize(
+    ("body", "outcome"),
+    [(b"fine", DirectOutcome.SUCCESS), (b"later", DirectOutcome.LATER), (b"bad", DirectOutcome.RAISED)],
+)
+def test_a_consumer_handles_one_message_on_demand_and_tells_the_result(
+    cluster: Cluster, body: bytes, outcome: DirectOutcome
+) -> None:
+    topic = f"direct-{body.decode()}"
+    make_topic(cluster, topic, queues=1)
+    put(cluster, topic, 0, [body])
+    seen = Seen()
+    consumer = Consumer(cluster.namesrv, group=f"{topic}-group", start_from="last")
+
+    @consumer.handles(topic)
+    def handle(message: Received) -> None:
+        seen.note(message)
+        if body == b"later":
+            message.later()
+        if body == b"bad":
+            raise ValueError("no good")
+
+    with consumer, Admin(cluster.namesrv) as admin:
+        until(lambda: consumer.assignment, "owning the queue")
+        message_id = admin.messages(topic)[0].offset_id
+        header = ConsumeDirectly(consumer_group=f"{topic}-group", client_id=consumer.id, msg_id=message_id, topic=topic)
+        answer = _ask(cluster, RequestCode.CONSUME_MESSAGE_DIRECTLY, header)
+        assert answer.code == 0, answer.remark
+        result = decode_body(DirectResult, answer.body)
+    assert result.outcome is outcome
+    assert seen.bodies == [body]
+    assert ("no good" in (result.remark or "")) == (body == b"bad")

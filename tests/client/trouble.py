@@ -1,0 +1,219 @@
+"""What a producer does while brokers are in trouble: one story for each kind, told on whoever's servers there are.
+
+Two loads run at once, one that rotates plainly and one that keeps a ledger, and a group reads along. Whatever happens,
+no send fails that had a healthy broker to go to, and what was promised is read. What a ledger says of itself is what it
+does: while it avoids a broker, next to nothing goes there.
+"""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from tests.client.consumer_scene import until
+from tests.client.grounds import Ground, detour_of
+from tests.client.load import WAYS, Load, Told, reading
+from tests.interop.mixed.figures import percentile
+
+from steelyard.balance.latency_table import LatencyTable
+from steelyard.client.blocking.admin import Admin
+from steelyard.client.blocking.producer import Producer
+from steelyard.model import Message
+from steelyard.net.clock import now_ms
+
+__all__ = [
+    "Pace",
+    "Row",
+    "a_broker_is_halted",
+    "a_broker_is_killed",
+    "a_name_server_is_lost",
+    "brokers_are_slow",
+]
+
+Row = dict[str, object]
+
+_SLOW_MS = 800
+_STRAYS = 0.05
+"""The part of sends that may meet an avoided broker: a turn that was taken just before, or all were avoided."""
+_PATIENCE_S = 90
+_QUEUES = 4
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How long things take."""
+
+    timeout_s: float
+    """Of each send."""
+    table: LatencyTable
+    flow: int
+    """How many messages each way sends before the story goes on."""
+    halted_s: float = 0.0
+    """How long a broker is halted at least."""
+
+
+class Trial:
+    """A story under way: what was sent since which moment."""
+
+    def __init__(self, ground: Ground, pace: Pace, plain: Load, wary: Load, seen: set[bytes]) -> None:
+        self.ground, self.pace, self.plain, self.wary, self.seen = ground, pace, plain, wary, seen
+        self.rows: list[Row] = []
+        self._began_ms = now_ms()
+
+    @property
+    def loads(self) -> tuple[Load, Load]:
+        """All that is sent."""
+        return self.plain, self.wary
+
+    def flow(self) -> None:
+        """Let some messages pass."""
+        for load in self.loads:
+            load.wait_for_more(self.pace.flow)
+
+    def chapter(self, title: str) -> None:
+        """Write down how the sends fared that began since the last chapter, and begin another."""
+        for load, kind in zip(self.loads, ("plain", "wary"), strict=True):
+            for way in WAYS:
+                told = load.since(self._began_ms, way)
+                self.rows.append({"when": title, "sends": kind, "way": way, **_figures(told)})
+        self._began_ms = now_ms()
+
+    def check_avoided(self, broker: str, since_ms: int, why: str) -> None:
+        """Check that what the ledgers say is what was done."""
+        stays = [stay for stay in self.wary.stays if stay.broker == broker and stay.until_ms > since_ms]
+        assert {stay.of for stay in stays} == {"blocking", "aio"}, stays
+        assert all(why in stay.why for stay in stays), stays
+        ways = {"blocking": ("blocking", "submit"), "aio": ("aio",)}
+        meant = [
+            each
+            for each in self.wary.since(since_ms)
+            if any(
+                each.way in ways[stay.of] and stay.since_ms + 50 <= each.began_ms < stay.until_ms - 50 for stay in stays
+            )
+        ]
+        strays = [each for each in meant if broker in each.touched]
+        assert meant
+        assert len(strays) <= max(2, _STRAYS * len(meant)), f"{len(strays)} of {len(meant)} went to {broker}"
+
+    def check_return(self, broker: str, since_ms: int) -> None:
+        """Wait until a broker is used again by all, and check that the wary came back to it step by step."""
+        for load in self.loads:
+            load.wait_for_stores(broker, 1, since_ms)
+
+        def has_come_back() -> bool:
+            shares = [self.wary.shares[of, broker] for of in ("blocking", "aio")]
+            return all(any(0 < share < 1 for share in each) for each in shares)
+
+        until(has_come_back, f"{broker} coming back", _PATIENCE_S)
+
+
+@contextmanager
+def _under_load(ground: Ground, pace: Pace, namesrv: str | None = None) -> Iterator[Trial]:
+    """Send and read all the while; in the end nothing has failed and nothing is lost."""
+    topic = f"trouble-{next(_numbers)}"
+    with Admin(ground.namesrv) as admin:
+        admin.create_topic(topic, _QUEUES)
+    where = namesrv or ground.namesrv
+    with reading(ground.namesrv, topic) as seen:
+        with (
+            Load(where, topic, timeout_s=pace.timeout_s) as plain,
+            Load(where, topic, timeout_s=pace.timeout_s, table=pace.table) as wary,
+        ):
+            trial = Trial(ground, pace, plain, wary, seen)
+            for broker in ground.brokers:
+                for load in trial.loads:
+                    load.wait_for_stores(broker, pace.flow)
+            trial.chapter("before")
+            yield trial
+        errors = plain.errors + wary.errors
+        assert not errors, "\n".join(errors)
+        acked = plain.acked | wary.acked
+        until(lambda: acked <= seen, f"reading {len(acked)} messages", _PATIENCE_S)
+
+
+def a_broker_is_killed(ground: Ground, pace: Pace, broker: str) -> list[Row]:
+    """Kill a broker and start it again: sends go elsewhere at once, and come back."""
+    with _under_load(ground, pace) as trial:
+        began_ms = now_ms()
+        with ground.killed(broker):
+            trial.wary.wait_until_avoided(broker, began_ms)
+            trial.flow()
+            _send_to_a_new_topic(ground, pace)
+            trial.check_avoided(broker, began_ms, "it failed")
+            trial.chapter("dead")
+        trial.check_return(broker, now_ms())
+        trial.chapter("back")
+    return trial.rows
+
+
+def a_broker_is_halted(ground: Ground, pace: Pace, broker: str) -> list[Row]:
+    """Halt a broker, which then takes lines and never answers: the plain wait in vain at every other turn."""
+    with _under_load(ground, pace) as trial:
+        began_ms = now_ms()
+        with ground.halted(broker):
+            trial.wary.wait_until_avoided(broker, began_ms)
+            trial.chapter("halted: until it was noticed")
+            trial.flow()
+            _send_to_a_new_topic(ground, pace)
+            until(lambda: now_ms() >= began_ms + pace.halted_s * 1000, "the end of a halt", _PATIENCE_S)
+            trial.check_avoided(broker, began_ms, "it failed")
+            trial.chapter("halted: from then on")
+        trial.check_return(broker, now_ms())
+        trial.chapter("back")
+    return trial.rows
+
+
+def brokers_are_slow(ground: Ground, pace: Pace, broker: str) -> list[Row]:
+    """Slow a broker down, then all of them: one is avoided, and all are used."""
+    with detour_of(ground) as around, _under_load(ground, pace, around.namesrv) as trial:
+        began_ms = now_ms()
+        around.brokers[broker].delay_ms = _SLOW_MS
+        trial.wary.wait_until_avoided(broker, began_ms)
+        trial.flow()
+        trial.check_avoided(broker, began_ms, "it took")
+        trial.chapter("one is slow")
+        for proxy in around.brokers.values():
+            proxy.delay_ms = _SLOW_MS
+        trial.flow()
+        trial.chapter("all are slow")
+        for proxy in around.brokers.values():
+            proxy.delay_ms = 0
+        began_ms = now_ms()
+        for each in ground.brokers:
+            trial.check_return(each, began_ms)
+        trial.chapter("back")
+    return trial.rows
+
+
+def a_name_server_is_lost(ground: Ground, pace: Pace) -> list[Row]:
+    """Kill the name server that everybody uses: those who send notice nothing, and a new topic is found at the other."""
+    with _under_load(ground, pace) as trial:
+        with ground.killed(ground.name_servers[0]):
+            trial.flow()
+            _send_to_a_new_topic(ground, pace)
+            trial.chapter("one name server is lost")
+        trial.flow()
+        assert not any(each.sent is not None and each.sent.attempts for load in trial.loads for each in load.told)
+    return trial.rows
+
+
+def _send_to_a_new_topic(ground: Ground, pace: Pace) -> None:
+    """Send to topics that nobody made, with a producer that comes new into the trouble."""
+    with Producer(ground.namesrv, timeout_s=pace.timeout_s) as producer:
+        topics = [f"new-{next(_numbers)}" for _ in range(2)]
+        producer.send(Message(topics[0], b"x"))
+        producer.submit(Message(topics[1], b"x")).result()
+
+
+def _figures(told: Sequence[Told]) -> Row:
+    if not told:
+        return {"messages": 0}
+    took_ms = [each.took_ms for each in told]
+    return {
+        "messages": len(told),
+        "again": sum(bool(each.sent and each.sent.attempts) for each in told),
+        "p50 ms": round(percentile(took_ms, 0.5), 1),
+        "p99 ms": round(percentile(took_ms, 0.99), 1),
+        "most ms": round(max(took_ms), 1),
+    }
