@@ -96,7 +96,7 @@ def test_the_drawing_is_the_tree() -> None:
     assert set(drawn) == real, "redraw the tree in the docstring of errors.py"
 
 
-def test_every_error_lives_in_one_module_and_is_exported() -> None:
+def test_every_error_is_of_the_module_that_people_import() -> None:
     for kind in _KINDS:
         assert kind.__module__ == "steelyard.errors"
         assert kind.__name__ in errors.__all__

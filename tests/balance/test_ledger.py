@@ -170,11 +170,50 @@ def test_the_ledger_can_be_looked_at() -> None:
 
 def test_a_broker_that_is_in_no_route_any_more_is_forgotten() -> None:
     ledger = Ledger()
-    ledger.note("a", took_ms=0, failed=True, now_ms=0)
-    ledger.note("b", took_ms=0, failed=True, now_ms=0)
-    ledger.keep_only({"b"})
-    assert [each.broker for each in ledger.look(0)] == ["b"]
-    assert not ledger.avoids("a", 0)
+    for broker in "abc":
+        ledger.note(broker, took_ms=0, failed=broker == "c", now_ms=0)
+    ledger.keep_only({"b"}, now_ms=0)
+    assert [each.broker for each in ledger.look(0)] == ["b", "c"], "what is avoided may be restarting"
+    ledger.keep_only({"b"}, now_ms=14_999)
+    assert [each.broker for each in ledger.look(14_999)] == ["b", "c"], "it is coming back"
+    ledger.keep_only({"b"}, now_ms=15_000)
+    assert [each.broker for each in ledger.look(15_000)] == ["b"]
+
+
+def test_a_broker_that_is_in_the_route_again_comes_back_step_by_step() -> None:
+    ledger = Ledger(ramp_ms=5_000)
+    ledger.appeared("a", now_ms=100)
+    assert [ledger.share("a", now_ms) for now_ms in (100, 2_600, 5_100)] == [0.125, 0.5, 1]
+    assert ledger.look(100)[0].why == "it was not in the route"
+    ledger.note("b", took_ms=0, failed=True, now_ms=100)
+    ledger.appeared("b", now_ms=200)
+    assert ledger.avoids("b", 10_099), "what it did before is not forgotten"
+
+
+def test_a_broker_that_failed_is_tried_with_one_message_and_the_others_wait_for_it() -> None:
+    ledger = Ledger(ramp_ms=5_000)
+    turns = picker(ledger=ledger, a=2, b=2)
+    ledger.note("a", took_ms=2_000, failed=True, now_ms=0)
+
+    def on_a(now_ms: int) -> int:
+        return brokers_of([turns.pick(now_ms) for _ in range(100)]).count("a")
+
+    assert on_a(9_999) == 0
+    assert on_a(10_000) == 1
+    assert on_a(12_999) == 0
+    ledger.note("a", took_ms=2_000, failed=True, now_ms=12_999)
+    assert on_a(22_998) == 0
+    assert on_a(22_999) == 1
+    ledger.note("a", took_ms=3, failed=False, now_ms=23_002)
+    assert 5 <= on_a(23_002) <= 8, "an eighth of its turns, now that it answers"
+    assert on_a(28_002) == 50
+
+
+def test_a_message_that_never_tells_does_not_shut_a_broker_out() -> None:
+    ledger = Ledger(ramp_ms=5_000)
+    ledger.note("a", took_ms=2_000, failed=True, now_ms=0)
+    assert [ledger.admits("a", now_ms) for now_ms in (10_000, 10_001, 12_999, 13_000, 13_001)] == [1, 0, 0, 1, 0]
+    assert ledger.admits("a", 15_000)
 
 
 def test_tables_have_names_and_can_be_made() -> None:

@@ -132,17 +132,29 @@ def test_a_reset_outlives_a_restart_as_what_is_committed(desk: Desk) -> None:
     assert query(desk) == 2
 
 
-def test_our_owner_is_fenced_until_it_asks_again(desk: Desk) -> None:
+def test_the_last_pull_of_a_line_is_told_for_those_before_it_nobody_listens(desk: Desk) -> None:
+    given_up, mine = start_pull(desk, pull_header(5)), start_pull(desk, pull_header(5))
+    reset(desk)
+    assert desk.answer(given_up) is None
+    answer = desk.answer(mine)
+    assert answer is not None
+    assert (answer.code, place(answer).next_begin_offset) == (21, 2)
+
+
+def test_our_owner_goes_there_once_and_keeps_its_lock(desk: Desk) -> None:
     desk.advance(3_000)
     beat(desk, "one", desk.peer)
     lock = desk.state.locks.take("billing", ("orders", 0), "one", desk.now_ms, until_ms=None, is_lease=True)
     assert lock is not None
-    epoch = lock.epoch
     reset(desk)
-    assert commit(desk, 5, epoch=epoch)[0] == 16
-    after = desk.state.locks.holder("billing", "orders", 0, desk.now_ms)
-    assert after is not None
-    assert (after.owner, after.epoch > epoch) == ("one", True)
+    commit(desk, 5, epoch=lock.epoch)
+    assert query(desk) == 2, "it has not been told yet"
+    assert pull(desk, pull_header(5)).code == 21
+    commit(desk, 5, epoch=lock.epoch)
+    assert query(desk) == 2, "it has not gone there yet"
+    assert pull(desk, pull_header(2)).code == 0
+    assert commit(desk, 4, epoch=lock.epoch)[0] == 0
+    assert query(desk) == 4
 
 
 def test_without_force_a_group_only_goes_back(desk: Desk) -> None:

@@ -90,8 +90,6 @@ class _OurServer:
         self._options, self._log = options, log
         self._port = 0
         self._process: subprocess.Popen[str] | None = None
-        self.address = ""
-        self.start()
 
     @property
     def pid(self) -> int:
@@ -100,16 +98,26 @@ class _OurServer:
         return self._process.pid
 
     def start(self) -> None:
-        """Start it, where it was before if it was somewhere."""
+        """Start it where it was, and wait until it can be used."""
+        self.begin()
+        self.wait_until_ready()
+
+    def begin(self) -> None:
+        """Start it, where it was if it was somewhere."""
         command = [sys.executable, "-m", "steelyard", "up", "--json", "--port", str(self._port), *self._options]
         with self._log.open("ab") as errors:
             self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+
+    def wait_until_ready(self) -> str:
+        """Wait until it can be used, and return its address."""
+        assert self._process is not None
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         assert line, f"a server did not start: {self._log.read_text()[-2000:]}"
         ready = json.loads(line)
-        self.address = next(iter(ready["brokers"].values()), ready["namesrv"])
-        self._port = int(self.address.rpartition(":")[2])
+        address: str = next(iter(ready["brokers"].values()), ready["namesrv"])
+        self._port = int(address.rpartition(":")[2])
+        return address
 
     def kill(self) -> None:
         """End it as a crash does."""
@@ -122,24 +130,21 @@ class _OurServer:
 @contextmanager
 def our_ground(folder: Path, brokers: Sequence[str] = ("broker-a", "broker-b")) -> Iterator[Ground]:
     """Run our servers, and kill what is left of them at the end."""
-    started: list[_OurServer] = []
+    begun: list[_OurServer] = []
 
-    def run(name: str, *options: str) -> _OurServer:
-        started.append(_OurServer(options, folder / f"{name}.log"))
-        return started[-1]
+    def begin(name: str, *options: str) -> _OurServer:
+        server = _OurServer(options, folder / f"{name}.log")
+        begun.append(server)
+        server.begin()
+        return server
 
     try:
-        name_servers = [run(f"names-{number}", "--namesrv-only") for number in range(2)]
-        addresses = tuple(each.address for each in name_servers)
-        found = {
-            name: run(name, "--join", ";".join(addresses), "--broker-name", name, "--data", str(folder / name))
-            for name in brokers
-        }
-        yield Ground(
-            addresses,
-            {name: server.address for name, server in found.items()},
-            {**found, addresses[0]: name_servers[0]},
-        )
+        first, second = (begin(f"names-{number}", "--namesrv-only", "--memory") for number in range(2))
+        name_servers = first.wait_until_ready(), second.wait_until_ready()
+        join = ("--join", ";".join(name_servers))
+        found = {name: begin(name, *join, "--broker-name", name, "--data", str(folder / name)) for name in brokers}
+        addresses = {name: server.wait_until_ready() for name, server in found.items()}
+        yield Ground(name_servers, addresses, {**found, name_servers[0]: first})
     finally:
-        for server in started:
+        for server in begun:
             server.kill()

@@ -187,7 +187,7 @@ def brokers_are_slow(ground: Ground, pace: Pace, broker: str) -> list[Row]:
 
 
 def a_name_server_is_lost(ground: Ground, pace: Pace) -> list[Row]:
-    """Kill the name server that everybody uses: those who send notice nothing, and a new topic is found at the other."""
+    """Kill the name server that everybody uses: who sends notices nothing, and a new topic is found at the other."""
     with _under_load(ground, pace) as trial:
         with ground.killed(ground.name_servers[0]):
             trial.flow()

@@ -8,7 +8,7 @@ from tests.live.clusters import until
 from steelyard import Admin, Consumer, Message, Producer, Puller, Queue, StoredMessage
 from steelyard.client.sent import Sent
 
-__all__ = ["Handled", "owned", "send_all", "stored"]
+__all__ = ["Handled", "owned", "poll_all", "send_all", "stored"]
 
 _LONGEST_S = 60
 
@@ -50,10 +50,22 @@ class Handled:
             assert came, f"only {len(self._messages)} came in {seconds} s"
 
 
-def send_all(producer: Producer, topic: str, bodies: Sequence[str], **how: str | None) -> None:
+def send_all(producer: Producer, topic: str, bodies: Sequence[str], tags: str | None = None) -> None:
     """Send messages, one after the other."""
     for body in bodies:
-        producer.send(Message(topic, body.encode(), **how))
+        producer.send(Message(topic, body.encode(), tags))
+
+
+def poll_all(puller: Puller, count: int) -> list[StoredMessage]:
+    """Poll until there are so many."""
+    found: list[StoredMessage] = []
+
+    def look() -> bool:
+        found.extend(puller.poll(timeout_s=1))
+        return len(found) >= count
+
+    until(look, f"{count} messages were polled")
+    return found
 
 
 def stored(admin: Admin, sent: Sent) -> StoredMessage:

@@ -7,7 +7,8 @@ import logging
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from tests.live.clusters import Live, until
+from tests.live.clusters import Live
+from tests.live.handled import poll_all
 
 from steelyard import Message, Producer, Puller, StoredMessage
 from steelyard.errors import ConfigurationError, SteelyardError
@@ -17,11 +18,9 @@ EARLY_MS = 1_000
 
 def pulled(cluster: Live, group: str, topic: str, count: int) -> list[StoredMessage]:
     """Wait for so many messages of a topic."""
-    found: list[StoredMessage] = []
     with Puller(cluster.namesrv, group=group, start_from="first") as puller:
         puller.assign(puller.queues(topic))
-        until(lambda: found.extend(puller.poll(timeout_s=1)) or len(found) >= count, f"{count} messages of {topic}")
-    return found
+        return poll_all(puller, count)
 
 
 def early_ms(cluster: Live) -> int:
@@ -67,7 +66,7 @@ def test_a_delay_that_cannot_be_is_refused_in_words(cluster: Live, producer: Pro
         producer.send(Message(topic, b"x"), delay_s=1, deliver_at=datetime.now(UTC))
     three_hours = 3 * 3600
     if cluster.is_4:
-        with pytest.raises(SteelyardError, match="10800 s is more .* wait at most 7200 s"):
+        with pytest.raises(SteelyardError, match=r"10800 s is more .* wait at most 7200 s"):
             producer.send(Message(topic, b"x"), delay_s=three_hours)
     else:
         producer.send(Message(topic, b"x"), delay_s=three_hours)

@@ -4,6 +4,7 @@ import threading
 import time
 from collections import defaultdict
 from datetime import UTC, datetime
+from typing import Literal
 
 import pytest
 from tests.live.clusters import Live, until
@@ -186,15 +187,19 @@ def test_a_new_group_starts_where_it_is_told(
     until(lambda: datetime.now(UTC) > max(each.stored_at for each in admin.messages(topic)), "a millisecond passes")
     between = datetime.now(UTC)
     send_all(producer, topic, ["new"] * 8)
-    first, last, timed = Handled(), Handled(), Handled()
-    for name, handled, start_from in (("first", first, "first"), ("last", last, "last"), ("timed", timed, between)):
+
+    def read_from(name: str, start_from: Literal["first", "last"] | datetime) -> Handled:
+        handled = Handled()
         consumer = Consumer(cluster.namesrv, group=f"{group}-{name}", start_from=start_from)
         consumer.handles(topic)(handled)
         with consumer:
-            until(lambda member=consumer: len(owned(member, topic)) == 8, "it has all queues")
+            until(lambda: len(owned(consumer, topic)) == 8, "it has all queues")
             # A queue is its own from here on; what comes now is after the end that it looked for.
             send_all(producer, topic, [name] * 8)
-            handled.wait(lambda so_far, name=name: so_far.bodies.count(name) == 8)
+            handled.wait(lambda so_far: so_far.bodies.count(name) == 8)
+        return handled
+
+    first, last, timed = read_from("first", "first"), read_from("last", "last"), read_from("timed", between)
     assert {body: first.bodies.count(body) for body in set(first.bodies)} == {"old": 8, "new": 8, "first": 8}
     if cluster.is_4:
         # It says of a young queue that the group is at 0, whether it is there or has never been.

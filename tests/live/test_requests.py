@@ -47,7 +47,7 @@ def test_requests_of_two_producers_do_not_mix(cluster: Live, producer: Producer,
     assert (mine.body, theirs.body) == (b"MINE", b"THEIRS")
 
 
-def test_nobody_answers_in_time(cluster: Live, producer: Producer, topic: str) -> None:
+def test_nobody_answers_in_time(producer: Producer, topic: str) -> None:
     with pytest.raises(ReplyTimedOut, match=f"nobody replied to a request to '{topic}' in 300 ms"):
         producer.request(Message(topic, b"silence"), timeout_s=0.3)
 

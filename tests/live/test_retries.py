@@ -1,4 +1,4 @@
-"""A message that fails comes again, later and to the same group alone; when it has failed too often it is a dead letter.
+"""A message that fails comes again, later and to its group alone; one that failed too often is a dead letter.
 
 Brokers let a failed message wait for ten seconds the first time; `later` may ask for less.
 """

@@ -1,4 +1,4 @@
-"""Members share the queues of a topic evenly; whoever comes or goes, each message is handled, and once if it was planned.
+"""Members share the queues of a topic evenly; whoever comes or goes, each message is handled: once, if it was planned.
 
 Members that come and go are processes of their own, so that a kill is a kill.
 """
@@ -8,16 +8,20 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from msgspec import structs
 from tests.churn.accounts import out_of_order, overlaps, read_logs, repeats
 from tests.churn.member import Orders
 from tests.churn.trial import ChurnMember
 from tests.live.clusters import Live, until
-from tests.live.handled import Handled, owned
+from tests.live.handled import Handled, owned, poll_all
 
 from steelyard import Admin, Consumer, Message, Producer, Puller, Queue
-from steelyard.client.news import Moved
+
+if TYPE_CHECKING:
+    from steelyard.client.news import Moved
 
 KEYS = 16
 
@@ -33,22 +37,26 @@ def test_members_share_evenly_and_say_what_moved(cluster: Live, topic: str, grou
     moves: list[Moved] = []
     with ExitStack() as stack:
         members: list[Consumer] = []
+
+        def share_as(*shares: int) -> None:
+            until(lambda: sorted(share(members, topic), reverse=True) == list(shares), f"they share {shares}")
+
         for number, shares in enumerate([[8], [4, 4], [3, 3, 2]]):
             member = Consumer(cluster.namesrv, group=group, start_from="first", name=f"m{number}")
             member.handles(topic)(Handled())
             if number == 0:
                 member.on_move(moves.append)
             members.append(stack.enter_context(member))
-            until(lambda shares=shares: sorted(share(members, topic), reverse=True) == shares, f"they share {shares}")
+            share_as(*shares)
         assert all("m0" in move.id for move in moves)
         released = [queue for move in moves for queue in move.released if queue.topic == topic]
         assert len(set(released)) == len(released) == 8 - len(owned(members[0], topic))
         assert not [queue for move in moves for queue in move.lost]
         assert f"group {group}: 3 members" in str(members[0].explain())
         members.pop().stop()
-        until(lambda: share(members, topic) == [4, 4], "two share again")
+        share_as(4, 4)
         members.pop().stop()
-        until(lambda: share(members, topic) == [8], "one has all")
+        share_as(8)
 
 
 @pytest.mark.parametrize("allocate", ["average", "circle", "CONSISTENT_HASH", "sticky"])
@@ -63,7 +71,7 @@ def test_every_strategy_gives_each_queue_one_owner(cluster: Live, topic: str, gr
 
 
 def test_a_puller_and_a_consumer_share_one_group(cluster: Live, producer: Producer, topic: str, group: str) -> None:
-    handled, polled = Handled(), Handled()
+    handled = Handled()
     consumer = Consumer(cluster.namesrv, group=group, start_from="first")
     consumer.handles(topic)(handled)
     with consumer, Puller(cluster.namesrv, group=group, start_from="first") as puller:
@@ -72,12 +80,11 @@ def test_a_puller_and_a_consumer_share_one_group(cluster: Live, producer: Produc
         until(lambda: len(owned(consumer, topic)) == 4, "and the consumer has its own")
         for number in range(80):
             producer.send(Message(topic, str(number).encode()))
-        until(
-            lambda: [polled(each) for each in puller.poll(timeout_s=0.2)] is not None and len(polled.messages) == 40,
-            "half of the messages were polled",
-        )
+        polled = poll_all(puller, 40)
         handled.wait(40)
-    assert sorted([*handled.bodies, *polled.bodies], key=int) == [str(number) for number in range(80)]
+    assert sorted([*handled.bodies, *(each.body.decode() for each in polled)], key=int) == [
+        str(number) for number in range(80)
+    ]
 
 
 @contextmanager
@@ -114,9 +121,7 @@ class Members:
     def join(self) -> ChurnMember:
         """Start one, and wait until it has a queue."""
         log = str(self._folder / f"member-{next(self._numbers)}.log")
-        member = ChurnMember(
-            Orders(**{name: getattr(self._orders, name) for name in Orders.__struct_fields__} | {"log": log})
-        )
+        member = ChurnMember(structs.replace(self._orders, log=log))
         self.running.append(member)
         member.wait_joined()
         return member

@@ -48,7 +48,7 @@ def foreign_errors(source: Source) -> Iterator[str]:
             if source.room == "sim" and above == {"BaseException"}:
                 continue
             if any(name in _BUILTIN_ERRORS or name.endswith("Error") for name in above):
-                yield f"{source.at(node)} makes the error {node.name}: put it into the tree in src/steelyard/errors.py"
+                yield f"{source.at(node)} makes the error {node.name}: put it into the tree in src/steelyard/errors"
 
 
 def _raised(source: Source, node: ast.AST, allowed: frozenset[str]) -> Iterator[str]:

@@ -1,12 +1,14 @@
 """What is known of each broker's speed and faults, and until when one is better avoided.
 
 Every finished attempt is noted. A table turns how long it took into how long the broker is avoided, and a failure
-counts as a fixed long time. Four rules are ours. An exclusion always ends by time. A broker that comes back gets a
-growing part of its turns, so that a thousand producers do not flood it at once. By choice, slow means slower than the
-others: where all are slow, nobody is avoided. And where everybody is avoided, the least bad one is used, in turns.
+counts as a fixed long time. Five rules are ours. An exclusion always ends by time. A broker that failed is tried with
+one message then, and the others wait for what becomes of it: as long as it is halted, one sender is held up and not
+all. A broker that comes back gets a growing part of its turns, so that a thousand producers do not flood it at once. By
+choice, slow means slower than the others: where all are slow, nobody is avoided. And where everybody is avoided, the
+least bad one is used, in turns.
 
-Left out: whose fault an error is (attempts.py asks the error, and notes no fault of the caller's); probes, since a
-broker that is tried again after seconds needs none. Times are of a clock that does not jump.
+Left out: whose fault an error is (attempts.py asks the error, and notes no fault of the caller's); probes of our own,
+since the next message is one. Times are of a clock that does not jump.
 """
 
 from collections.abc import Collection
@@ -23,6 +25,9 @@ __all__ = ["Ledger", "Standing"]
 _WHOLE = 1_000
 _FIRST_SHARE = 125
 """In thousandths: with less than every eighth turn, a broker's return would not be noticed."""
+
+_TRIAL_MS = 3_000
+"""How long the message that tries a broker out is waited for; some never tell."""
 
 _NEVER = -(1 << 62)
 
@@ -50,6 +55,10 @@ class _Account(Struct):
     until_ms: int = _NEVER
     why: str = ""
     credit: int = 0
+    has_failed: bool = False
+    """Whether it has not answered since it failed."""
+    tried_ms: int = _NEVER
+    """When it was last tried out, while it had not answered since it failed."""
 
 
 class Ledger:
@@ -79,9 +88,15 @@ class Ledger:
         if account is None:
             account = self._accounts[broker] = _Account()
         account.latency_ms = self.table.failure_ms if failed else took_ms
-        if not failed:
+        if failed:
+            account.has_failed, account.tried_ms = True, _NEVER
+        else:
             usual_ms = account.usual_ms
             account.usual_ms = took_ms if usual_ms is None else (3 * usual_ms + took_ms + 2) // 4
+            if account.has_failed:
+                account.has_failed = False
+                if now_ms >= account.until_ms:
+                    self._come_back(account, now_ms)
         is_harmless = took_ms < self._harmless_ms and not failed
         avoid_ms = 0 if is_harmless else self.table.avoid_ms(self._judged_ms(broker, took_ms, failed))
         if avoid_ms > 0:
@@ -109,6 +124,12 @@ class Ledger:
             account.until_ms = until_ms
         account.credit = 0
         self._calm_ms = max(self._calm_ms, account.until_ms + self.ramp_ms)
+
+    def _come_back(self, account: _Account, now_ms: int) -> None:
+        """Let its part of the turns grow from now on."""
+        account.since_ms = account.until_ms = now_ms
+        account.credit = 0
+        self._calm_ms = max(self._calm_ms, now_ms + self.ramp_ms)
 
     def is_calm(self, now_ms: int) -> bool:
         """Say whether nobody is avoided or coming back, so that nobody has to be asked for."""
@@ -140,6 +161,11 @@ class Ledger:
             return True
         share = self._share(account, now_ms)
         if share == _WHOLE:
+            return True
+        if account.has_failed and share:
+            if 0 <= now_ms - account.tried_ms < _TRIAL_MS:
+                return False
+            account.tried_ms = now_ms
             return True
         account.credit += share
         if account.credit < _WHOLE:
@@ -174,7 +200,20 @@ class Ledger:
         why = account.why if share < _WHOLE else ""
         return Standing(broker, account.latency_ms, account.usual_ms, share / _WHOLE, until_ms, since_ms, why)
 
-    def keep_only(self, brokers: Collection[str]) -> None:
-        """Forget all brokers but these: the others are in no route any more."""
-        for broker in [broker for broker in self._accounts if broker not in brokers]:
-            del self._accounts[broker]
+    def appeared(self, broker: str, now_ms: int) -> None:
+        """Take note that a broker is in a route again that it was not in: it comes back, step by step."""
+        account = self._accounts.get(broker)
+        if account is None:
+            account = self._accounts[broker] = _Account()
+        if not self.avoids(broker, now_ms):
+            self._come_back(account, now_ms)
+            account.why = "it was not in the route"
+
+    def keep_only(self, brokers: Collection[str], now_ms: int) -> None:
+        """Forget all brokers but these: the others are in no route any more.
+
+        One that is avoided, or coming back, is kept: one that restarts is missing in the route for a while.
+        """
+        for broker, account in list(self._accounts.items()):
+            if broker not in brokers and self._share(account, now_ms) == _WHOLE:
+                del self._accounts[broker]

@@ -4,8 +4,10 @@ The rules:
 
 - a member is in the group if any broker lists it: joins count at once;
 - one that is missing from a list still counts there for a moment, where the broker itself does not wait: its line may
-  have blipped. It counts longer where our own line to the broker was restored just now, since a restarted broker knows
-  nobody. A broker of ours waits by itself, and says while it is not settled that its list may be short;
+  have blipped. With a foreign member in the group it does not: foreign members share its queues at once, and who does
+  not do so with them reads what they read. It counts longer where our own line to the broker was restored just now,
+  since a restarted broker knows nobody. A broker of ours waits by itself, and says while it is not settled that its
+  list may be short;
 - the last list of a broker that does not answer counts for half a minute. What it said of owners counts for as long as
   nobody says otherwise: owners are a hint to keep queues where they are, and not a reason to do anything;
 - a client id tells whether the member behind it is ours;
@@ -107,7 +109,7 @@ class Lists:
             # One after the other, so that what is kept is in an order that every run repeats.
             for member in sorted((before.ids | before.missing.keys()) - listed.ids - listed.phantoms):
                 since_ms = before.missing.get(member, now_ms)
-                if now_ms < self._departs_ms(seen.broker, since_ms):
+                if now_ms < max(self._departs_ms(seen.broker, since_ms), since_ms + self._times.departed_ms):
                     listed.missing[member] = since_ms
         changed = before.ids != listed.ids or before.is_settled != listed.is_settled
         return changed or _leaving(before) != _leaving(listed)
@@ -183,7 +185,7 @@ class Lists:
         """Say whether a member is surely gone: on no list of these brokers that counts, and not just since a moment."""
         counting = [broker for broker in brokers if self._counts(broker, now_ms)]
         return bool(counting) and not any(
-            member in self._present(broker, now_ms) or member in self._lists[broker].phantoms for broker in counting
+            member in self._present(broker, now_ms) or member in self.listed(broker, now_ms) for broker in counting
         )
 
     def hazards(self, brokers: Iterable[str]) -> set[str]:
@@ -234,7 +236,7 @@ class Lists:
         listed = self._lists[broker]
         if not listed.is_settled:
             return NEVER_MS
-        blip_ms = missing_ms + self._times.departed_ms
+        blip_ms = missing_ms if self.has_foreign else missing_ms + self._times.departed_ms
         restored_ms = self._lines.restored_ms(broker)
         if restored_ms is None:
             return blip_ms

@@ -50,10 +50,15 @@ def wake(state: State, now_ms: int) -> None:
 
 
 def wake_group(state: State, group: str, topic: bytes, queue_id: int, now_ms: int) -> None:
-    """Answer the parked pulls of a group in a queue, because it was reset."""
-    for parked in state.parking.in_queue(topic, queue_id):
-        if parked.ask.group == group:
-            _finish(state, parked, now_ms)
+    """Answer a group's parked pulls in a queue, because it was reset: the last of each line.
+
+    Those before it may be of a member that let the queue go and took it again, and does not listen for them any more.
+    """
+    last = {
+        parked.peer.number: parked for parked in state.parking.in_queue(topic, queue_id) if parked.ask.group == group
+    }
+    for parked in last.values():
+        _finish(state, parked, now_ms)
 
 
 def expire(state: State, now_ms: int) -> None:

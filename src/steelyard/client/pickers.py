@@ -81,11 +81,19 @@ class Pickers:
         """Take note of a topic's new route; one without queues is no news: its brokers may be restarting."""
         picker = self._by_topic.get(topic)
         listed = route.publish_list()
-        if picker is not None and listed:
-            picker.use(listed)
-            if self._ledger is not None:
-                with self._lock:
-                    self._ledger.keep_only({broker for each in self._by_topic.values() for broker in each.brokers})
+        if picker is None or not listed:
+            return
+        before = self._brokers()
+        picker.use(listed)
+        if self._ledger is not None:
+            after = self._brokers()
+            with self._lock:
+                for broker in after - before:
+                    self._ledger.appeared(broker, steady_ms())
+                self._ledger.keep_only(after, steady_ms())
+
+    def _brokers(self) -> set[str]:
+        return {broker for each in list(self._by_topic.values()) for broker in each.brokers}
 
     def standings(self) -> list[Standing]:
         """Show what is known of each broker, with times in milliseconds since 1970."""

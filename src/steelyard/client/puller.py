@@ -15,7 +15,7 @@ others, and come and go (shared.py). `assign` reads exactly the queues named, wh
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import replace
 from types import TracebackType
 from typing import Self, TypeVar, Unpack
@@ -266,16 +266,10 @@ class Puller(Questions):
                 return found[0]
         return None
 
-    def __aiter__(self) -> Self:
+    async def __aiter__(self) -> AsyncIterator[Received]:
         """Iterate over messages, one by one, until the puller is closed; to ask for the next one is to poll."""
-        return self
-
-    async def __anext__(self) -> Received:
-        """Return the next message."""
-        found = await self.poll_one()
-        if found is None:
-            raise StopAsyncIteration
-        return found
+        while (found := await self.poll_one()) is not None:
+            yield found
 
     # -- progress -----------------------------------------------------------------------------------------------------
 

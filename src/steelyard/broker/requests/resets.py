@@ -2,7 +2,8 @@
 
 Done here and not in the members, as with 5.5: the new offset is stored, overrides what members commit, and the next
 pull of each queue is answered with 21 and the offset to go to. Pulls that wait are answered at once; Apache lets them
-wait their time out. Our own members hold a lock with an epoch: it gets a new one, and they ask again where they are.
+wait their time out. Our own members go there with the lock that they hold: were it taken from them, they would go there
+twice, by this answer and by the next commit.
 
 Nothing is pushed (220) to members of a clustering group, of 4.9 neither: they know 21 as "your offset was moved", drop
 the queue, commit the offset they were given ten seconds later and take the queue again with it. What they commit in
@@ -63,7 +64,6 @@ def _reset(state: State, request: Command, _peer: Peer, now_ms: int) -> Command:
     else:
         for queue_id, offset in moved.items():
             state.offsets.reset(group, topic.name, queue_id, offset)
-            state.locks.bump(group, topic.name, queue_id)
             wake_group(state, group, topic.key, queue_id, now_ms)
     return answer_to(request, body=encode_body(reset))
 

@@ -3,10 +3,10 @@
 Callbacks for moves and hazards are called one after the other in a thread of theirs.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from types import TracebackType
-from typing import Self, TypeVar, Unpack
+from typing import TypeVar, Unpack
 
 from steelyard.balance.hazards import Hazard
 from steelyard.client.blocking.face import Face, looks, waits
@@ -87,16 +87,10 @@ class Puller(Face[AsyncPuller]):
     pause = looks(AsyncPuller.pause)
     resume = looks(AsyncPuller.resume)
 
-    def __iter__(self) -> Self:
+    def __iter__(self) -> Iterator[Received]:
         """Iterate over messages, one by one, until the puller is closed; to ask for the next one is to poll."""
-        return self
-
-    def __next__(self) -> Received:
-        """Return the next message."""
-        found = None if self._is_closed else self.poll_one()
-        if found is None:
-            raise StopIteration
-        return found
+        while not self._is_closed and (found := self.poll_one()) is not None:
+            yield found
 
     # -- looking ------------------------------------------------------------------------------------------------------
 
