@@ -34,6 +34,7 @@ class Client:
     start: Start
     warm: int = 0
     is_endless: bool = False
+    """Whether it sends until it is stopped, and so more than it is told to."""
 
 
 @dataclass(frozen=True, slots=True)

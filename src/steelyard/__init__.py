@@ -8,14 +8,14 @@ is loaded at all. The same clients for asyncio are in `steelyard.aio`.
 'orders'
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING
+import importlib as _importlib
+import typing as _typing
 
 from steelyard import errors
 from steelyard.model import Message, OffsetRange, Queue, StoredMessage
 from steelyard.version import __version__
 
-if TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from steelyard.client.blocking.admin import Admin
     from steelyard.client.blocking.consumer import Consumer
     from steelyard.client.blocking.producer import Producer
@@ -49,6 +49,6 @@ def __getattr__(name: str) -> object:
     """Load a client when it is first named."""
     if name not in _LATE:
         raise AttributeError(f"module 'steelyard' has no attribute {name!r}")
-    found: object = getattr(import_module(_LATE[name]), name)
+    found: object = getattr(_importlib.import_module(_LATE[name]), name)
     globals()[name] = found
     return found

@@ -34,7 +34,7 @@ __all__ = ["WAYS", "Load", "Stay", "Told", "reading"]
 
 WAYS = ("blocking", "submit", "aio")
 
-_PAUSE_S = 0.02
+_PAUSE_S = 0.03
 _LOOK_S = 0.02
 _SENDERS = 2
 _PATIENCE_S = 90

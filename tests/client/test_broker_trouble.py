@@ -13,7 +13,7 @@ from tests.client.trouble import Pace
 from steelyard.balance.latency_table import LatencyTable
 
 QUICK = LatencyTable("quick", steps_ms=(0, 550), avoid_for_ms=(0, 1_500), failure_ms=550)
-PACE = Pace(timeout_s=2.4, table=QUICK, flow=8)
+PACE = Pace(timeout_s=2.4, table=QUICK, flow=4)
 
 
 @pytest.fixture(scope="module")

@@ -40,6 +40,7 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     """Run two brokers of one backend."""
     try:
         with running_pair(request.param, tmp_path_factory.mktemp("pair")) as running:
+            running.grow_up()
             yield running
     except NotReady as problem:
         pytest.skip(str(problem))

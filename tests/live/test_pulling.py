@@ -135,7 +135,7 @@ def test_a_poll_returns_when_something_comes(cluster: Live, producer: Producer, 
         assert bodies(poll_all(puller, 1)) == ["1"]
         future.result(30)
         producer.send(Message(topic, b"2"))
-        assert next(puller).body == b"2"
+        assert next(iter(puller)).body == b"2"
 
 
 def test_what_cannot_be_read_is_said(cluster: Live, topic: str, group: str) -> None:

@@ -40,6 +40,9 @@ def test_a_missing_a_gone_and_an_unlisted_name_are_seen() -> None:
     assert not said('from steelyard.model.queue import Queue\n__all__ = ["Queue"]', package)
     assert not said('from steelyard.version import __version__\n__all__ = ["__version__"]', package)
     assert "'Queue'" in said("from steelyard.model.queue import Queue\n__all__ = []", package)[0]
+    lazy = 'if _typing.TYPE_CHECKING:\n    from steelyard.client import Producer\n__all__ = ["Producer"]\n'
+    assert not said(lazy + "def __getattr__(name): ...", package)
+    assert "'Producer'" in said(lazy, package)[0]
     assert "defines 'make'" in said('__all__ = ["make"]\ndef make(): ...', package)[0]
 
 
@@ -54,7 +57,7 @@ def export_complaints(source: Source, taken: set[str]) -> Iterator[str]:
     """Compare ``__all__`` with the names a module defines, or a package re-exports; ``taken`` is what others import."""
     listed = _listed(source)
     defined = {name: node for node in source.tree.body for name in _defines(node) if not name.startswith("_")}
-    imported = {name: node for node in source.tree.body for name in _imports(node) if not _is_private(name)}
+    imported = {name: node for node in _top(source.tree) for name in _imports(node) if not _is_private(name)}
     public, there = (imported, imported) if source.is_package else (defined, defined | imported)
     required = {name: node for name, node in public.items() if source.is_package or name in taken or not name.isupper()}
     if source.is_package:
@@ -72,6 +75,16 @@ def export_complaints(source: Source, taken: set[str]) -> Iterator[str]:
     for name in listed:
         if name not in there:
             yield f"{source.path}: __all__ lists {name!r}, which is not there: remove it, or define it"
+
+
+def _top(tree: ast.Module) -> Iterator[ast.stmt]:
+    """Yield what stands at the top of a module; what only a checker sees is loaded by its ``__getattr__``, if any."""
+    is_lazy = any(isinstance(node, ast.FunctionDef) and node.name == "__getattr__" for node in tree.body)
+    for node in tree.body:
+        if is_lazy and isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+            yield from node.body
+        else:
+            yield node
 
 
 def private_imports(source: Source) -> Iterator[str]:

@@ -152,12 +152,12 @@ class Lists:
         return broker in self._lists
 
     def listed(self, broker: str, now_ms: int) -> tuple[str, ...]:
-        """Return the ids of a broker's last list, and those that have been missing there for a moment only."""
+        """Return the ids of a broker's last list, and those of ours that have been missing there for a moment only."""
         listed = self._lists.get(broker)
         if listed is None:
             return ()
         since_ms = now_ms - self._times.departed_ms
-        lately = (each for each, at_ms in listed.missing.items() if at_ms > since_ms)
+        lately = (each for each, at_ms in listed.missing.items() if at_ms > since_ms and is_ours(each))
         # A phantom is asked as well: who takes a queue wants to be sure.
         return tuple(sorted([*listed.ids, *listed.phantoms, *lately]))
 

@@ -66,7 +66,7 @@ def up(
 ) -> None:
     """Run a name server and brokers here, until Ctrl-C."""
     # Here and not above, so that other verbs do not wait for what they do not need.
-    from steelyard.net.addresses import parse_addresses
+    from steelyard.client.connect import Connect
     from steelyard.serve.plan import ClusterPlan
     from steelyard.serve.up import run_cluster
 
@@ -77,7 +77,7 @@ def up(
     plan = ClusterPlan(
         brokers=0 if namesrv_only else brokers,
         name_servers=0 if join is not None else 1,
-        join=() if join is None else parse_addresses(join),
+        join=() if join is None else Connect(join).name_servers,
         host=host,
         advertise=advertise,
         allow_remote=insecure_allow_remote,

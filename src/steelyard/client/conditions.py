@@ -5,7 +5,7 @@ each pull: a consumer would get too much, or nothing for ever. A broker that can
 """
 
 from steelyard.client.session import Session
-from steelyard.errors import TopicNotFound, TransportError
+from steelyard.errors import SubscriptionUnreadable, TopicNotFound, TransportError
 from steelyard.model import FilterKind, Subscription
 from steelyard.wire.bodies import encode_body
 from steelyard.wire.bodies.heartbeat import ClientCheck, SubscriptionBody
@@ -29,3 +29,11 @@ async def check_condition(session: Session, group: str, wanted: Subscription) ->
             await session.ask_well(place.name, Command(RequestCode.CHECK_CLIENT_CONFIG, body=body))
         except TransportError:
             continue
+        except SubscriptionUnreadable as error:
+            raise SubscriptionUnreadable(
+                error.remark,
+                code=error.code,
+                server=place.name,
+                what=f"{place.name} cannot read the condition {wanted.expression!r} ({error.remark})",
+                next_step="write it as in: amount > 10 AND region IN ('eu', 'us')",
+            ) from None

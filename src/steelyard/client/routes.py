@@ -2,7 +2,8 @@
 
 The order of a look-up: the table, a name server, and for a producer the default topic, whose brokers create topics with
 their first message. A name server that fails is passed over for the next. A topic that no name server knows any more
-keeps its last route: a broker may be restarting.
+keeps its last route: a broker may be restarting. One that is missing in a new route is looked for there as soon as it
+takes lines again.
 """
 
 import asyncio
@@ -30,6 +31,8 @@ _REFRESH_S = 30.0
 _SOON_S = 1.0
 """Between look-ups that senders ask for because something failed."""
 _ASK_MS = 3_000
+_RETURN_LOOKS = 15
+"""How often, a second apart, a broker that takes lines again is looked for in the routes that it was in."""
 
 
 class Routes:
@@ -40,6 +43,8 @@ class Routes:
         self._table: dict[str, Route] = {}
         self._lists: dict[str, PublishList] = {}
         self._asking: dict[str, asyncio.Task[Route]] = {}
+        self._missing: dict[str, set[str]] = {}
+        """The brokers, by topic, that its route told of once and does not now."""
         self._soon: dict[str, float] = {}
         """When a topic may be looked up again out of turn."""
         self._refreshing: asyncio.Task[None] | None = None
@@ -81,7 +86,7 @@ class Routes:
         try:
             return await self._look(topic)
         except TopicNotFound:
-            raise await self._missing(topic) from None
+            raise await self._not_found(topic) from None
 
     async def _look(self, topic: str) -> Route:
         """Ask a name server, together with whoever asks for the same topic now."""
@@ -144,9 +149,13 @@ class Routes:
 
     def _keep(self, topic: str, route: Route) -> None:
         self._session.learn(route)
-        if self._table.get(topic) == route:
+        before = self._table.get(topic)
+        if before == route:
             return
         self._table[topic] = route
+        if before is not None:
+            missing = self._missing.get(topic, set()) | {place.name for place in before.brokers}
+            self._missing[topic] = missing - {place.name for place in route.brokers}
         listed = route.publish_list()
         if listed or topic not in self._lists:
             # An empty list is no news to a sender: its brokers restart, and it is better to try them than to give up.
@@ -161,11 +170,11 @@ class Routes:
         except TopicNotFound:
             listed = None
         if not listed:
-            raise await self._missing(topic)
+            raise await self._not_found(topic)
         # Kept until the topic has a route of its own; the first message creates it.
         return self._lists.setdefault(topic, listed)
 
-    async def _missing(self, topic: str) -> TopicNotFound:
+    async def _not_found(self, topic: str) -> TopicNotFound:
         known = await self._all_topics()
         asked = sorted(self._session.known_brokers())
         return missing_topic(self._session.names.bare(topic), known, where=str(self._session.connect), asked=asked)
@@ -195,6 +204,19 @@ class Routes:
             self._session.spawn(self._look_quietly(topic))
         else:
             loop.call_later(wait_s, lambda: self._session.spawn(self._look_quietly(topic)))
+
+    def came_up(self, broker: str) -> None:
+        """Take note that a broker takes lines: name servers may soon tell of it again. On the loop."""
+        if any(broker in missing for missing in self._missing.values()):
+            self._session.spawn(self._bring_back(broker))
+
+    async def _bring_back(self, broker: str) -> None:
+        for _ in range(_RETURN_LOOKS):
+            for topic in [topic for topic, missing in self._missing.items() if broker in missing]:
+                await self._look_quietly(topic)
+            if not any(broker in missing for missing in self._missing.values()):
+                return
+            await asyncio.sleep(_SOON_S)
 
     async def _look_quietly(self, topic: str) -> None:
         try:

@@ -28,7 +28,7 @@ from steelyard.wire.command import RESPONSE, Command, answer_to
 from steelyard.wire.headers.group import Unregister
 from steelyard.wire.signing import signed
 
-__all__ = ["Listener", "Session"]
+__all__ = ["Listener", "Serve", "Session"]
 
 _BEAT_S = 30.0
 _GOODBYE_MS = 1_000
@@ -227,6 +227,7 @@ class Session:
 
     def _opened(self, caller: Caller) -> None:
         if caller.server is not None and self._brokers.get(caller.server) is caller:
+            self.routes.came_up(caller.server)
             if self.producer_groups:
                 self.spawn(self._beat_one(caller))
         elif caller is not self.name_servers:

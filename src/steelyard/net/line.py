@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Line", "open_line"]
 
-Heard = Callable[["Line", Command], None]
-Lost = Callable[["Line", str], None]
+_Heard = Callable[["Line", Command], None]
+_Lost = Callable[["Line", str], None]
 
 _PAUSE_BYTES = 1 << 20
 """What may wait to be written before `is_full` says so."""
@@ -44,7 +44,7 @@ class Line(asyncio.Protocol):
         "is_full",
     )
 
-    def __init__(self, heard: Heard, lost: Lost) -> None:
+    def __init__(self, heard: _Heard, lost: _Lost) -> None:
         self._heard, self._lost = heard, lost
         self._loop = asyncio.get_running_loop()
         self._splitter = Splitter()
@@ -133,7 +133,7 @@ class Line(asyncio.Protocol):
 
 
 async def open_line(
-    address: str, heard: Heard, lost: Lost, *, tls: "ssl.SSLContext | None" = None, timeout_ms: int = 3_000
+    address: str, heard: _Heard, lost: _Lost, *, tls: "ssl.SSLContext | None" = None, timeout_ms: int = 3_000
 ) -> Line:
     """Open a line; raises CannotConnect."""
     host, port = parse_address(address)

@@ -14,8 +14,8 @@ from typing import Any
 from steelyard.broker.core import Broker
 from steelyard.broker.registration import Announcement, Identity, Registrar
 from steelyard.errors import SteelyardError
-from steelyard.net.link import Link
 from steelyard.net.addresses import parse_address
+from steelyard.net.link import Link
 from steelyard.wire.bodies import decode_body
 from steelyard.wire.bodies.routes import RouteBody
 from steelyard.wire.codes import RequestCode

@@ -17,8 +17,8 @@ from typing import Any, Self
 from steelyard.broker.options import BrokerOptions
 from steelyard.errors import ConfigurationError
 from steelyard.net.limits import LineLimits
-from steelyard.serve.cluster import RunningCluster
 from steelyard.net.loops import new_loop
+from steelyard.serve.cluster import RunningCluster
 from steelyard.serve.plan import ClusterPlan
 from steelyard.store.options import StoreOptions
 

@@ -6,8 +6,8 @@ import signal
 from collections.abc import Callable
 from contextlib import suppress
 
-from steelyard.serve.cluster import RunningCluster
 from steelyard.net.loops import new_loop
+from steelyard.serve.cluster import RunningCluster
 from steelyard.serve.plan import ClusterPlan
 
 __all__ = ["run_cluster"]

@@ -6,13 +6,14 @@ Their names tell the room that each stands in, so that strategies which look at 
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.interop.backends import OURS
 from tests.interop.servers import Line, apache
 from tests.interop.talk import create_topic
 
+from steelyard.balance.member_options import Times
 from steelyard.model import Queue, in_order
 from steelyard.serve.embedded import Cluster as Steelyard
 from steelyard.wire.bodies import decode_body
@@ -27,6 +28,7 @@ __all__ = ["BROKERS", "Pair", "running_pair"]
 BROKERS = ("east@a", "west@b")
 
 _ROUTE_SECONDS = 60
+_GROWN_UP_S = Times().settle_foreign_ms / 1000
 _ANY_TOPIC = "TBW102"
 _SETTINGS: dict[str, object] = {"mappedFileSizeCommitLog": 64 << 20, "waitTimeMillsInSendQueue": 10_000}
 
@@ -38,11 +40,20 @@ class Pair:
     backend: str
     name_server: str
     brokers: dict[str, str]
+    started_s: float = field(default_factory=time.monotonic)
 
     @property
     def is_ours(self) -> bool:
         """Whether these are our servers."""
         return self.backend == OURS
+
+    def grow_up(self) -> None:
+        """Wait until the brokers have run for so long that nobody takes them for restarted ones.
+
+        While Apache's may have forgotten members that are still there, ours take nothing beside foreign members.
+        """
+        if not self.is_ours:
+            time.sleep(max(0.0, self.started_s + _GROWN_UP_S - time.monotonic()))
 
     @contextmanager
     def line(self, broker: str = BROKERS[0]) -> Iterator[Line]:

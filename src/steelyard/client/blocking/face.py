@@ -18,7 +18,7 @@ from steelyard.client.guard import Guard
 from steelyard.client.hub import Hub
 from steelyard.errors import ConfigurationError, SteelyardError
 
-__all__ = ["Face", "looks", "waits"]
+__all__ = ["Face", "Openable", "looks", "waits"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
