@@ -34,6 +34,7 @@ interop: $(READY)  ## Apache's Java classes and servers, and clients in Java, Go
 	@$(PY) -m tests.interop.jars
 	@$(PY) -m tests.interop.guests
 	@$(PY) -m pytest tests/interop
+	@for backend in apache-4.9.7 apache-5.5.0; do STEELYARD_LIVE=$$backend $(PY) -m pytest tests/live || exit; done
 
 sim: $(READY)  ## 10,000 simulated histories, with crashes, cuts and lost power, then a hunt for planted bugs (takes a while; a failure is replayed by its seed)
 	@$(PY) -m steelyard sim --histories 10000

@@ -21,6 +21,7 @@ if _typing.TYPE_CHECKING:
     from steelyard.client.blocking.producer import Producer
     from steelyard.client.blocking.puller import Puller
     from steelyard.client.connect import Connect
+    from steelyard.client.received import Received
 
 __all__ = [
     "Admin",
@@ -31,6 +32,7 @@ __all__ = [
     "Producer",
     "Puller",
     "Queue",
+    "Received",
     "StoredMessage",
     "__version__",
     "errors",
@@ -42,6 +44,7 @@ _LATE = {
     "Consumer": "steelyard.client.blocking.consumer",
     "Producer": "steelyard.client.blocking.producer",
     "Puller": "steelyard.client.blocking.puller",
+    "Received": "steelyard.client.received",
 }
 
 

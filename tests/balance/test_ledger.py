@@ -90,6 +90,7 @@ def test_a_returning_broker_gets_a_growing_part_of_its_turns() -> None:
         return Counter(brokers_of([turns.pick(now_ms) for _ in range(1_000)]))["a"] / 1_000
 
     assert part_of_a(1_999) == 0
+    ledger.note("a", took_ms=3, failed=False, now_ms=2_000)
     parts = [part_of_a(2_000 + part * 1_000) for part in range(6)]
     assert parts == sorted(parts)
     assert 0.05 < parts[0] < 0.16, "an eighth of its turns"
@@ -190,7 +191,7 @@ def test_a_broker_that_is_in_the_route_again_comes_back_step_by_step() -> None:
     assert ledger.avoids("b", 10_099), "what it did before is not forgotten"
 
 
-def test_a_broker_that_failed_is_tried_with_one_message_and_the_others_wait_for_it() -> None:
+def test_a_broker_that_was_avoided_is_tried_with_one_message_and_the_others_wait_for_it() -> None:
     ledger = Ledger(ramp_ms=5_000)
     turns = picker(ledger=ledger, a=2, b=2)
     ledger.note("a", took_ms=2_000, failed=True, now_ms=0)

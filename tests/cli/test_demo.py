@@ -43,7 +43,7 @@ def test_a_story_that_does_not_go_on_fails(monkeypatch: pytest.MonkeyPatch, caps
     monkeypatch.setattr(story, "_PATIENCE_S", 0.0)
     assert story.main(pause_s=0) == Exit.TIMED_OUT
     (sentence,) = capsys.readouterr().err.splitlines()
-    assert sentence.startswith("steelyard: the demo ends here: c1 is alone, and members own {}")
+    assert sentence.startswith("steelyard: the demo ends here: that members own 16 did not come true")
 
 
 @pytest.mark.skipif(sys.platform != "linux" or shutil.which("ps") is None, reason="needs ps, as Linux has it")

@@ -66,7 +66,7 @@ def test_every_message_is_counted_in_one_place(handled: list[tuple[int, str]]) -
     again = sum(times > 1 for times in Counter(number for number, _ in handled).values())
     assert verdict.twice + verdict.twice_by_crash == again
     assert verdict.lost + verdict.handled == 6
-    assert made.wait_until_all_handled(0) is (verdict.lost == 0)
+    assert made.is_all_handled() is (verdict.lost == 0)
 
 
 def test_pictures_fit_and_say_what_moved_and_why() -> None:

@@ -18,9 +18,9 @@ def group(cluster: Cluster) -> Iterator[str]:
     create_topic(cluster.namesrv, "planned")
     first, second = member(cluster, "planning", "c1", "planned"), member(cluster, "planning", "c2", "planned")
     with first, second:
-        until(lambda: have_all(first, second))
+        until(lambda: have_all(cluster, "planning", 2))
         yield "planning"
-        assert have_all(first, second)
+        assert have_all(cluster, "planning", 2)
 
 
 def test_a_join_is_tried_out(cluster: Cluster, group: str, capsys: pytest.CaptureFixture[str]) -> None:

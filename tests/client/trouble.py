@@ -206,8 +206,9 @@ def _send_to_a_new_topic(ground: Ground, pace: Pace) -> None:
     """Send to topics that nobody made, with a producer that comes new into the trouble."""
     with Producer(ground.namesrv, timeout_s=pace.timeout_s) as producer:
         topics = [f"new-{next(_numbers)}" for _ in range(2)]
-        producer.send(Message(topics[0], b"x"))
-        producer.submit(Message(topics[1], b"x")).result()
+        on_its_way = producer.submit(Message(topics[0], b"x"))
+        producer.send(Message(topics[1], b"x"))
+        on_its_way.result()
 
 
 def _figures(told: Sequence[Told]) -> Row:

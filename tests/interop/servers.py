@@ -83,7 +83,7 @@ class ApacheBroker:
         self._is_alone = beside is None
         self._memory = memory
         self._home = tempfile.TemporaryDirectory(prefix="steelyard-apache-")
-        home = Path(self._home.name)
+        self.home = home = Path(self._home.name)
         (home / "conf").mkdir()
         for name in ("logback_namesrv.xml", "logback_broker.xml"):
             (home / "conf" / name).write_text(_LOGBACK.format(file=home / f"{name}.log"))
@@ -111,7 +111,7 @@ class ApacheBroker:
         if self._is_alone:
             self._start("namesrv.NamesrvStartup", home / "namesrv.conf")
         self._start("broker.BrokerStartup", home / "broker.conf")
-        self._wait_until_it_answers()
+        self.wait_until_it_answers()
 
     def _start(self, startup: str, settings: Path) -> None:
         home = settings.parent
@@ -121,7 +121,8 @@ class ApacheBroker:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, cwd=home)
         self._processes.append(process)
 
-    def _wait_until_it_answers(self) -> None:
+    def wait_until_it_answers(self) -> None:
+        """Ask the broker until it says that it is the one that was started."""
         end = time.monotonic() + _START_SECONDS
         while time.monotonic() < end and self._processes[-1].poll() is None:
             try:

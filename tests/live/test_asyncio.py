@@ -6,9 +6,8 @@ from collections.abc import Callable
 from tests.live.clusters import Live
 from tests.live.handled import Handled
 
-from steelyard import Message, StoredMessage
+from steelyard import Message, Received, StoredMessage
 from steelyard.aio import Admin, Consumer, Producer, Puller
-from steelyard.client.received import Received
 
 NUMBERS = [str(number) for number in range(60)]
 LONGEST_S = 60

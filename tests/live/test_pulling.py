@@ -92,7 +92,7 @@ def test_assigned_queues_are_read_from_anywhere(
         assert stored is not None
         puller.seek(queue, stored.stored_at)
         assert poll_all(puller, 1)[0].offset <= 20
-        assert puller.committed(queue) is None
+        assert puller.committed(queue) == (0 if cluster.is_4 else None), "4.9 says 0 of a young queue, as if it were so"
         puller.commit({queue: 17})
         assert puller.committed(queue) == 17
         assert (puller.begins([queue]), puller.ends([queue])) == ({queue: 0}, {queue: 40})

@@ -7,8 +7,7 @@ from contextlib import contextmanager
 import pytest
 from tests.live.clusters import Live
 
-from steelyard import Consumer, Message, Producer
-from steelyard.client.received import Received
+from steelyard import Consumer, Message, Producer, Received
 from steelyard.errors import ConfigurationError, ReplyFailed, ReplyTimedOut
 
 

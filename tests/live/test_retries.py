@@ -7,8 +7,7 @@ import pytest
 from tests.live.clusters import Live, until
 from tests.live.handled import Handled
 
-from steelyard import Admin, Consumer, Message, Producer
-from steelyard.client.received import Received
+from steelyard import Admin, Consumer, Message, Producer, Received
 
 
 def test_a_message_that_raised_comes_again_after_ten_seconds(

@@ -1,11 +1,11 @@
 """What is known of each broker's speed and faults, and until when one is better avoided.
 
 Every finished attempt is noted. A table turns how long it took into how long the broker is avoided, and a failure
-counts as a fixed long time. Five rules are ours. An exclusion always ends by time. A broker that failed is tried with
-one message then, and the others wait for what becomes of it: as long as it is halted, one sender is held up and not
-all. A broker that comes back gets a growing part of its turns, so that a thousand producers do not flood it at once. By
-choice, slow means slower than the others: where all are slow, nobody is avoided. And where everybody is avoided, the
-least bad one is used, in turns.
+counts as a fixed long time. Five rules are ours. An exclusion always ends by time. Then one message tries the
+broker out, and the others wait for what becomes of it: while it is halted, one sender is held up and not all. A broker
+that comes back gets a growing part of its turns, so that a thousand producers do not flood it at once. By choice, slow
+means slower than the others: where all are slow, nobody is avoided. And where everybody is avoided, the least bad one
+is used, in turns.
 
 Left out: whose fault an error is (attempts.py asks the error, and notes no fault of the caller's); probes of our own,
 since the next message is one. Times are of a clock that does not jump.
@@ -55,10 +55,10 @@ class _Account(Struct):
     until_ms: int = _NEVER
     why: str = ""
     credit: int = 0
-    has_failed: bool = False
-    """Whether it has not answered since it failed."""
+    is_doubtful: bool = False
+    """Whether it has not answered well since it began to be avoided."""
     tried_ms: int = _NEVER
-    """When it was last tried out, while it had not answered since it failed."""
+    """When it was last tried out, while in doubt."""
 
 
 class Ledger:
@@ -88,22 +88,18 @@ class Ledger:
         if account is None:
             account = self._accounts[broker] = _Account()
         account.latency_ms = self.table.failure_ms if failed else took_ms
-        if failed:
-            account.has_failed, account.tried_ms = True, _NEVER
-        else:
+        if not failed:
             usual_ms = account.usual_ms
             account.usual_ms = took_ms if usual_ms is None else (3 * usual_ms + took_ms + 2) // 4
-            if account.has_failed:
-                account.has_failed = False
-                if now_ms >= account.until_ms:
-                    self._come_back(account, now_ms)
         is_harmless = took_ms < self._harmless_ms and not failed
         avoid_ms = 0 if is_harmless else self.table.avoid_ms(self._judged_ms(broker, took_ms, failed))
         if avoid_ms > 0:
             self._avoid(account, avoid_ms, now_ms)
             account.why = "it failed" if failed else f"it took {took_ms} ms"
-        elif self.table.overwrites and now_ms < account.until_ms:
-            account.until_ms = now_ms
+        elif account.is_doubtful:
+            account.is_doubtful = False
+            if self.table.overwrites or now_ms >= account.until_ms:
+                self._come_back(account, now_ms)
 
     def _judged_ms(self, broker: str, took_ms: int, failed: bool) -> int:
         """Return the time that the table is asked about."""
@@ -123,6 +119,7 @@ class Ledger:
         elif self.table.overwrites or until_ms > account.until_ms:
             account.until_ms = until_ms
         account.credit = 0
+        account.is_doubtful, account.tried_ms = True, _NEVER
         self._calm_ms = max(self._calm_ms, account.until_ms + self.ramp_ms)
 
     def _come_back(self, account: _Account, now_ms: int) -> None:
@@ -162,7 +159,7 @@ class Ledger:
         share = self._share(account, now_ms)
         if share == _WHOLE:
             return True
-        if account.has_failed and share:
+        if account.is_doubtful and share:
             if 0 <= now_ms - account.tried_ms < _TRIAL_MS:
                 return False
             account.tried_ms = now_ms

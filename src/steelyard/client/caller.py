@@ -35,6 +35,8 @@ _PAUSES_MS = (0, 50, 100, 200, 400, 800, *([1_000] * 60), 5_000)
 """Before each attempt since the server was heard last; the last one repeats."""
 _PATIENCE_MS = 250
 """How long an attempt to open a line is waited for after one that failed: a host that is gone does not say so."""
+_AGAIN_MS = 100
+"""Who asks does not wait for the next pause to end: so long after the last attempt another one is made."""
 _SILENT_MS = 3_000
 """How long a server may answer nothing, while questions run out of time, before its line counts as dead."""
 _GOING_AWAY = int(ResponseCode.GO_AWAY)
@@ -139,10 +141,11 @@ class Caller:
 
     @property
     def _is_hopeless(self) -> bool:
-        """Whether the last attempts to open a line failed, and none is under way that may do better soon."""
+        """Whether the last attempts to open a line failed, and none that may do better is under way or due."""
         if self.failures < len(self.addresses) or not self._stays:
             return False
-        return self._opening is None or steady_ms() - self._opening_ms > _PATIENCE_MS
+        since_ms = steady_ms() - self._opening_ms
+        return since_ms < _AGAIN_MS if self._opening is None else since_ms > _PATIENCE_MS
 
     def say(self, command: Command) -> bool:
         """Send a command as it is, if there is a line."""
@@ -166,8 +169,10 @@ class Caller:
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
-            self._opening = self._loop.create_task(self._open())
+            self._opening = opening = self._loop.create_task(self._open())
             self._opening_ms = steady_ms()
+            if self.failures >= len(self.addresses):
+                self._loop.call_later(_PATIENCE_MS / 1000, self._lose_patience, opening)
 
     def go_to(self, addresses: Sequence[str]) -> None:
         """Take note of where the server is now; a line to where it is no more is given up."""
@@ -234,6 +239,11 @@ class Caller:
         for opaque, command in unsaid.items():
             if opaque in self._unanswered:
                 self._say_late(opaque, command)
+
+    def _lose_patience(self, opening: "asyncio.Task[None]") -> None:
+        """Let nobody wait any longer for an attempt that will hardly do better than the last."""
+        if self._opening is opening and self._unsaid:
+            self._fail_all(CannotConnect(f"{self.address} cannot be reached (no answer in {_PATIENCE_MS} ms)"))
 
     def _say_late(self, opaque: int, command: Command) -> None:
         try:

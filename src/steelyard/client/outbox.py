@@ -3,22 +3,25 @@
 It may be used from any thread: a blocking producer prepares a message in the thread that sends it.
 """
 
+import asyncio
 import random
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from steelyard.balance.attempts import SendOptions
 from steelyard.balance.selectors import ByKey, ByRandom, ByRoom, ByTurn, Selector, select, selector
 from steelyard.client.ids import UniqueKeys
 from steelyard.client.parcels import Batch, Single, Stamp
 from steelyard.client.pickers import Pickers, SharedPicker
 from steelyard.dialect.delays import delay_of
-from steelyard.errors import ConfigurationError, MessageRefused
+from steelyard.errors import ConfigurationError, MessageRefused, NoNameServer
 from steelyard.model import Message, Queue
-from steelyard.net.clock import now_ms
+from steelyard.net.clock import now_ms, steady_ms
 
 if TYPE_CHECKING:
     from steelyard.client.producer_options import ProducerOptions
@@ -74,6 +77,18 @@ class Outbox:
     async def find_picker(self, topic: str) -> SharedPicker:
         """Return the turns of a topic, looked up if need be; on the loop."""
         return self.pickers.known(topic) or self.pickers.take(await self._routes.publish_list(topic))
+
+    async def find_in_time(self, topic: str, options: SendOptions) -> tuple[SharedPicker, SendOptions]:
+        """Return the turns of a topic that is new, and what is left of a send's time; raises NoNameServer."""
+        began_ms = steady_ms()
+        try:
+            picker = await asyncio.wait_for(self.find_picker(topic), options.timeout_ms / 1000)
+        except TimeoutError:
+            raise NoNameServer(
+                f"where topic {self._names.bare(topic)!r} is was not told in {options.timeout_ms} ms",
+                next_step="check that the name servers are well, or give the send more time",
+            ) from None
+        return picker, replace(options, timeout_ms=max(1, options.timeout_ms - (steady_ms() - began_ms)))
 
     def single(
         self,

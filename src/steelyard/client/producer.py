@@ -188,7 +188,9 @@ class Producer(Guard):
             session = await self._ready()
         outbox, options = self.outbox, self._usual if timeout_s is None else self.options.send_options(timeout_s)
         message = outbox.checked(message)
-        picker = outbox.picker(message.topic) or await outbox.find_picker(message.topic)
+        picker = outbox.picker(message.topic)
+        if picker is None:
+            picker, options = await outbox.find_in_time(message.topic, options)
         chosen = outbox.choose(picker, message, key, select, queue)
         size = len(message.body)
         promise: asyncio.Future[Sent] = session.loop.create_future()
@@ -228,8 +230,8 @@ class Producer(Guard):
         """Send a message one way: no answer, no promise; tried once. Raises SendFailed if there is no line."""
         session = await self._ready()
         message = self.outbox.checked(message)
-        picker = self.outbox.picker(message.topic) or await self.outbox.find_picker(message.topic)
         options = self.options.send_options(timeout_s, is_oneway=True)
+        picker, options = await self.outbox.find_in_time(message.topic, options)
         sending = Sending(picker, options)
         attempt = sending.begin(steady_ms())
         end_ms = steady_ms() + attempt.timeout_ms

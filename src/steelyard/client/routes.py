@@ -7,6 +7,7 @@ takes lines again.
 """
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
 from steelyard.client.nearest import missing_topic
@@ -31,6 +32,8 @@ _REFRESH_S = 30.0
 _SOON_S = 1.0
 """Between look-ups that senders ask for because something failed."""
 _ASK_MS = 3_000
+_HURRY_MS = 1_000
+"""How long a name server has to answer while there is another one to ask."""
 _RETURN_LOOKS = 15
 """How often, a second apart, a broker that takes lines again is looked for in the routes that it was in."""
 
@@ -93,8 +96,13 @@ class Routes:
         asking = self._asking.get(topic)
         if asking is None:
             asking = self._asking[topic] = asyncio.get_running_loop().create_task(self._ask(topic))
-            asking.add_done_callback(lambda _: self._asking.pop(topic, None))
+            asking.add_done_callback(partial(self._asked, topic))
         return await asyncio.shield(asking)
+
+    def _asked(self, topic: str, asking: "asyncio.Task[Route]") -> None:
+        self._asking.pop(topic, None)
+        if not asking.cancelled():
+            asking.exception()  # whoever wanted to know may have gone
 
     def refresh_soon(self, topic: str) -> None:
         """Have a topic looked up again: a send failed, or its list was borrowed. At most once a second."""
@@ -137,9 +145,11 @@ class Routes:
         """Ask one name server after the other until one answers."""
         names = self._session.name_servers
         why = ""
-        for _ in range(max(2, len(names.addresses))):
+        turns = max(2, len(names.addresses))
+        for turn in range(turns):
+            is_last = turn == turns - 1 or len(names.addresses) == 1
             try:
-                return await names.ask(command, _ASK_MS)
+                return await names.ask(command, _ASK_MS if is_last else _HURRY_MS)
             except TransportError as error:
                 why = error.what
         raise NoNameServer(

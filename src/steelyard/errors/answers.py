@@ -400,10 +400,18 @@ def error_class(code: int) -> type[ServerError]:
     return _BY_CODE.get(code, ServerError)
 
 
+_FAILED = 1
+_ACCESS = "AclException"
+_KEYS = "check access_key and secret_key, and what that account may do"
+
+
 def error_for(code: int, remark: str = "", *, server: str = "the server", next_step: str | None = None) -> ServerError:
     """Make the error that a response code and its remark stand for.
 
     >>> print(error_for(206, server="broker-a"))
     broker-a answered 206: no member of the group is online; start a consumer of the group first
     """
+    if code == _FAILED and _ACCESS in remark:
+        # Servers of 4.9 say by the name of a Java class alone that this is about keys and rights.
+        return NoPermission(remark, code=code, server=server, next_step=next_step or _KEYS)
     return error_class(code)(remark, code=code, server=server, next_step=next_step)

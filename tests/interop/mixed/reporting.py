@@ -69,7 +69,9 @@ class ReportingMember:
         told = {"name_server": name_server, "group": group, "allocate": allocate, "subscriptions": subscriptions}
         instance = {} if self.kind in (GO, OURS) else {"instanceName": self.name}
         settings = {"consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET", **instance}
-        self.process.ask("push", name=self.name, watched=True, settings=settings, **told, **words)
+        answer = self.process.ask("push", name=self.name, watched=True, settings=settings, **told, **words)
+        # Go's client tells its id to nobody; it is heard of with the first report.
+        self._id = None if self.kind == GO else str(answer)
 
     def held(self) -> Held:
         """Return what it holds by its last report."""

@@ -6,7 +6,8 @@ Each is `steelyard consume`, which says on stdout what it handled and on stderr,
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from itertools import chain
 from signal import SIGKILL, SIGTERM
 from typing import IO
 
@@ -44,7 +45,7 @@ class Crew:
         self._proof = proof
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._threads: list[threading.Thread] = []
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
         self._events: dict[str, Event] = {}
         self._killed: set[str] = set()
         self.complaints: list[str] = []
@@ -69,7 +70,7 @@ class Crew:
     def kill(self, name: str) -> None:
         """Kill a member: no goodbye, nothing saved."""
         self._proof.note_killed(name)
-        with self._changed:
+        with self._lock:
             self._killed.add(name)
             self._events.pop(name, None)
             self._processes[name].send_signal(SIGKILL)
@@ -97,25 +98,19 @@ class Crew:
 
     def owners(self) -> dict[str, list[Queue]]:
         """Return what each member owns, as it said last."""
-        with self._changed:
+        with self._lock:
             return {name: in_order(event.queues) for name, event in sorted(self._events.items())}
 
     def settled_ms(self) -> int:
         """Return when the last change of an owner was."""
-        with self._changed:
+        with self._lock:
             return max((event.at_ms for event in self._events.values()), default=0)
 
-    def wait_for_shares(self, shares: Iterable[int], seconds: float) -> bool:
-        """Wait until every queue has one owner, and members have so many each, in any order."""
-        wanted = sorted(shares)
-
-        def is_so() -> bool:
-            owned = [queue for event in self._events.values() for queue in event.queues]
-            sizes = sorted(len(event.queues) for event in self._events.values())
-            return sizes == wanted and len(set(owned)) == len(owned)
-
-        with self._changed:
-            return self._changed.wait_for(is_so, seconds)
+    def shares(self) -> list[int]:
+        """Return how many queues members own, least first; nothing while two of them own the same."""
+        owned = [mine for mine in self.owners().values() if mine]
+        every = list(chain.from_iterable(owned))
+        return sorted(map(len, owned)) if len(set(every)) == len(every) else []
 
     # -- what members say ---------------------------------------------------------------------------------------------
 
@@ -135,7 +130,6 @@ class Crew:
         except msgspec.DecodeError:
             self.complaints.append(f"{name}: {line.decode(errors='replace').rstrip()}")
             return
-        with self._changed:
+        with self._lock:
             if name not in self._killed:
                 self._events[name] = event
-            self._changed.notify_all()

@@ -5,7 +5,6 @@ members do: what a killed member had done and not yet said does not count as han
 """
 
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -40,28 +39,26 @@ class Proof:
     _handled: dict[int, list[str]] = field(default_factory=dict)
     _failed: int = 0
     _killed: set[str] = field(default_factory=set)
-    _changed: threading.Condition = field(default_factory=threading.Condition)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def note_sent(self, number: int, broker: str) -> None:
         """Take note of a message that a broker has stored."""
-        with self._changed:
+        with self._lock:
             self._sent[number] = broker
-            self._changed.notify_all()
 
     def note_failed(self) -> None:
         """Take note of a message that could not be sent."""
-        with self._changed:
+        with self._lock:
             self._failed += 1
 
     def note_handled(self, number: int, member: str) -> None:
         """Take note of a message that a member handled."""
-        with self._changed:
+        with self._lock:
             self._handled.setdefault(number, []).append(member)
-            self._changed.notify_all()
 
     def note_killed(self, member: str) -> None:
         """Take note of a member that was killed: what it handled last may be handled again."""
-        with self._changed:
+        with self._lock:
             self._killed.add(member)
 
     @property
@@ -76,21 +73,17 @@ class Proof:
 
     def brokers_since(self, count: int) -> list[str]:
         """Return which brokers stored the messages after the first so many."""
-        with self._changed:
+        with self._lock:
             return list(self._sent.values())[count:]
 
-    def wait_until_all_handled(self, seconds: float) -> bool:
-        """Wait until every message that was sent was handled."""
-        return self.wait_for(lambda: self._handled.keys() >= self._sent.keys(), seconds)
-
-    def wait_for(self, true: Callable[[], bool], seconds: float) -> bool:
-        """Wait until something about these numbers is true."""
-        with self._changed:
-            return self._changed.wait_for(true, seconds)
+    def is_all_handled(self) -> bool:
+        """Say whether every message that was sent was handled."""
+        with self._lock:
+            return self._handled.keys() >= self._sent.keys()
 
     def verdict(self) -> Verdict:
         """Return how it ended."""
-        with self._changed:
+        with self._lock:
             again = [members for members in self._handled.values() if len(members) > 1]
             explained = [members for members in again if self._is_explained(members)]
             return Verdict(
@@ -108,5 +101,5 @@ class Proof:
 
     def members(self) -> set[str]:
         """Return who handled something."""
-        with self._changed:
+        with self._lock:
             return set(chain.from_iterable(self._handled.values()))

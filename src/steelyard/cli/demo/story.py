@@ -7,15 +7,16 @@ loopback, and gone when it ends.
 
 import signal
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
 
 from steelyard.cli.demo.members import Crew
 from steelyard.cli.demo.pictures import Pictures
 from steelyard.cli.demo.proof import Proof
 from steelyard.cli.demo.writers import Writers
+from steelyard.cli.ending import Ending, until_told
 from steelyard.cli.exits import Exit, exit_for
 from steelyard.cli.screen import refuse, screen, shown
 from steelyard.errors import SteelyardError, TimedOut
@@ -30,6 +31,7 @@ QUEUES = 8
 
 _SLOW_MS = 800
 _PATIENCE_S = 30.0
+_LOOK_S = 0.01
 
 
 def main(pause_s: float = 1.5) -> int:
@@ -39,34 +41,22 @@ def main(pause_s: float = 1.5) -> int:
 
 def _run(pause_s: float) -> int:
     try:
-        with _told_to_end(), ExitStack() as stack:
-            return _Story(stack, pause_s).tell()
+        # Not wherever it happens to be: a process that is just being started would be left behind.
+        with until_told() as ending, ExitStack() as stack:
+            return _Story(stack, ending, pause_s).tell()
     except SteelyardError as error:
         return refuse(str(error), exit_for(error))
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
 
 
-@contextmanager
-def _told_to_end() -> Iterator[None]:
-    """Take SIGTERM as Ctrl-C: members are processes of their own, and must not outlive this one."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
 class _Story:
-    def __init__(self, stack: ExitStack, pause_s: float) -> None:
+    def __init__(self, stack: ExitStack, ending: Ending, pause_s: float) -> None:
         # Here and not above, so that nobody else waits for what a client needs.
         from steelyard.client.blocking.admin import Admin
         from steelyard.client.blocking.producer import Producer
 
-        self._pause_s = pause_s
+        self._ending, self._pause_s = ending, pause_s
         self._console = screen()
         self._console.print("Steelyard: a group that balances itself, while things go wrong\n", style="bold")
         start = time.monotonic()
@@ -103,34 +93,34 @@ class _Story:
             ("c3 joins", "c3", (6, 5, 5)),
         ):
             self._crew.start(name)
-            self._wait_for_shares(what, shares)
+            self._wait_for_shares(shares)
             self._page.row(what, self._crew.owners())
-            time.sleep(self._pause_s)
+            self._pause(self._pause_s)
 
     def _one_is_killed(self) -> None:
         killed_ms = time.time() * 1000
         self._crew.kill("c2")
-        self._wait_for_shares("c2 was killed", (8, 8))
+        self._wait_for_shares((8, 8))
         took_ms = self._crew.settled_ms() - killed_ms
         self._page.row("c2 is killed (-9)", self._crew.owners())
         self._page.blank()
         self._page.say(f"the queues of c2 had new owners {took_ms:.0f} ms after it was killed")
-        time.sleep(self._pause_s)
+        self._pause(self._pause_s)
 
     def _a_broker_is_slow(self) -> None:
         slow = self._slow
-        before = self._writers.shares(1.0)
+        before = self._shares(1.0)
         self._cluster.slow_broker(slow, _SLOW_MS)
         self._page.say(f"{slow} becomes slow: it does everything {_SLOW_MS} ms late")
         self._page.blank()
         self._page.shares("before", before)
-        self._wait("producers avoid the slow broker", lambda: self._share(slow) == 0)
-        self._page.shares("while it is slow", self._writers.shares(1.5))
+        self._wait("that producers avoid the slow broker", lambda: self._share(slow) == 0)
+        self._page.shares("while it is slow", self._shares(1.5))
         for standing in self._writers.ledger():
             self._page.standing(standing)
         self._cluster.slow_broker(slow, 0)
-        self._wait("producers give the broker its turns again", lambda: self._share(slow) == 1)
-        self._page.shares("quick again", self._writers.shares(1.5))
+        self._wait("that producers give the broker its turns again", lambda: self._share(slow) == 1)
+        self._page.shares("quick again", self._shares(1.5))
         self._page.blank()
 
     def _share(self, broker: str) -> float:
@@ -138,7 +128,7 @@ class _Story:
 
     def _the_proof(self) -> int:
         self._writers.stop()
-        all_handled = self._proof.wait_until_all_handled(_PATIENCE_S)
+        self._comes_true(self._proof.is_all_handled)  # if it does not, the proof says what is missing
         codes = self._crew.leave()
         self._crew.end()
         verdict = self._proof.verdict()
@@ -155,7 +145,7 @@ class _Story:
             self._console.print(f"  {name:<34} {number:>6}", style="bold")
         for complaint in self._crew.complaints:
             print(complaint, file=sys.stderr)
-        if verdict.holds and all_handled and not any(codes):
+        if verdict.holds and not any(codes):
             self._page.blank()
             self._console.print("Try it: .venv/bin/steelyard up --brokers 2, then send, consume, group watch")
             return Exit.DONE
@@ -163,14 +153,28 @@ class _Story:
 
     # -- waiting ------------------------------------------------------------------------------------------------------
 
-    def _wait_for_shares(self, what: str, shares: tuple[int, ...]) -> None:
-        if not self._crew.wait_for_shares(shares, _PATIENCE_S):
-            owned = {name: len(mine) for name, mine in self._crew.owners().items()}
-            said = "; ".join(self._crew.complaints[-3:])
-            raise TimedOut(
-                f"the demo ends here: {what}, and members own {owned}, not {shares}{f' ({said})' if said else ''}"
-            )
+    def _pause(self, seconds: float) -> None:
+        if self._ending.wait(seconds):
+            signal.default_int_handler(signal.SIGINT, None)
+
+    def _shares(self, seconds: float) -> Counter[str]:
+        """Watch for a while which brokers the messages go to."""
+        before = self._proof.sent
+        self._pause(seconds)
+        return Counter(self._proof.brokers_since(before))
+
+    def _comes_true(self, is_so: Callable[[], bool]) -> bool:
+        end = time.monotonic() + _PATIENCE_S
+        while not is_so():
+            if time.monotonic() >= end:
+                return False
+            self._pause(_LOOK_S)
+        return True
 
     def _wait(self, what: str, is_so: Callable[[], bool]) -> None:
-        if not self._proof.wait_for(is_so, _PATIENCE_S):
-            raise TimedOut(f"the demo ends here: it took too long until {what}")
+        if not self._comes_true(is_so):
+            said = "; ".join(self._crew.complaints[-3:])
+            raise TimedOut(f"the demo ends here: {what} did not come true{f' ({said})' if said else ''}")
+
+    def _wait_for_shares(self, shares: tuple[int, ...]) -> None:
+        self._wait(f"that members own {'/'.join(map(str, shares))}", lambda: self._crew.shares() == sorted(shares))

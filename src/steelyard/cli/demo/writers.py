@@ -2,7 +2,6 @@
 
 import threading
 import time
-from collections import Counter
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -53,12 +52,6 @@ class Writers:
             else:
                 self._proof.note_sent(number, sent.queue.broker)
             self._stopped.wait(max(0.0, next_s - time.monotonic()))
-
-    def shares(self, seconds: float) -> Counter[str]:
-        """Watch for a while which brokers the messages go to."""
-        before = self._proof.sent
-        self._stopped.wait(seconds)
-        return Counter(self._proof.brokers_since(before))
 
     def ledger(self) -> "list[Standing]":
         """Return what the producer has noted of the brokers."""

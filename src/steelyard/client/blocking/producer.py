@@ -121,11 +121,13 @@ class Producer(Face[AsyncProducer]):
         direct = self._ways_now().direct
         outbox = self._client.outbox
         message = outbox.checked(message)
-        picker = outbox.picker(message.topic) or self._find_picker(message.topic)
+        picker, options = outbox.picker(message.topic), self._options(timeout_s)
+        if picker is None:
+            picker, options = self._find_in_time(message.topic, options)
         chosen = None
         if key is not None or select is not None or queue is not None:
             chosen = outbox.choose(picker, message, key, select, queue)
-        return direct.send(picker, outbox.single(message), self._options(timeout_s), chosen)
+        return direct.send(picker, outbox.single(message), options, chosen)
 
     def submit(
         self,
@@ -145,7 +147,9 @@ class Producer(Face[AsyncProducer]):
         future: Future[Sent] = Future()
         future.set_running_or_notify_cancel()  # it cannot be called back
         try:
-            picker = outbox.picker(message.topic) or self._find_picker(message.topic)
+            picker, options = outbox.picker(message.topic), self._options(timeout_s)
+            if picker is None:
+                picker, options = self._find_in_time(message.topic, options)
             chosen = outbox.choose(picker, message, key, select, queue)
             is_delayed = delay_s is not None or deliver_at is not None
             if is_delayed:
@@ -157,7 +161,7 @@ class Producer(Face[AsyncProducer]):
         if client.options.linger_ms is None or is_delayed or timeout_s is not None:
             parcel = outbox.single(message, delay_s=delay_s, deliver_at=deliver_at)
         client.flights.enter_in_thread(1, len(message.body))
-        ways.submits.put(_Handed(future, picker, message, parcel, self._options(timeout_s), chosen))
+        ways.submits.put(_Handed(future, picker, message, parcel, options, chosen))
         return future
 
     def send_many(self, messages: Iterable[Message], *, key: Key = None, timeout_s: float | None = None) -> list[Sent]:
@@ -176,7 +180,9 @@ class Producer(Face[AsyncProducer]):
         """Send one batch, for which this thread would only wait: so it needs no loop."""
         outbox = self._client.outbox
         topic = messages[0].topic
-        picker = outbox.picker(topic) or self._find_picker(topic)
+        picker = outbox.picker(topic)
+        if picker is None:
+            picker, options = self._find_in_time(topic, options)
         try:
             if len(messages) == 1:
                 return [direct.send(picker, outbox.single(messages[0]), options)]
@@ -189,8 +195,9 @@ class Producer(Face[AsyncProducer]):
         direct = self._ways_now().direct
         outbox = self._client.outbox
         message = outbox.checked(message)
-        picker = outbox.picker(message.topic) or self._find_picker(message.topic)
-        options = self._client.options.send_options(timeout_s, is_oneway=True)
+        picker, options = outbox.picker(message.topic), self._client.options.send_options(timeout_s, is_oneway=True)
+        if picker is None:
+            picker, options = self._find_in_time(message.topic, options)
         direct.tell(picker, outbox.single(message, is_oneway=True), options)
 
     def transaction(self, message: Message, *, timeout_s: float | None = None) -> "Transaction":
@@ -245,8 +252,8 @@ class Producer(Face[AsyncProducer]):
         else:
             self._client.launch(picker, parcel, future, options, queue)
 
-    def _find_picker(self, topic: str) -> SharedPicker:
-        return self._ready().run(self._client.outbox.find_picker(topic))
+    def _find_in_time(self, topic: str, options: SendOptions) -> tuple[SharedPicker, SendOptions]:
+        return self._ready().run(self._client.outbox.find_in_time(topic, options))
 
     def _options(self, timeout_s: float | None) -> SendOptions:
         return self._usual if timeout_s is None else self._client.options.send_options(timeout_s)

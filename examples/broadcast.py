@@ -1,0 +1,28 @@
+"""Two members that both get everything: python examples/broadcast.py localhost:9876 some-directory."""
+
+import sys
+import threading
+from pathlib import Path
+
+from steelyard import Consumer, Message, Producer, StoredMessage
+
+where, folder = sys.argv[1], Path(sys.argv[2])
+both = threading.Barrier(3, timeout=30)
+
+
+def member(name: str) -> Consumer:
+    """Make a member that keeps in a file how far it is."""
+    consumer = Consumer(where, group="caches", mode="broadcast", start_from="first", offsets_dir=folder, name=name)
+
+    @consumer.handles("prices")
+    def forget(message: StoredMessage) -> None:
+        print(name, "forgets", message.body.decode(), flush=True)
+        both.wait()
+
+    return consumer
+
+
+with Producer(where, group="shop") as producer:
+    producer.send(Message("prices", b"sku-1"))
+with member("left"), member("right"):
+    both.wait()

@@ -1,0 +1,18 @@
+"""Handles messages until Ctrl-C or SIGTERM: python examples/receive.py localhost:9876."""
+
+import sys
+
+from steelyard import Consumer, StoredMessage
+
+consumer = Consumer(sys.argv[1], group="billing", allocate="sticky", start_from="first")
+
+
+@consumer.handles("orders", tags="paid || refunded")
+def bill(message: StoredMessage) -> None:
+    """Return to acknowledge; raise to get it again later."""
+    print("billed", message.body.decode(), flush=True)
+
+
+consumer.on_move(lambda moved: print(moved, flush=True))
+consumer.run()
+print("left in order")
