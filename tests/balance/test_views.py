@@ -1,5 +1,6 @@
 """Whom a member believes to be in its group, who owns what, and where the queues are."""
 
+import pytest
 from tests.balance.crowd import NAMES, RETRY, TWO, Crowd, settled
 
 from steelyard.balance.allocate import Average, ByConfig
@@ -158,6 +159,39 @@ def test_a_foreign_member_makes_everybody_share_as_java_does() -> None:
         crowd.notify(broker)
     crowd.settle()
     assert first.views.strategy_name == "STICKY"
+
+
+@pytest.mark.parametrize("ours", [True, False], ids=["leases", "no leases"])
+def test_beside_a_foreign_member_changes_count_at_the_first_look(*, ours: bool) -> None:
+    crowd = Crowd({"a": {"t": 6}}, ours=ours, slowest_ms=0, strategy=Average())
+    first, second, third = settled(crowd)
+    crowd.list_stranger("10.0.0.9@java")
+    crowd.run(1)
+    assert [len(member.plan) for member in (first, second, third)] == [2, 1, 1]
+    crowd.run(1_000)
+    crowd.crash(second.id)
+    crowd.run(1)
+    assert [len(member.plan) for member in (first, third)] == [2, 2]
+    if not ours:
+        assert second.id in first.views.listed("a", crowd.now_ms), "whoever takes a queue still asks it"
+        assert not first.views.has_departed(second.id, crowd.now_ms)
+    crowd.run(1_000)
+    crowd.unlist(crowd.brokers["a"], "10.0.0.9@java")
+    crowd.run(1)
+    assert "10.0.0.9@java" not in first.views.listed("a", crowd.now_ms), "it is not asked any more"
+
+
+def test_a_second_broker_that_grows_is_not_overlooked_while_the_first_is_looked_at() -> None:
+    crowd = Crowd({"a": {"t": 4}, "b": {"t": 4}}, slowest_ms=5)
+    settled(crowd)
+    for name, broker in crowd.brokers.items():
+        broker.queues = {"t": 6}
+        crowd.notify(broker)
+        crowd.run(20)
+        # The name server hears of it later than the members.
+        crowd.routed[name] = {"t": 6}
+    crowd.run(900)
+    assert crowd.planned() == sorted(crowd.readable())
 
 
 # -- owners, where no broker tells -------------------------------------------------------------------------------------

@@ -25,6 +25,15 @@ def test_names_that_could_leave_the_directory_or_a_record_are_refused(name: str)
             check(name)
 
 
+def test_a_broker_may_tell_its_room() -> None:
+    check_broker("east@broker-a")
+    for name in ("@broker-a", "east@", "east@broker@a", "@"):
+        with pytest.raises(ConfigurationError):
+            check_broker(name)
+    with pytest.raises(ConfigurationError):
+        check_cluster("east@cluster")
+
+
 def test_retry_topics_may_be_as_long_as_their_groups_make_them() -> None:
     check_topic("%RETRY%" + "g" * 120)
     check_topic("%DLQ%" + "g" * 250)

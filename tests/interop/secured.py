@@ -133,7 +133,8 @@ async def _make_accounts(broker: SecuredBroker) -> None:
             for resource, actions in _RULES.items()
         )
         rules = AccessRules(subject="User:the-shop", policies=(Policy(kind="Custom", entries=entries),))
-        await session.ask_well(at, Command(RequestCode.AUTH_CREATE_ACL, {"subject": "User:the-shop"}, encode_body(rules)))
+        request = Command(RequestCode.AUTH_CREATE_ACL, {"subject": rules.subject or ""}, encode_body(rules))
+        await session.ask_well(at, request)
     finally:
         await session.close()
 

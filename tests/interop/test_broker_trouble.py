@@ -1,4 +1,4 @@
-"""Producers walk around trouble on Apache's brokers, at full length: eight seconds of silence, Java's own latency table.
+"""Producers walk around trouble on Apache's brokers, at full length: eight seconds of silence, Java's latency table.
 
 The stories are those of tests/client/trouble.py. `STEELYARD_INTEROP` says whose brokers, ours unless told otherwise.
 Figures are shown by `-rP`.
@@ -22,7 +22,7 @@ from steelyard.balance.latency_table import MODERN
 
 pytestmark = pytest.mark.timeout(300)
 
-PACE = Pace(timeout_s=3.0, table=MODERN, flow=40, halted_s=8.0)
+PACE = Pace(timeout_s=3.0, table=MODERN, flow=20, halted_s=8.0)
 EAST, WEST = "broker-east", "broker-west"
 _SETTINGS: dict[str, object] = {"mappedFileSizeCommitLog": 64 << 20}
 _SMALL = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:MaxDirectMemorySize=256m")

@@ -68,7 +68,7 @@ def test_planned_changes_lose_nothing_and_repeat_nothing(pair: Pair, tmp_path: P
 
 
 def test_a_kill_repeats_no_more_than_was_not_committed(pair: Pair, tmp_path: Path) -> None:
-    trial = _trial(pair, tmp_path, orderly=False)
+    trial = _trial(pair, tmp_path, orderly=False, handling_ms=2)
     handlings = trial.run(crashes(trial, 4, 8), patience_s=PATIENCE_S)
     _show(f"kills, concurrent, on {pair.backend}", trial, handlings)
     killed_ns = {member.log.stem: member.killed_ns for member in trial.gone if member.killed_ns is not None}

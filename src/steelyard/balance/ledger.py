@@ -98,7 +98,8 @@ class Ledger:
             account.why = "it failed" if failed else f"it took {took_ms} ms"
         elif account.is_doubtful:
             account.is_doubtful = False
-            if self.table.overwrites or now_ms >= account.until_ms:
+            share = self._share(account, now_ms)
+            if share < _WHOLE and (share or self.table.overwrites):
                 self._come_back(account, now_ms)
 
     def _judged_ms(self, broker: str, took_ms: int, failed: bool) -> int:

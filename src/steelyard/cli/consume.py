@@ -54,7 +54,7 @@ def consume(
         typer.Option(
             metavar="json",
             help="With --group: write each change of what it owns to stderr, as a line of JSON with at_ms, id, queues "
-            "(all it owns now, each as [topic, broker, id]; those of the retry topic are left out) and why. Nothing "
+            "(all it owns now, each as topic, broker and id; those of the retry topic are left out) and why. Nothing "
             "else is written there while it runs.",
             show_default=False,
         ),

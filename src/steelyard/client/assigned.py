@@ -236,6 +236,8 @@ class Assigned:
                     await self._pull(reader, reader.next)
             except TransportError as error:
                 _log.debug("%s cannot be read now: %s", reader.queue, error)
+                # Its master may be gone, and the name servers may know of a replica.
+                self._session.routes.refresh_soon(reader.queue.topic)
             except SteelyardError as error:
                 self._refused(reader, error)
             else:

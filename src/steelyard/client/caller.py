@@ -71,6 +71,8 @@ class Caller:
         """The release that its last word named; 0 before the first."""
         self.why = ""
         """Why the last line ended, or did not come up."""
+        self.advice = ""
+        """What to do about it, where there is more to say than to check the address."""
         self._switch = switch
         self._stays = stays
         self._loop = asyncio.get_running_loop()
@@ -223,6 +225,7 @@ class Caller:
         except SteelyardError as error:
             self._opening = None
             self.why = error.what
+            self.advice = "" if error.next_step == CannotConnect.next_step else error.next_step
             self._failed(error)
             return
         self._opening = None

@@ -102,11 +102,11 @@ class Session:
         end_s = self.loop.time() + self.connect.timeout_s
         while not self.name_servers.is_open:
             if self.loop.time() >= end_s:
-                why = self.name_servers.why or "no answer"
+                why, advice = self.name_servers.why or "no answer", self.name_servers.advice
                 await self.close()
                 raise NoNameServer(
                     f"no name server of {self.connect} was reached in {self.connect.timeout_s:g} s ({why})",
-                    next_step="check the address, and that a name server runs there, such as: steelyard up",
+                    next_step=advice or "check the address, and that a name server runs there, such as: steelyard up",
                 )
             await asyncio.sleep(_LOOK_S)
         self.routes.start()
