@@ -2,7 +2,7 @@
 
 Members are processes of ours that report what they hold. A join counts from the moment in which a running process was
 told to join, a goodbye from when it was told, a crash from the kill, a hang from the stop signal, new queues from the
-request. `STEELYARD_CHANGES` says how many changes of each kind (100 unless told otherwise; a tenth of them for hangs,
+request. `STEELYARD_CHANGES` says how many changes of each kind (10 unless told otherwise; a tenth of them for hangs,
 each of which takes the time in which a broker believes in silence). Figures are shown by `-rP` and kept.
 """
 
@@ -20,7 +20,7 @@ from tests.interop.mixed.settling import Change, Party
 
 pytestmark = pytest.mark.timeout(3600)
 
-CHANGES = int(os.environ.get("STEELYARD_CHANGES", "100"))
+CHANGES = int(os.environ.get("STEELYARD_CHANGES", "10"))
 HANGS = max(1, CHANGES // 10)
 MEMBERS, QUEUES = 4, 16
 QUIET_S = 0.5

@@ -19,6 +19,7 @@ import pytest
 from tests.interop.backends import chosen
 from tests.interop.clients import until
 from tests.interop.jars import NotReady
+from tests.interop.mixed.command_line import consuming
 from tests.interop.mixed.figures import show
 from tests.interop.mixed.pairs import Pair, running_pair
 from tests.interop.mixed.reporting import GO, JAVA, JAVA_4, JAVA_5, OURS, Held, Troupe
@@ -124,6 +125,30 @@ def test_members_with_lists_of_their_own_take_these_and_no_others(
             time.sleep(0.05)
     for member in members:
         member.leave()
+
+
+def test_the_command_line_shares_with_java_and_leaves_in_order(troupe: Troupe, pair: Pair, queues: list[Queue]) -> None:
+    topics, group = sorted({queue.topic for queue in queues}), f"mixed-{next(_numbers)}"
+    java = troupe.member(JAVA_4, topics)
+    java.join(pair.name_server, group, {"name": "AVG"})
+    until(java.held, lambda held: held == frozenset(queues), seconds=SETTLED_S)
+    with consuming(pair.name_server, group, topics, "AVG") as member:
+        both = until(
+            lambda: (java.held(), member.held()),
+            lambda held: [sorted(map(len, _by_topic(each))) for each in held] in ([[3, 8], [4, 8]], [[4, 8], [3, 8]]),
+            seconds=SETTLED_S,
+        )
+        assert not both[0] & both[1]
+        assert both[0] | both[1] == frozenset(queues)
+        assert member.leave() == 0
+        assert len(member.ids) == 1
+    until(java.held, lambda held: held == frozenset(queues), seconds=SETTLED_S)
+    java.leave()
+
+
+def _by_topic(held: Held) -> list[list[Queue]]:
+    topics = {queue.topic for queue in held}
+    return [[queue for queue in held if queue.topic == topic] for topic in topics]
 
 
 def _wait_until_gone(pair: Pair, group: str, member: str) -> None:

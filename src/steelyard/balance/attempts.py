@@ -48,7 +48,7 @@ answers that were on their way, and each of those is a message stored twice."""
 
 @dataclass(frozen=True, slots=True)
 class SendOptions:
-    """How a message is sent; the times are for all attempts together."""
+    """How a message is sent; its time is for all attempts together."""
 
     timeout_ms: int = 3_000
     retries: int = 2
@@ -60,6 +60,14 @@ class SendOptions:
     is_oneway: bool = False
     pause_ms: int = 100
     """Before a broker is tried again that failed in this send: a line that was just refused is refused again."""
+
+    spent_ms: int = 0
+    """What is gone of the time before the first attempt, since the topic had to be looked up."""
+
+    @property
+    def left_ms(self) -> int:
+        """The time for all attempts together."""
+        return max(1, self.timeout_ms - self.spent_ms)
 
     def __post_init__(self) -> None:
         if self.timeout_ms < 1 or self.retries < 0 or self.pause_ms < 0:
@@ -151,8 +159,9 @@ class Sending:
 
     def begin(self, now_ms: int) -> Attempt:
         """Begin the first attempt."""
-        self._deadline_ms = now_ms + self._options.timeout_ms
-        return self._attempt(self._options.timeout_ms, now_ms)
+        left_ms = self._options.left_ms
+        self._deadline_ms = now_ms + left_ms
+        return self._attempt(left_ms, now_ms)
 
     def failed(self, error: SteelyardError, now_ms: int) -> Step:
         """Hear that the attempt failed: an error came, or no answer in time."""

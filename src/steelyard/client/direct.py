@@ -91,7 +91,7 @@ class Direct:
         with self._lines() as lines:
             sending = Sending(picker, options, chosen=chosen)
             now_ms = steady_ms()
-            deadline_ms = now_ms + options.timeout_ms
+            deadline_ms = now_ms + options.left_ms
             step: Step = sending.begin(now_ms)
             late: R | None = None
             while isinstance(step, Attempt):

@@ -79,7 +79,7 @@ class Outbox:
         return self.pickers.known(topic) or self.pickers.take(await self._routes.publish_list(topic))
 
     async def find_in_time(self, topic: str, options: SendOptions) -> tuple[SharedPicker, SendOptions]:
-        """Return the turns of a topic that is new, and what is left of a send's time; raises NoNameServer."""
+        """Return the turns of a topic, and how to send in what is left of a send's time; raises NoNameServer."""
         began_ms = steady_ms()
         try:
             picker = await asyncio.wait_for(self.find_picker(topic), options.timeout_ms / 1000)
@@ -88,7 +88,7 @@ class Outbox:
                 f"where topic {self._names.bare(topic)!r} is was not told in {options.timeout_ms} ms",
                 next_step="check that the name servers are well, or give the send more time",
             ) from None
-        return picker, replace(options, timeout_ms=max(1, options.timeout_ms - (steady_ms() - began_ms)))
+        return picker, replace(options, spent_ms=steady_ms() - began_ms)
 
     def single(
         self,

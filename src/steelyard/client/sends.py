@@ -106,7 +106,7 @@ class Dispatch(Generic[R]):
         self._late: R | None = None
         """The result of the first broker that stored it late, while another one is tried."""
         now_ms = steady_ms()
-        self._deadline_ms = now_ms + options.timeout_ms
+        self._deadline_ms = now_ms + options.left_ms
         self._attempt = self._sending.begin(now_ms)
         flights.flying.add(self)
         self._try()

@@ -1,0 +1,62 @@
+"""`steelyard consume` as a member of a group: what it holds is read from the lines that it writes for programs."""
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from tests.interop.mixed.reporting import Held
+
+from steelyard.model import Queue
+
+__all__ = ["CommandLineMember", "consuming"]
+
+_END_SECONDS = 60
+
+
+class CommandLineMember:
+    """A process that somebody started in a terminal."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.ids: set[str] = set()
+        self.other_lines: list[str] = []
+        self._process = process
+        self._held: Held = frozenset()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def held(self) -> Held:
+        """Return what it holds by its last line."""
+        return self._held
+
+    def leave(self) -> int:
+        """Tell it to end, and return how it did."""
+        self._process.send_signal(signal.SIGTERM)
+        code = self._process.wait(_END_SECONDS)
+        self._reader.join()
+        return code
+
+    def _read(self) -> None:
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            if not line.startswith(b"{"):
+                self.other_lines.append(line.decode())
+                continue
+            told = json.loads(line)
+            self.ids.add(told["id"])
+            self._held = frozenset(Queue(*queue) for queue in told["queues"])
+
+
+@contextmanager
+def consuming(name_server: str, group: str, topics: Sequence[str], allocate: str) -> Iterator[CommandLineMember]:
+    """Run `steelyard consume`; it is killed at the end unless it left."""
+    settings = ["--namesrv", name_server, "--group", group, "--allocate", allocate, "--events", "json"]
+    command = [sys.executable, "-m", "steelyard", "consume", *topics, *settings]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        try:
+            yield CommandLineMember(process)
+        finally:
+            process.kill()
