@@ -144,12 +144,11 @@ class Load:
 
         until(done, f"storing {count} messages on {broker} in each way", _PATIENCE_S)
 
-    def wait_for_more(self, count: int) -> None:
-        """Wait until each way has stored so many messages that it begins now."""
-        began_ms = now_ms()
+    def wait_for_more(self, count: int, since_ms: int) -> None:
+        """Wait until each way has stored so many messages that it began since a moment."""
 
         def done() -> bool:
-            stored = [each for each in self.since(began_ms) if each.sent]
+            stored = [each for each in self.since(since_ms) if each.sent]
             return all(sum(each.way == way for each in stored) >= count for way in WAYS)
 
         until(done, f"storing {count} more messages in each way", _PATIENCE_S)

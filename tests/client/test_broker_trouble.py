@@ -12,8 +12,8 @@ from tests.client.trouble import Pace
 
 from steelyard.balance.latency_table import LatencyTable
 
-QUICK = LatencyTable("quick", steps_ms=(0, 550), avoid_for_ms=(0, 1_500), failure_ms=550)
-PACE = Pace(timeout_s=2.4, table=QUICK, flow=4)
+QUICK = LatencyTable("quick", steps_ms=(0, 550), avoid_for_ms=(0, 1_000), failure_ms=550)
+PACE = Pace(timeout_s=2.1, table=QUICK, flow=2)
 
 
 @pytest.fixture(scope="module")

@@ -68,10 +68,21 @@ class Trial:
         """All that is sent."""
         return self.plain, self.wary
 
-    def flow(self) -> None:
-        """Let some messages pass."""
+    def flow(self, since_ms: int | None = None) -> None:
+        """Let some messages pass that begin now, or began since a moment."""
+        began_ms = now_ms() if since_ms is None else since_ms
         for load in self.loads:
-            load.wait_for_more(self.pace.flow)
+            load.wait_for_more(self.pace.flow, began_ms)
+
+    def flow_and_try_new_topics(self) -> None:
+        """Let some messages pass, and meanwhile send to topics that nobody made, by a producer that is new here."""
+        began_ms = now_ms()
+        with Producer(self.ground.namesrv, timeout_s=self.pace.timeout_s) as producer:
+            topics = [f"new-{next(_numbers)}" for _ in range(2)]
+            on_its_way = producer.submit(Message(topics[0], b"x"))
+            producer.send(Message(topics[1], b"x"))
+            on_its_way.result()
+        self.flow(began_ms)
 
     def chapter(self, title: str) -> None:
         """Write down how the sends fared that began since the last chapter, and begin another."""
@@ -117,6 +128,9 @@ def _under_load(
     """Send and read all the while; in the end nothing has failed and nothing is lost."""
     topic = f"trouble-{next(_numbers)}"
     with Admin(ground.namesrv) as admin:
+        # A name server that was started again knows nobody until the brokers have told it.
+        count = len(ground.brokers)
+        until(lambda: all(each.brokers == count for each in admin.name_servers()), "knowing all brokers", _PATIENCE_S)
         admin.create_topic(topic, _QUEUES)
     where, given_s = namesrv or ground.namesrv, timeout_s or pace.timeout_s
     with reading(ground.namesrv, topic) as seen:
@@ -142,8 +156,7 @@ def a_broker_is_killed(ground: Ground, pace: Pace, broker: str) -> list[Row]:
         began_ms = now_ms()
         with ground.killed(broker):
             trial.wary.wait_until_avoided(broker, began_ms)
-            trial.flow()
-            _send_to_a_new_topic(ground, pace)
+            trial.flow_and_try_new_topics()
             trial.check_avoided(broker, began_ms, "it failed")
             trial.chapter("dead")
         trial.check_return(broker, now_ms())
@@ -158,8 +171,7 @@ def a_broker_is_halted(ground: Ground, pace: Pace, broker: str) -> list[Row]:
         with ground.halted(broker):
             trial.wary.wait_until_avoided(broker, began_ms)
             trial.chapter("halted: until it was noticed")
-            trial.flow()
-            _send_to_a_new_topic(ground, pace)
+            trial.flow_and_try_new_topics()
             until(lambda: now_ms() >= began_ms + pace.halted_s * 1000, "the end of a halt", _PATIENCE_S)
             trial.check_avoided(broker, began_ms, "it failed")
             trial.chapter("halted: from then on")
@@ -194,21 +206,11 @@ def a_name_server_is_lost(ground: Ground, pace: Pace) -> list[Row]:
     """Kill the name server that everybody uses: who sends notices nothing, and a new topic is found at the other."""
     with _under_load(ground, pace) as trial:
         with ground.killed(ground.name_servers[0]):
-            trial.flow()
-            _send_to_a_new_topic(ground, pace)
+            trial.flow_and_try_new_topics()
             trial.chapter("one name server is lost")
         trial.flow()
         assert not any(each.sent is not None and each.sent.attempts for load in trial.loads for each in load.told)
     return trial.rows
-
-
-def _send_to_a_new_topic(ground: Ground, pace: Pace) -> None:
-    """Send to topics that nobody made, with a producer that comes new into the trouble."""
-    with Producer(ground.namesrv, timeout_s=pace.timeout_s) as producer:
-        topics = [f"new-{next(_numbers)}" for _ in range(2)]
-        on_its_way = producer.submit(Message(topics[0], b"x"))
-        producer.send(Message(topics[1], b"x"))
-        on_its_way.result()
 
 
 def _figures(told: Sequence[Told]) -> Row:

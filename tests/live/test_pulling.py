@@ -96,7 +96,7 @@ def test_assigned_queues_are_read_from_anywhere(
         puller.commit({queue: 17})
         assert puller.committed(queue) == 17
         assert (puller.begins([queue]), puller.ends([queue])) == ({queue: 0}, {queue: 40})
-        assert puller.offset_at(queue, datetime.now(UTC)) == 40
+        assert puller.offset_at(queue, datetime.now(UTC)) == (39 if cluster.is_4 else 40), "4.9 goes to the last one"
     assert [row.committed for row in admin.offsets(group, topic) if row.queue == queue] == [17]
 
 
