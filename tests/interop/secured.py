@@ -24,7 +24,7 @@ __all__ = ["ACCOUNTS", "SecuredBroker", "with_accounts", "with_certificate"]
 
 ACCOUNTS = {"the-boss": "boss-secret-1", "the-shop": "shop-secret-1", "the-guest": "guest-secret-1"}
 
-_START_SECONDS = 90
+_START_SECONDS = 120
 _SMALL = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:MaxDirectMemorySize=256m")
 _SETTINGS: dict[str, object] = {"mappedFileSizeCommitLog": 64 << 20, "waitTimeMillsInSendQueue": 10_000}
 

@@ -30,7 +30,7 @@ _OPENED = (
     *("--add-opens", "java.base/jdk.internal.ref=ALL-UNNAMED", "--add-opens", "java.base/java.lang=ALL-UNNAMED"),
     *("--add-exports", "java.base/jdk.internal.ref=ALL-UNNAMED"),
 )
-_START_SECONDS = 60
+_START_SECONDS = 120
 _STOP_SECONDS = 60
 
 # The older release reads its logger's settings from here and does not start without them.
