@@ -5,6 +5,7 @@ from tests.broker.client import Client, view
 from tests.broker.desk import Desk
 
 from steelyard.broker.options import BrokerOptions
+from steelyard.broker.timing import first_epoch
 
 SETTLE_MS = BrokerOptions().settle_ms
 
@@ -91,10 +92,21 @@ def test_a_claim_dies_with_its_member() -> None:
 
 def test_claims_that_cannot_be_true_are_passed_over() -> None:
     desk, (first, _) = started()
-    now_epoch = desk.now_ms // 1000 << 20
+    now_epoch = first_epoch(desk.now_ms)
     claims = {"orders": [(0, 0), (1, -5), (2, now_epoch * 2), (4, 17), (-1, 17)], "no-topic": [(0, 17)]}
     assert first.reconnect(held=claims).code == 0
     assert list(desk.state.locks.of(first.group, desk.now_ms)) == []
+
+
+def test_epochs_grow_over_a_restart_within_the_same_second() -> None:
+    desk, (first, second) = started(restart=False)
+    (before,) = first.lock(0).values()
+    desk.now_ms += 3
+    desk.restart()
+    desk.advance(SETTLE_MS)
+    second.reconnect()
+    (after,) = second.lock(0).values()
+    assert after > before
 
 
 def test_epochs_grow_although_the_clock_was_set_back() -> None:

@@ -138,6 +138,14 @@ def test_a_topic_that_is_not_there_is_told_with_what_may_be_meant() -> None:
         _with(cluster.namesrv, find)
 
 
+def test_where_there_is_no_broker_the_topic_is_not_blamed() -> None:
+    async def find(session: Session) -> None:
+        await session.routes.publish_list("orders")
+
+    with Cluster(brokers=0) as cluster, pytest.raises(TopicNotFound, match="no broker is registered with"):
+        _with(cluster.namesrv, find)
+
+
 def test_a_topic_to_be_is_sent_to_through_the_default_topic() -> None:
     async def find(session: Session) -> tuple[bool, int]:
         listed = await session.routes.publish_list("new")

@@ -89,6 +89,8 @@ class Times:
     unrest_ms: int = 60_000
     route_soon_ms: int = 5_000
     route_ms: int = 30_000
+    route_doubt_ms: int = 50
+    """Before a name server is asked again that does not know yet what a broker says of its queues; then longer."""
     leave_grace_ms: int = 3_000
     """After the time for draining at a stop: for the last commits, unlocks and goodbyes. Then all is dropped."""
     broker_gone_ms: int = 60_000

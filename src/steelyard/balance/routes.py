@@ -55,7 +55,7 @@ class Routes:
         self._times = times
         self._topics = {
             name: _Topic(
-                BackOff(times.ask_again_ms, times.ask_again_most_ms), BackOff(times.round_gap_ms, times.route_ms)
+                BackOff(times.ask_again_ms, times.ask_again_most_ms), BackOff(times.route_doubt_ms, times.route_ms)
             )
             for name in options.all_topics
         }

@@ -5,7 +5,7 @@ member is registered, whose heartbeats prove it. The name of the group may end i
 may change hands at once when its holder is gone; without it the queue is handled in order, and the holder's handlers
 get a grace to end. Both are locks on the same queue and exclude each other.
 
-Epochs grow for ever, also over restarts: the seconds at which the broker started come first in them. After a restart
+Epochs grow for ever, also over restarts: the time at which the broker started comes first in them. After a restart
 nobody holds anything, and whoever asked first would get what others still work on. So for a short while only those
 get a queue who say that they held it before; where two say so, the higher epoch was the later.
 """
@@ -16,6 +16,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from steelyard.broker.refusals import refusal
+from steelyard.broker.timing import first_epoch
 from steelyard.wire.codes import ResponseCode
 
 __all__ = ["LEASE", "Lock", "Locks", "QueueKey", "group_and_lease"]
@@ -27,7 +28,7 @@ QueueKey: TypeAlias = tuple[str, int]
 """A queue of this broker: its topic and its number."""
 
 _MOST_LOCKS = 200_000
-_DAY_SECONDS = 86_400
+_DAY_MS = 86_400_000
 _JAVA_TRUSTS_MS = 30_000
 """How long a Java member goes on by itself after its last lock call."""
 
@@ -61,7 +62,7 @@ class Locks:
     """The table of locks."""
 
     def __init__(self, started_ms: int, settle_ms: int, known_groups: Iterable[str]) -> None:
-        self._epoch = started_ms // 1000 << 20
+        self._epoch = first_epoch(started_ms)
         self._settled_ms = started_ms + settle_ms
         self._known_before = frozenset(known_groups)
         self._groups: dict[str, dict[QueueKey, Lock]] = {}
@@ -119,7 +120,7 @@ class Locks:
 
     def claim(self, group: str, key: QueueKey, owner: str, epoch: int, now_ms: int) -> bool:
         """Let a member of ours go on with a queue that it held before the broker started; say whether it may."""
-        if self.is_settled(group, now_ms) or not 0 < epoch < now_ms // 1000 + _DAY_SECONDS << 20:
+        if self.is_settled(group, now_ms) or not 0 < epoch < first_epoch(now_ms + _DAY_MS):
             return False
         lock = self.holder(group, *key, now_ms)
         if lock is not None and lock.epoch >= epoch:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 
 from steelyard.broker.refusals import refusal
-from steelyard.broker.timing import has_come
+from steelyard.broker.timing import first_epoch, has_come
 from steelyard.broker.wants import Shape, Subscriptions, Wants, shape_of, weight_of
 from steelyard.model import names_in_order
 from steelyard.wire.bodies.heartbeat import ConsumeKind, MessageModel, StartFrom
@@ -147,7 +147,7 @@ class Members:
         self._on_line: dict[int, dict[str, Member]] = {}
         self._closed: dict[tuple[str, str], Member] = {}
         self._count = self._weight = 0
-        self._epoch = started_ms // 1000 << 20
+        self._epoch = first_epoch(started_ms)
         self._scan_ms = started_ms
 
     def group(self, name: str) -> MemberGroup | None:

@@ -101,7 +101,8 @@ def check_broker(name: str) -> None:
     >>> check_broker("east@broker-a")
     >>> check_broker("east@")
     Traceback (most recent call last):
-    steelyard.errors.ConfigurationError: the broker's name 'east@' has nothing before or behind its @; give it another name
+    steelyard.errors.ConfigurationError: the broker's name 'east@' has nothing before or behind its @; \
+give it another name
     """
     room, at, rest = name.partition("@")
     if at and not (room and rest):

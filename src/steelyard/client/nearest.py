@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 from steelyard.errors import GroupNotFound, TopicNotFound
 
-__all__ = ["missing_group", "missing_topic", "nearest"]
+__all__ = ["missing_group", "missing_topic", "nearest", "no_broker"]
 
 _MOST_COMPARED = 10_000
 """Comparing is slow: of more names than that only those are looked at that begin alike."""
@@ -37,6 +37,20 @@ Create it with: steelyard topic create ordres
     """
     what, hint = _sentence("topic", name, known, where, asked)
     return TopicNotFound(code=17, server=where, what=what, next_step=f"{hint}steelyard topic create {name}")
+
+
+def no_broker(topic: str, *, where: str) -> TopicNotFound:
+    """Make the error for a topic where nobody can have it: no broker has told the name servers of itself.
+
+    >>> print(no_broker("orders", where="localhost:9876"))
+    no broker is registered with localhost:9876, so topic 'orders' is nowhere; start one, such as by: steelyard up
+    """
+    return TopicNotFound(
+        code=17,
+        server=where,
+        what=f"no broker is registered with {where}, so topic {topic!r} is nowhere",
+        next_step="start one, such as by: steelyard up",
+    )
 
 
 def missing_group(name: str, known: Iterable[str], *, where: str, asked: Iterable[str] = ()) -> GroupNotFound:

@@ -10,7 +10,7 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING
 
-from steelyard.client.nearest import missing_topic
+from steelyard.client.nearest import missing_topic, no_broker
 from steelyard.dialect.sending import DEFAULT_TOPIC
 from steelyard.errors import NoNameServer, NoRoute, SteelyardError, TopicNotFound, TransportError, error_for
 from steelyard.model import PublishList, Route
@@ -186,15 +186,18 @@ class Routes:
 
     async def _not_found(self, topic: str) -> TopicNotFound:
         known = await self._all_topics()
+        if known == []:  # brokers always have some of their own
+            return no_broker(self._session.names.bare(topic), where=str(self._session.connect))
         asked = sorted(self._session.known_brokers())
-        return missing_topic(self._session.names.bare(topic), known, where=str(self._session.connect), asked=asked)
+        bare, where = self._session.names.bare(topic), str(self._session.connect)
+        return missing_topic(bare, known or (), where=where, asked=asked)
 
-    async def _all_topics(self) -> list[str]:
+    async def _all_topics(self) -> list[str] | None:
         try:
             answer = await self.ask_a_name_server(Command(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER))
             return list(map(self._session.names.bare, decode_body(TopicNames, answer.body).topics))
         except SteelyardError:
-            return []
+            return None
 
     # -- keeping fresh ------------------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
+from math import ceil
 from pathlib import Path
 
 __all__ = ["percentile", "show"]
@@ -33,7 +34,7 @@ def percentile(values: Sequence[float], share: float) -> float:
     >>> percentile([3, 1, 2], 0.5), percentile([3, 1, 2], 0.99)
     (2, 3)
     """
-    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
+    return sorted(values)[max(0, ceil(share * len(values)) - 1)]
 
 
 def _written(value: object) -> str:
