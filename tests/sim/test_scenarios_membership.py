@@ -62,7 +62,7 @@ def test_eight_joins_at_once_cost_few_rounds(kind: Kind, bug: Bug | None) -> Non
     scene.until(lambda: shared(*members) == [1] * 8)
     scene.run(1_000)
     with fails_with(bug):
-        assert len(scene.facts(RoundBegan)) <= 28
+        assert len(scene.facts(RoundBegan)) <= 32
 
 
 # -- views that differ ------------------------------------------------------------------------------------------------

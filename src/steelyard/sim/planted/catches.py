@@ -53,7 +53,7 @@ CATCHES: dict[str, tuple[str, int]] = {
     "let-go-uncommitted": ("starts once", 0),
     "let-go-before-the-answer": ("commits end", 0),
     "failure-counts-as-done": ("drained and settled", 0),
-    "given-back-unheard": ("drained and settled", 165),
+    "given-back-unheard": ("drained and settled", 313),
     "given-back-after-loss": ("retries do not multiply", 84),
     "order-skips-failures": ("handled below commit", 5),
     "order-goes-on-past-failures": ("starts once", 33),

@@ -29,6 +29,7 @@ def hunt(bug: Bug, seeds: Iterable[int] = range(MOST_HISTORIES)) -> Catch | None
     """Run the histories of these seeds, each of the next of the bug's kinds, until one fails because of it."""
     for count, seed in enumerate(seeds, 1):
         outcome = run_history(seed, planted=bug.name)
-        if outcome.verdict is not Verdict.FINE and run_history(seed, outcome.kind).verdict is Verdict.FINE:
+        is_caught = outcome.verdict in (Verdict.SAFETY, Verdict.LIVENESS)
+        if is_caught and run_history(seed, outcome.kind).verdict is Verdict.FINE:
             return Catch(outcome, count)
     return None

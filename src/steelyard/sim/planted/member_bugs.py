@@ -255,7 +255,7 @@ MEMBER_BUGS: tuple[Bug, ...] = (
     Bug(
         "given-back-unheard",
         "A message counts as given back before the broker says that it has it.",
-        ("flips",),
+        ("retry",),
         (swap(Handling, "_send_back", _send_back_and_go_on),),
     ),
     Bug(
