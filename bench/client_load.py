@@ -14,7 +14,7 @@ from functools import partial
 
 from bench.callback import BODY_BYTES, Callback
 from steelyard import Consumer, Message, Producer, aio
-from steelyard.client.sent import Sent
+from steelyard.client.producing.sent import Sent
 from steelyard.errors import SteelyardError
 from steelyard.net.loops import new_loop
 

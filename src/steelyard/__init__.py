@@ -21,7 +21,7 @@ if _typing.TYPE_CHECKING:
     from steelyard.client.blocking.producer import Producer
     from steelyard.client.blocking.puller import Puller
     from steelyard.client.connect import Connect
-    from steelyard.client.received import Received
+    from steelyard.client.consuming.received import Received
 
 __all__ = [
     "Admin",
@@ -44,7 +44,7 @@ _LATE = {
     "Consumer": "steelyard.client.blocking.consumer",
     "Producer": "steelyard.client.blocking.producer",
     "Puller": "steelyard.client.blocking.puller",
-    "Received": "steelyard.client.received",
+    "Received": "steelyard.client.consuming.received",
 }
 
 

@@ -6,9 +6,9 @@ async with Producer("localhost:9876") as producer:
 
 from steelyard.client.admin import Admin
 from steelyard.client.connect import Connect
-from steelyard.client.consumer import Consumer
-from steelyard.client.producer import Producer
-from steelyard.client.puller import Puller
+from steelyard.client.consuming.consumer import Consumer
+from steelyard.client.producing.producer import Producer
+from steelyard.client.pulling.puller import Puller
 from steelyard.model import Message, Queue
 
 __all__ = ["Admin", "Connect", "Consumer", "Message", "Producer", "Puller", "Queue"]

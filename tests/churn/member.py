@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from steelyard import Consumer
-from steelyard.client.received import Received
+from steelyard.client.consuming.received import Received
 
 __all__ = ["Orders"]
 

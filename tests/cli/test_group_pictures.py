@@ -7,7 +7,7 @@ from rich.console import Console, RenderableType
 from steelyard.balance.hazards import Progress
 from steelyard.cli.group_grid import grid_of, table_of
 from steelyard.cli.group_watch import changes_between
-from steelyard.client.group_view import Facts, GroupView, Member, look_at
+from steelyard.client.admin.group_view import Facts, GroupView, Member, look_at
 from steelyard.model import Queue
 
 QUEUES = [Queue("orders", broker, number) for broker in ("broker-0", "broker-1") for number in range(2)]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from tests.serve.line import Line
 
 from steelyard.client.blocking.admin import Admin
-from steelyard.client.received import Received
+from steelyard.client.consuming.received import Received
 from steelyard.serve.embedded import Cluster
 from steelyard.wire.codes import RequestCode
 from steelyard.wire.headers.send import SendShort

@@ -21,8 +21,8 @@ from steelyard.balance.latency_table import LatencyTable
 from steelyard.balance.ledger import Standing
 from steelyard.client.blocking.consumer import Consumer
 from steelyard.client.blocking.producer import Producer
-from steelyard.client.producer_options import ProducerSettings
-from steelyard.client.sent import Sent
+from steelyard.client.producing.producer_options import ProducerSettings
+from steelyard.client.producing.sent import Sent
 from steelyard.errors import SteelyardError
 from steelyard.model import Message
 from steelyard.net.clock import now_ms

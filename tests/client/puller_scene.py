@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from tests.serve.line import Line
 
 from steelyard.client.blocking.puller import Puller
-from steelyard.client.puller import Puller as AsyncPuller
-from steelyard.client.received import Received
-from steelyard.client.shared import Shared
+from steelyard.client.consuming.received import Received
+from steelyard.client.pulling.puller import Puller as AsyncPuller
+from steelyard.client.pulling.shared import Shared
 from steelyard.model import Queue
 from steelyard.serve.embedded import Cluster
 from steelyard.wire.codes import RequestCode

@@ -11,7 +11,7 @@ import time
 
 from steelyard import aio
 from steelyard.client.blocking.consumer import Consumer
-from steelyard.client.received import Received
+from steelyard.client.consuming.received import Received
 
 
 def main(namesrv: str, topic: str, group: str, takes_s: float, drain_s: float, kind: str) -> None:

@@ -9,7 +9,7 @@ from tests.client.hand_member import HandMember
 
 from steelyard.balance.explain import Why
 from steelyard.client.admin import Admin
-from steelyard.client.group_plan import plan_change
+from steelyard.client.admin.group_plan import plan_change
 from steelyard.errors import ConfigurationError, ConsumerOffline, GroupNotFound
 from steelyard.model import Queue
 from steelyard.serve.embedded import Cluster

@@ -8,7 +8,7 @@ from tests.client.consumer_scene import Seen, fill, make_topic, put, until
 
 from steelyard.balance.hazards import Hazard
 from steelyard.client.blocking.consumer import Consumer
-from steelyard.client.received import Received
+from steelyard.client.consuming.received import Received
 from steelyard.errors import ConfigurationError
 from steelyard.serve.embedded import Cluster
 

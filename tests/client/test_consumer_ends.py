@@ -19,8 +19,8 @@ from steelyard import aio
 from steelyard.client.blocking.admin import Admin
 from steelyard.client.blocking.consumer import Consumer
 from steelyard.client.connect import Connect
-from steelyard.client.news import Moved
-from steelyard.client.received import Received
+from steelyard.client.consuming.news import Moved
+from steelyard.client.consuming.received import Received
 from steelyard.errors import ConfigurationError, NoNameServer
 from steelyard.serve.embedded import Cluster
 

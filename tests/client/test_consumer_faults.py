@@ -9,7 +9,7 @@ from steelyard.balance.hazards import Hazard
 from steelyard.client.blocking.admin import Admin
 from steelyard.client.blocking.consumer import Consumer
 from steelyard.client.blocking.producer import Producer
-from steelyard.client.received import Received
+from steelyard.client.consuming.received import Received
 from steelyard.errors import SteelyardError
 from steelyard.model import Message
 from steelyard.serve.embedded import Cluster

@@ -16,14 +16,14 @@ from steelyard.client.blocking.admin import Admin
 from steelyard.client.blocking.consumer import Consumer
 from steelyard.client.blocking.producer import Producer
 from steelyard.client.connect import Connect
-from steelyard.client.received import Received
+from steelyard.client.consuming.received import Received
 from steelyard.errors import ConfigurationError
 from steelyard.model import Message
 from steelyard.serve.embedded import Cluster
 from steelyard.store import marks
 
 if TYPE_CHECKING:
-    from steelyard.client.news import Moved
+    from steelyard.client.consuming.news import Moved
 
 
 @pytest.fixture(scope="module")

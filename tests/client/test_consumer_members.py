@@ -8,8 +8,8 @@ import pytest
 from tests.client.consumer_scene import Seen, fill, make_topic, put, until
 
 from steelyard.client.blocking.consumer import Consumer
-from steelyard.client.news import Moved
-from steelyard.client.received import Received
+from steelyard.client.consuming.news import Moved
+from steelyard.client.consuming.received import Received
 from steelyard.model import Queue
 from steelyard.serve.embedded import Cluster
 

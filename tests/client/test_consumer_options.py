@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import pytest
 
 from steelyard.balance.member_options import Mode
-from steelyard.client.consumer_options import ConsumerOptions, ConsumerSettings
-from steelyard.client.handlers import Handler, Handlers
+from steelyard.client.consuming.consumer_options import ConsumerOptions, ConsumerSettings
+from steelyard.client.consuming.handlers import Handler, Handlers
 from steelyard.client.names import Names
 from steelyard.errors import ConfigurationError, UnknownStrategy
 from steelyard.model import FilterKind, Queue

@@ -8,7 +8,7 @@ from tests.serve.line import Line
 
 from steelyard.client.blocking.admin import Admin
 from steelyard.client.blocking.consumer import Consumer
-from steelyard.client.received import Received
+from steelyard.client.consuming.received import Received
 from steelyard.model import Queue
 from steelyard.serve.embedded import Cluster
 from steelyard.wire.bodies import decode_body

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard.balance.hazards import Progress
-from steelyard.client.group_plan import plan_change
-from steelyard.client.group_view import Facts, GroupView, Member, look_at, tell
+from steelyard.client.admin.group_plan import plan_change
+from steelyard.client.admin.group_view import Facts, GroupView, Member, look_at, tell
 from steelyard.errors import ConfigurationError
 from steelyard.model import Queue
 

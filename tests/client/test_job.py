@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from steelyard.balance.actions import Handle
 from steelyard.balance.events import Handled
-from steelyard.client import job as jobs
-from steelyard.client.delivery import Delivery
-from steelyard.client.handlers import Handler
-from steelyard.client.job import Job
-from steelyard.client.received import Received
+from steelyard.client.consuming import job as jobs
+from steelyard.client.consuming.delivery import Delivery
+from steelyard.client.consuming.handlers import Handler
+from steelyard.client.consuming.job import Job
+from steelyard.client.consuming.received import Received
 from steelyard.model import Queue
 
 _QUEUE = Queue("orders", "broker-a", 0)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.client.local_offsets import LocalOffsets, offsets_path
+from steelyard.client.consuming.local_offsets import LocalOffsets, offsets_path
 from steelyard.errors import ConfigurationError, DiskFailed
 from steelyard.model import Queue
 

@@ -2,8 +2,8 @@
 
 from steelyard.balance.actions import Report
 from steelyard.balance.hazards import Hazard
+from steelyard.client.consuming.news import Moved, News
 from steelyard.client.names import Names
-from steelyard.client.news import Moved, News
 from steelyard.model import Queue
 
 _QUEUES = [Queue("eu%orders", "broker-a", number) for number in range(3)]

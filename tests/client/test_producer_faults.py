@@ -12,7 +12,7 @@ from tests.client.proxy import Detour, detour
 from tests.client.sending_scene import scene, stored, stored_bodies, until
 
 from steelyard.client.blocking.producer import Producer
-from steelyard.client.sent import Sent
+from steelyard.client.producing.sent import Sent
 from steelyard.errors import PartlySent, SendFailed
 from steelyard.model import Message, Queue
 from steelyard.serve.embedded import Cluster

@@ -11,7 +11,7 @@ from tests.client.sending_scene import scene, stored, stored_bodies, until
 
 from steelyard.aio import Producer as AsyncProducer
 from steelyard.client.blocking.producer import Producer
-from steelyard.client.flights import Flights
+from steelyard.client.producing.flights import Flights
 from steelyard.errors import ConfigurationError, LineClosed
 from steelyard.model import Message
 from steelyard.wire.codes import RequestCode

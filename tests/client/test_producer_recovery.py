@@ -12,7 +12,7 @@ from steelyard.balance.latency_table import LatencyTable
 from steelyard.client.blocking.producer import Producer
 from steelyard.client.caller import Caller, Switch
 from steelyard.client.connect import Connect
-from steelyard.client.sent import Sent
+from steelyard.client.producing.sent import Sent
 from steelyard.errors import CannotConnect, NoNameServer, SendFailed, SteelyardError
 from steelyard.model import Message
 from steelyard.serve.embedded import Cluster

@@ -16,7 +16,7 @@ from steelyard.balance.key_hashes import fnv1a
 from steelyard.broker.options import BrokerOptions
 from steelyard.client.blocking.producer import Producer
 from steelyard.client.connect import Connect
-from steelyard.client.producer_options import ProducerOptions, ProducerSettings
+from steelyard.client.producing.producer_options import ProducerOptions, ProducerSettings
 from steelyard.errors import ConfigurationError, MessageRefused, NoNameServer, SelectorFailed, TopicNotFound
 from steelyard.model import Message, Queue, java_hash
 from steelyard.serve.embedded import Cluster

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.client.received import Received
-from steelyard.client.shelves import Shelf, Shelves
+from steelyard.client.consuming.received import Received
+from steelyard.client.pulling.shelves import Shelf, Shelves
 from steelyard.model import Queue
 
 

@@ -8,8 +8,8 @@ from tests.client.consumer_scene import make_topic
 
 from steelyard.balance.member_options import MemberOptions
 from steelyard.client.connect import Connect
+from steelyard.client.consuming.slaves import Slaves
 from steelyard.client.session import Session
-from steelyard.client.slaves import Slaves
 from steelyard.dialect.voice import Said, Voice
 from steelyard.model import BrokerPlace, Route, Subscription
 from steelyard.serve.embedded import Cluster

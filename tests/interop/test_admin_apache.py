@@ -13,8 +13,8 @@ from tests.interop.backends import Cluster, running_cluster
 from tests.interop.jars import SERVER_RELEASES, NotReady
 
 from steelyard.client.admin import Admin
+from steelyard.client.admin.group_plan import plan_change
 from steelyard.client.admin.offsets import Target
-from steelyard.client.group_plan import plan_change
 from steelyard.errors import GroupNotFound, RequestNotSupported, TopicExists, TopicNotFound
 from steelyard.model import Permission, Queue, StoredMessage
 from steelyard.wire.bodies import decode_body

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from tests.live.clusters import until
 
 from steelyard import Admin, Consumer, Message, Producer, Puller, Queue, StoredMessage
-from steelyard.client.sent import Sent
+from steelyard.client.producing.sent import Sent
 
 __all__ = ["Handled", "owned", "poll_all", "send_all", "stored"]
 

@@ -21,7 +21,7 @@ from tests.live.handled import Handled, owned, poll_all
 from steelyard import Admin, Consumer, Message, Producer, Puller, Queue
 
 if TYPE_CHECKING:
-    from steelyard.client.news import Moved
+    from steelyard.client.consuming.news import Moved
 
 KEYS = 16
 

@@ -12,8 +12,8 @@ from tests.serve.line import send_command
 from steelyard.broker.options import BrokerOptions
 from steelyard.errors import DiskFailed
 from steelyard.net.listener import Listener
-from steelyard.serve.broker import RunningBroker
 from steelyard.net.loops import new_loop
+from steelyard.serve.broker import RunningBroker
 from steelyard.serve.memory import MemoryDisk
 from steelyard.store.disk import File
 from steelyard.store.options import StoreOptions

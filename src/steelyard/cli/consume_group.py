@@ -14,8 +14,8 @@ from steelyard.cli.printing import Printer
 
 if TYPE_CHECKING:
     from steelyard.client.connect import Connect
-    from steelyard.client.news import Moved
-    from steelyard.client.received import Received
+    from steelyard.client.consuming.news import Moved
+    from steelyard.client.consuming.received import Received
     from steelyard.model import Queue
 
 __all__ = ["Membership", "read_as_member"]

@@ -15,7 +15,7 @@ from steelyard.cli.short_names import short_names, shortened
 from steelyard.cli.where import Where, at_cluster
 
 if TYPE_CHECKING:
-    from steelyard.client.group_view import GroupView
+    from steelyard.client.admin.group_view import GroupView
 
 __all__ = ["app"]
 

@@ -10,8 +10,8 @@ from steelyard.balance.explain import Why, in_words
 from steelyard.cli.draw import NOBODY, mark_of
 from steelyard.cli.screen import visible
 from steelyard.cli.short_names import short_names, shortened
-from steelyard.client.group_plan import plan_change
-from steelyard.client.group_view import GroupView, QueueInGroup
+from steelyard.client.admin.group_plan import plan_change
+from steelyard.client.admin.group_view import GroupView, QueueInGroup
 from steelyard.errors import SteelyardError
 from steelyard.model import Queue
 

@@ -12,8 +12,8 @@ from steelyard.cli.short_names import short_names, shortened
 from steelyard.errors import TransportError
 
 if TYPE_CHECKING:
+    from steelyard.client.admin.group_view import GroupView
     from steelyard.client.connect import Connect
-    from steelyard.client.group_view import GroupView
 
 __all__ = ["changes_between", "watch"]
 

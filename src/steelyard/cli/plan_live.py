@@ -16,8 +16,8 @@ from steelyard.cli.short_names import find_member, short_names, shortened
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from steelyard.client.admin.group_view import GroupView
     from steelyard.client.connect import Connect
-    from steelyard.client.group_view import GroupView
 
 __all__ = ["plan_live"]
 
@@ -32,8 +32,8 @@ def plan_live(
     as_json: bool,
 ) -> None:
     """Look at a group, and tell what would move if these joined and those left."""
+    from steelyard.client.admin.group_plan import plan_change
     from steelyard.client.blocking.admin import Admin
-    from steelyard.client.group_plan import plan_change
 
     rule = None if strategy is None else find_strategy(strategy, load=load_rule)
     with Admin(where) as admin:

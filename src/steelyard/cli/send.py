@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from steelyard.client.blocking.producer import Producer
-    from steelyard.client.sent import Sent
+    from steelyard.client.producing.sent import Sent
 
 __all__ = ["send"]
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from steelyard.client.admin.asking import together
+from steelyard.client.admin.group_view import GroupView
 from steelyard.client.admin.viewing import KINDS, Viewing
-from steelyard.client.group_view import GroupView
 from steelyard.client.names import DEAD, RETRY
 from steelyard.errors import ConfigurationError
 from steelyard.model import BrokerPlace

@@ -10,10 +10,10 @@ from datetime import datetime
 
 from steelyard.balance.member_options import is_ours
 from steelyard.client.admin.asking import Asking
+from steelyard.client.admin.group_view import Member
+from steelyard.client.admin.releases import release
 from steelyard.client.admin.times import moment
-from steelyard.client.group_view import Member
 from steelyard.client.names import RETRY
-from steelyard.client.releases import release
 from steelyard.errors import ConsumerOffline, SteelyardError, error_for
 from steelyard.model import BrokerPlace, Queue, names_in_order
 from steelyard.wire.bodies import decode_body

@@ -11,7 +11,7 @@ from steelyard.client.admin.asking import TOOLS_GROUP, together
 from steelyard.client.admin.times import Moment, epoch_ms
 from steelyard.client.admin.topics import Topics
 from steelyard.client.names import DEAD, RETRY
-from steelyard.client.sent import Sent
+from steelyard.client.producing.sent import Sent
 from steelyard.dialect.sending import DEFAULT_TOPIC
 from steelyard.errors import ConfigurationError, NoMessage, error_for
 from steelyard.model import BrokerPlace, Queue, Route, StoredMessage

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from steelyard.balance.hazards import Progress
 from steelyard.client.admin.asking import together
+from steelyard.client.admin.group_view import Facts, GroupView, Member, look_at
 from steelyard.client.admin.members import started_at
 from steelyard.client.admin.offsets import Offsets
-from steelyard.client.group_view import Facts, GroupView, Member, look_at
 from steelyard.errors import SteelyardError
 from steelyard.model import BrokerPlace, Queue
 from steelyard.net.clock import now_ms

@@ -16,11 +16,11 @@ from steelyard.balance.hazards import Hazard
 from steelyard.client.blocking.face import Face, looks
 from steelyard.client.blocking.teller import Teller
 from steelyard.client.connect import Where
-from steelyard.client.consumer import SIGNALS
-from steelyard.client.consumer import Consumer as AsyncConsumer
-from steelyard.client.consumer_options import ConsumerOptions, ConsumerSettings
-from steelyard.client.handlers import HandlerFunction
-from steelyard.client.news import Moved
+from steelyard.client.consuming.consumer import SIGNALS
+from steelyard.client.consuming.consumer import Consumer as AsyncConsumer
+from steelyard.client.consuming.consumer_options import ConsumerOptions, ConsumerSettings
+from steelyard.client.consuming.handlers import HandlerFunction
+from steelyard.client.consuming.news import Moved
 from steelyard.model import Queue
 
 __all__ = ["Consumer"]

@@ -1,8 +1,8 @@
 """The producer for threads: the same rules, waited for in the thread that sends.
 
 A plain `send` does not go through the loop, nor does a single batch: the thread has a line of its own to each broker
-(client/direct.py). Many sends at once do (`submit`): they share the loop's lines, and what several threads hand over
-crosses to it together.
+(client/producing/direct.py). Many sends at once do (`submit`): they share the loop's lines, and what several threads
+hand over crosses to it together.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,22 +13,22 @@ from typing import NamedTuple, Self, Unpack
 
 from steelyard.balance.attempts import SendOptions
 from steelyard.balance.ledger import Standing
-from steelyard.client.batches import Key, partly_sent
 from steelyard.client.blocking.face import Face
 from steelyard.client.connect import Where
-from steelyard.client.direct import Direct
 from steelyard.client.hub import Hub
-from steelyard.client.outbox import Select
-from steelyard.client.parcels import Single
-from steelyard.client.pickers import SharedPicker
-from steelyard.client.producer import DEFAULT_GROUP
-from steelyard.client.producer import Producer as AsyncProducer
-from steelyard.client.producer_options import ProducerOptions, ProducerSettings
-from steelyard.client.sends import has_new_route
-from steelyard.client.sent import Sent
-from steelyard.client.submits import Submits
-from steelyard.client.transactions import Check
-from steelyard.client.transactions import Transaction as AsyncTransaction
+from steelyard.client.producing.batches import Key, partly_sent
+from steelyard.client.producing.direct import Direct
+from steelyard.client.producing.outbox import Select
+from steelyard.client.producing.parcels import Single
+from steelyard.client.producing.pickers import SharedPicker
+from steelyard.client.producing.producer import DEFAULT_GROUP
+from steelyard.client.producing.producer import Producer as AsyncProducer
+from steelyard.client.producing.producer_options import ProducerOptions, ProducerSettings
+from steelyard.client.producing.sends import has_new_route
+from steelyard.client.producing.sent import Sent
+from steelyard.client.producing.submits import Submits
+from steelyard.client.producing.transactions import Check
+from steelyard.client.producing.transactions import Transaction as AsyncTransaction
 from steelyard.dialect.batching import pack
 from steelyard.errors import SendFailed, SteelyardError
 from steelyard.model import Message, Queue, StoredMessage

@@ -12,10 +12,10 @@ from steelyard.balance.hazards import Hazard
 from steelyard.client.blocking.face import Face, looks, waits
 from steelyard.client.blocking.teller import Teller
 from steelyard.client.connect import Where
-from steelyard.client.news import Moved
-from steelyard.client.puller import Puller as AsyncPuller
-from steelyard.client.puller_options import PullerOptions, PullerSettings
-from steelyard.client.received import Received
+from steelyard.client.consuming.news import Moved
+from steelyard.client.consuming.received import Received
+from steelyard.client.pulling.puller import Puller as AsyncPuller
+from steelyard.client.pulling.puller_options import PullerOptions, PullerSettings
 from steelyard.model import Queue
 
 __all__ = ["Puller"]

@@ -21,20 +21,20 @@ from types import TracebackType
 from typing import Self, TypeVar, Unpack
 
 from steelyard.balance.hazards import Hazard
-from steelyard.client.assigned import Assigned
 from steelyard.client.conditions import check_condition
 from steelyard.client.connect import Connect, Where
-from steelyard.client.explained import Explained
+from steelyard.client.consuming.explained import Explained
+from steelyard.client.consuming.news import Moved
+from steelyard.client.consuming.received import Received
 from steelyard.client.moments import StartFrom, start_of
-from steelyard.client.news import Moved
-from steelyard.client.puller_options import POLL_MOST, PullerOptions, PullerSettings
-from steelyard.client.questions import Questions
-from steelyard.client.queue_offsets import ask_offset
-from steelyard.client.reading import Reading
-from steelyard.client.received import Received
+from steelyard.client.pulling.assigned import Assigned
+from steelyard.client.pulling.puller_options import POLL_MOST, PullerOptions, PullerSettings
+from steelyard.client.pulling.questions import Questions
+from steelyard.client.pulling.queue_offsets import ask_offset
+from steelyard.client.pulling.reading import Reading
+from steelyard.client.pulling.shared import Shared, lost_error
+from steelyard.client.pulling.shelves import Shelves
 from steelyard.client.session import Session
-from steelyard.client.shared import Shared, lost_error
-from steelyard.client.shelves import Shelves
 from steelyard.errors import ConfigurationError
 from steelyard.model import FilterKind, Queue, Subscription
 from steelyard.net.clock import now_ms

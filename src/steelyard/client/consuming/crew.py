@@ -19,12 +19,12 @@ from typing import cast
 from steelyard.balance.actions import Handle
 from steelyard.balance.chunking import Chunking
 from steelyard.balance.events import Handled
-from steelyard.client.delivery import Delivery, Replier, set_delivery
-from steelyard.client.handlers import Handler
-from steelyard.client.job import Finished, Job, MayStart
-from steelyard.client.received import Received, sent_to
-from steelyard.client.tallies import Tallies
-from steelyard.client.troubles import Troubles
+from steelyard.client.consuming.delivery import Delivery, Replier, set_delivery
+from steelyard.client.consuming.handlers import Handler
+from steelyard.client.consuming.job import Finished, Job, MayStart
+from steelyard.client.consuming.received import Received, sent_to
+from steelyard.client.consuming.tallies import Tallies
+from steelyard.client.consuming.troubles import Troubles
 from steelyard.net.clock import steady_ns
 
 __all__ = ["Crew"]

@@ -17,19 +17,19 @@ from typing import Self, TypeVar, Unpack
 
 from steelyard.balance.attempts import GaveUp, Sending, SendOptions
 from steelyard.balance.ledger import Standing
-from steelyard.client.batches import Key, Lingering, send_many
 from steelyard.client.connect import Connect, Where
-from steelyard.client.flights import Flights
 from steelyard.client.guard import Guard
-from steelyard.client.outbox import Outbox, Select
-from steelyard.client.parcels import Batch, HalfMessage, Parcel, Stamp
-from steelyard.client.pickers import SharedPicker
-from steelyard.client.producer_options import ProducerOptions, ProducerSettings
-from steelyard.client.requests import Requests
-from steelyard.client.sends import Dispatch, Promise
-from steelyard.client.sent import Sent
+from steelyard.client.producing.batches import Key, Lingering, send_many
+from steelyard.client.producing.flights import Flights
+from steelyard.client.producing.outbox import Outbox, Select
+from steelyard.client.producing.parcels import Batch, HalfMessage, Parcel, Stamp
+from steelyard.client.producing.pickers import SharedPicker
+from steelyard.client.producing.producer_options import ProducerOptions, ProducerSettings
+from steelyard.client.producing.requests import Requests
+from steelyard.client.producing.sends import Dispatch, Promise
+from steelyard.client.producing.sent import Sent
+from steelyard.client.producing.transactions import Check, Transaction, Transactions
 from steelyard.client.session import Session
-from steelyard.client.transactions import Check, Transaction, Transactions
 from steelyard.dialect.delays import has_timers
 from steelyard.dialect.sending import Half
 from steelyard.errors import CannotConnect, ConfigurationError, LineClosed, SteelyardError

@@ -23,12 +23,12 @@ from typing import Self, TypeVar, Unpack
 
 from steelyard.balance.hazards import Hazard
 from steelyard.client.connect import Connect, Where
-from steelyard.client.consumer_options import ConsumerOptions, ConsumerSettings
-from steelyard.client.consuming import Consuming
-from steelyard.client.explained import Explained
+from steelyard.client.consuming.consumer_options import ConsumerOptions, ConsumerSettings
+from steelyard.client.consuming.consuming import Consuming
+from steelyard.client.consuming.explained import Explained
+from steelyard.client.consuming.handlers import Handler, HandlerFunction, Handlers
+from steelyard.client.consuming.news import Moved
 from steelyard.client.guard import Guard
-from steelyard.client.handlers import Handler, HandlerFunction, Handlers
-from steelyard.client.news import Moved
 from steelyard.client.session import Session
 from steelyard.errors import ConfigurationError
 from steelyard.model import Queue

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from steelyard.balance.attempts import Tried
 from steelyard.client.names import Names
-from steelyard.client.sent import Sent, attempts_of
+from steelyard.client.producing.sent import Sent, attempts_of
 from steelyard.dialect.batching import batch_request, read_batch_receipts
 from steelyard.dialect.delays import Delay, delay_of
 from steelyard.dialect.sending import Half, read_receipt, send_request

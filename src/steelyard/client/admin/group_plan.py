@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from steelyard.balance.allocate import Plan, Rule, Strategy, find_strategy, plan
 from steelyard.balance.allocate.strategy import remembers
 from steelyard.balance.explain import Explanation, explain
-from steelyard.client.group_view import GroupView, Member, shared_by, some
+from steelyard.client.admin.group_view import GroupView, Member, shared_by, some
 from steelyard.client.names import RETRY
 from steelyard.errors import ConfigurationError
 from steelyard.model import Queue, names_in_order

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from steelyard.client.sent import Sent
+from steelyard.client.producing.sent import Sent
 from steelyard.dialect.asked import answered
 from steelyard.dialect.replying import read_pushed_reply, request_properties
 from steelyard.errors import LineClosed, ReplyTimedOut

@@ -17,13 +17,13 @@ from steelyard.balance.events import CommitAsked, Handled, Lent, OffsetReset
 from steelyard.balance.hazards import Hazard
 from steelyard.balance.life import State
 from steelyard.balance.progress import Progress
-from steelyard.client.explained import Explained, explain_member
-from steelyard.client.membership import Membership
-from steelyard.client.news import Moved, News
-from steelyard.client.puller_options import PullerOptions
-from steelyard.client.received import Received, received_in
+from steelyard.client.consuming.explained import Explained, explain_member
+from steelyard.client.consuming.membership import Membership
+from steelyard.client.consuming.news import Moved, News
+from steelyard.client.consuming.received import Received, received_in
+from steelyard.client.pulling.puller_options import PullerOptions
+from steelyard.client.pulling.shelves import Shelf, Shelves
 from steelyard.client.session import Session
-from steelyard.client.shelves import Shelf, Shelves
 from steelyard.errors import ConfigurationError, QueuesLost, SteelyardError, TimedOut
 from steelyard.model import Queue, Subscription
 from steelyard.net.clock import now_ms, steady_ms

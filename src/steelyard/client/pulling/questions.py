@@ -12,7 +12,7 @@ from steelyard.balance.actions import Start, StartAt
 from steelyard.client.connect import Connect
 from steelyard.client.guard import Guard
 from steelyard.client.moments import start_of
-from steelyard.client.queue_offsets import ask_committed, ask_offset
+from steelyard.client.pulling.queue_offsets import ask_committed, ask_offset
 from steelyard.client.session import Session
 from steelyard.errors import ConfigurationError
 from steelyard.model import Queue

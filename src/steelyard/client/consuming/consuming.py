@@ -14,16 +14,16 @@ from steelyard.balance.actions import Handle, Report
 from steelyard.balance.hazards import Hazard
 from steelyard.balance.member_options import MemberOptions, Mode
 from steelyard.client.conditions import check_condition
-from steelyard.client.consumer_options import ConsumerOptions
-from steelyard.client.crew import Crew
-from steelyard.client.explained import Explained, explain_member
-from steelyard.client.handlers import Handlers
+from steelyard.client.consuming.consumer_options import ConsumerOptions
+from steelyard.client.consuming.crew import Crew
+from steelyard.client.consuming.explained import Explained, explain_member
+from steelyard.client.consuming.handlers import Handlers
+from steelyard.client.consuming.local_offsets import LocalOffsets, offsets_path
+from steelyard.client.consuming.membership import Membership
+from steelyard.client.consuming.news import Moved, News, is_of_retries
+from steelyard.client.consuming.received import received_in
+from steelyard.client.consuming.serving import Serving
 from steelyard.client.ids import UniqueKeys
-from steelyard.client.local_offsets import LocalOffsets, offsets_path
-from steelyard.client.membership import Membership
-from steelyard.client.news import Moved, News, is_of_retries
-from steelyard.client.received import received_in
-from steelyard.client.serving import Serving
 from steelyard.client.session import Session
 from steelyard.dialect.replying import reply_request
 from steelyard.errors import SteelyardError

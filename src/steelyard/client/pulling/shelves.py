@@ -10,7 +10,7 @@ Pure: where messages come from and what becomes of those that are done is not kn
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from steelyard.client.received import Received
+from steelyard.client.consuming.received import Received
 from steelyard.model import Queue
 
 __all__ = ["Shelf", "Shelves"]

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 
 from steelyard.balance.actions import Handle
 from steelyard.balance.events import Handled
-from steelyard.client.delivery import Delivery
-from steelyard.client.handlers import Handler
-from steelyard.client.received import Received
+from steelyard.client.consuming.delivery import Delivery
+from steelyard.client.consuming.handlers import Handler
+from steelyard.client.consuming.received import Received
 from steelyard.model import Queue
 from steelyard.net.clock import steady_ns
 

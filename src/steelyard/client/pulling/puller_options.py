@@ -6,7 +6,7 @@ from typing import TypedDict
 
 from steelyard.balance.actions import Start
 from steelyard.balance.member_options import MemberOptions, Times
-from steelyard.client.consumer_options import Allocate, ConsumerOptions
+from steelyard.client.consuming.consumer_options import Allocate, ConsumerOptions
 from steelyard.client.moments import StartFrom
 from steelyard.model import Subscription
 

@@ -17,12 +17,12 @@ from typing import cast
 from steelyard.balance.actions import Pull
 from steelyard.balance.events import Pulled, PullFailed, PullOutcome
 from steelyard.client.caller import Caller
-from steelyard.client.explained import Explained, QueueStanding
-from steelyard.client.puller_options import PullerOptions
-from steelyard.client.queue_offsets import ask_committed, ask_offset, commit_offset
-from steelyard.client.received import Received, received_in
+from steelyard.client.consuming.explained import Explained, QueueStanding
+from steelyard.client.consuming.received import Received, received_in
+from steelyard.client.pulling.puller_options import PullerOptions
+from steelyard.client.pulling.queue_offsets import ask_committed, ask_offset, commit_offset
+from steelyard.client.pulling.shelves import Shelf, Shelves
 from steelyard.client.session import Session
-from steelyard.client.shelves import Shelf, Shelves
 from steelyard.dialect.pulling import pulled
 from steelyard.dialect.reading import HOLD_MS, read_request
 from steelyard.errors import (

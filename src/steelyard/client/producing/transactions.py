@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 from msgspec import structs
 
-from steelyard.client.sent import Sent
+from steelyard.client.producing.sent import Sent
 from steelyard.dialect.sending import Half
 from steelyard.dialect.transactions import end_request, read_check
 from steelyard.errors import ConfigurationError, SendFailed, SteelyardError, TransportError, error_for

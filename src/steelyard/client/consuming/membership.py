@@ -29,9 +29,9 @@ from steelyard.balance.holdings import Holdings
 from steelyard.balance.member import Member
 from steelyard.balance.member_options import MemberOptions, Mode
 from steelyard.client.caller import Caller
-from steelyard.client.received import Received
+from steelyard.client.consuming.received import Received
+from steelyard.client.consuming.slaves import Slaves
 from steelyard.client.session import Session
-from steelyard.client.slaves import Slaves
 from steelyard.dialect.voice import NEVER_MS, Said, Voice
 from steelyard.errors import BrokerNotInRoute, ImpossibleEvent
 from steelyard.model import Queue, StoredMessage

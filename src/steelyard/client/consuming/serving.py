@@ -12,10 +12,10 @@ import traceback
 from msgspec import structs
 
 from steelyard.balance.member_options import Mode
-from steelyard.client.crew import Crew
-from steelyard.client.job import Job
-from steelyard.client.membership import Membership
-from steelyard.client.received import received_in
+from steelyard.client.consuming.crew import Crew
+from steelyard.client.consuming.job import Job
+from steelyard.client.consuming.membership import Membership
+from steelyard.client.consuming.received import received_in
 from steelyard.client.session import Session
 from steelyard.dialect.asked import (
     handled_answer,

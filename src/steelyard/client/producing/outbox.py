@@ -16,15 +16,15 @@ from msgspec import structs
 from steelyard.balance.attempts import SendOptions
 from steelyard.balance.selectors import ByKey, ByRandom, ByRoom, ByTurn, Selector, select, selector
 from steelyard.client.ids import UniqueKeys
-from steelyard.client.parcels import Batch, Single, Stamp
-from steelyard.client.pickers import Pickers, SharedPicker
+from steelyard.client.producing.parcels import Batch, Single, Stamp
+from steelyard.client.producing.pickers import Pickers, SharedPicker
 from steelyard.dialect.delays import delay_of
 from steelyard.errors import ConfigurationError, MessageRefused, NoNameServer
 from steelyard.model import Message, Queue
 from steelyard.net.clock import now_ms, steady_ms
 
 if TYPE_CHECKING:
-    from steelyard.client.producer_options import ProducerOptions
+    from steelyard.client.producing.producer_options import ProducerOptions
     from steelyard.client.session import Session
 
 __all__ = ["Outbox", "Select"]

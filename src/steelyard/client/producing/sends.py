@@ -17,9 +17,9 @@ from steelyard.errors import SteelyardError, TransportError
 from steelyard.net.clock import steady_ms
 
 if TYPE_CHECKING:
-    from steelyard.client.flights import Flights
-    from steelyard.client.parcels import Parcel
-    from steelyard.client.pickers import SharedPicker
+    from steelyard.client.producing.flights import Flights
+    from steelyard.client.producing.parcels import Parcel
+    from steelyard.client.producing.pickers import SharedPicker
     from steelyard.client.routes import Routes
     from steelyard.client.session import Session
     from steelyard.model import Queue

@@ -6,8 +6,8 @@ Queues and topics are full names here. Messages wait on shelves, which the pulle
 from collections.abc import Mapping
 from typing import Protocol
 
-from steelyard.client.explained import Explained
-from steelyard.client.shelves import Shelf
+from steelyard.client.consuming.explained import Explained
+from steelyard.client.pulling.shelves import Shelf
 from steelyard.errors import SteelyardError
 from steelyard.model import Queue
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from steelyard.balance.attempts import Attempt, GaveUp, Sending, SendOptions, Step
-from steelyard.client.sends import look_up_ms, shortened
+from steelyard.client.producing.sends import look_up_ms, shortened
 from steelyard.errors import ConfigurationError, SteelyardError
 from steelyard.net.blocking import BlockingLine
 from steelyard.net.clock import steady_ms
@@ -20,8 +20,8 @@ from steelyard.wire.command import ONEWAY, Command
 from steelyard.wire.signing import signed
 
 if TYPE_CHECKING:
-    from steelyard.client.parcels import Parcel
-    from steelyard.client.pickers import SharedPicker
+    from steelyard.client.producing.parcels import Parcel
+    from steelyard.client.producing.pickers import SharedPicker
     from steelyard.client.session import Session
     from steelyard.model import Queue
 

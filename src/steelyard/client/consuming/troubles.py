@@ -3,8 +3,8 @@
 import logging
 import threading
 
-from steelyard.client.handlers import Handler
-from steelyard.client.received import Received
+from steelyard.client.consuming.handlers import Handler
+from steelyard.client.consuming.received import Received
 
 __all__ = ["Troubles"]
 

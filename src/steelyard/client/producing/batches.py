@@ -14,16 +14,16 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from copy import copy
 from typing import TYPE_CHECKING
 
-from steelyard.client.sends import Promise
-from steelyard.client.sent import Sent
+from steelyard.client.producing.sends import Promise
+from steelyard.client.producing.sent import Sent
 from steelyard.dialect.batching import BATCH_MESSAGES, may_batch, pack
 from steelyard.errors import PartlySent, SendFailed, SteelyardError
 from steelyard.model import Message, Queue
 
 if TYPE_CHECKING:
-    from steelyard.client.outbox import Outbox
-    from steelyard.client.parcels import Batch
-    from steelyard.client.pickers import SharedPicker
+    from steelyard.client.producing.outbox import Outbox
+    from steelyard.client.producing.parcels import Batch
+    from steelyard.client.producing.pickers import SharedPicker
 
 __all__ = ["Key", "Lingering", "partly_sent", "send_many"]
 

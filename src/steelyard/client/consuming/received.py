@@ -9,7 +9,7 @@ from collections.abc import Generator
 from functools import lru_cache
 from typing import Any, ClassVar
 
-from steelyard.client.delivery import current_delivery
+from steelyard.client.consuming.delivery import current_delivery
 from steelyard.client.names import Names
 from steelyard.dialect.delays import level_for
 from steelyard.errors import ConfigurationError

@@ -10,7 +10,7 @@ from steelyard.balance.actions import Start
 from steelyard.balance.allocate import Average, Rule, Strategy, find_strategy
 from steelyard.balance.allocate.strategy import remembers
 from steelyard.balance.member_options import MemberOptions, Mode, Times
-from steelyard.client.handlers import Handlers
+from steelyard.client.consuming.handlers import Handlers
 from steelyard.client.moments import StartFrom, start_of
 from steelyard.client.names import Names
 from steelyard.errors import ConfigurationError

@@ -1,0 +1,1 @@
+"""From a message to a broker's word that it is stored."""

@@ -1,0 +1,1 @@
+"""Reading where the loop is the user's."""
