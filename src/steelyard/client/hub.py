@@ -1,13 +1,16 @@
 """The loop that the blocking clients of a process share: one thread, there while anybody needs it.
 
-A forked child has no thread of its parent's: it begins without a loop, and clients made before the fork refuse to work
+Nothing that a user's coroutine raises ends it, not even SystemExit: other clients wait for it. Whoever asks for
+something after its end is told so, and never waits. A forked child has no thread of its parent's: it begins without a loop, and clients made before the fork refuse to work
 there (client/blocking/face.py).
 """
 
 import asyncio
+import logging
 import os
 import threading
 from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError
 from typing import Any, ClassVar, TypeVar
 
 from steelyard.errors import ConfigurationError
@@ -17,16 +20,27 @@ __all__ = ["Hub"]
 
 T = TypeVar("T")
 
+_LAST_TASKS_S = 2.0
+"""How long tasks that were cancelled may take to end."""
+_LAST_WAIT_S = 5.0
+"""How long the end of the thread is waited for: a coroutine that never gives way must not keep a process alive."""
+
+_log = logging.getLogger("steelyard")
+
 
 class Hub:
     """A loop in a thread. `take` it, and `give_back` what was taken."""
 
-    _lock: ClassVar[threading.Lock] = threading.Lock()
+    # Locks can be taken again by who has them: a user's signal handler may close a client in the middle of anything.
+    _lock: ClassVar[threading.RLock] = threading.RLock()
     _now: ClassVar["Hub | None"] = None
 
     def __init__(self) -> None:
         self.loop = new_loop()
         self._users = 0
+        self._is_over = False
+        self._handing = threading.RLock()
+        """Held to hand something over, and to end it: so nothing is handed over that nobody would come to."""
         self._thread = threading.Thread(target=self._run, name="steelyard", daemon=True)
         self._thread.start()
 
@@ -45,22 +59,40 @@ class Hub:
             self._users -= 1
             if self._users:
                 return
-            Hub._now = None
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        if threading.current_thread() is not self._thread:
-            self._thread.join()
+            if Hub._now is self:
+                Hub._now = None
+        with self._handing:
+            self._is_over = True
+            self.loop.call_soon_threadsafe(self.loop.stop)
+        if not self.is_here:
+            self._thread.join(_LAST_WAIT_S)
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run something on the loop and wait for it here; whatever interrupts the wait cancels it."""
-        if threading.current_thread() is self._thread:
-            work.close()
+    @property
+    def is_here(self) -> bool:
+        """Whether the caller is on its thread."""
+        return threading.current_thread() is self._thread
+
+    def check_elsewhere(self) -> None:
+        """Refuse to wait for the loop on the loop."""
+        if self.is_here:
             raise ConfigurationError(
                 "a blocking client was used on its own loop, such as in an async handler",
                 next_step="use the clients of steelyard.aio there, or a plain handler",
             )
-        waiting = asyncio.run_coroutine_threadsafe(work, self.loop)
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run something on the loop and wait for it here; whatever interrupts the wait cancels it."""
+        with self._handing:
+            if self._is_over or self.is_here:
+                work.close()
+            self.check_elsewhere()
+            if self._is_over:
+                raise ConfigurationError("the client is closed", next_step="make another one")
+            waiting = asyncio.run_coroutine_threadsafe(work, self.loop)
         try:
             return waiting.result()
+        except CancelledError:
+            raise ConfigurationError("the client was closed meanwhile", next_step="make another one") from None
         except BaseException:
             waiting.cancel()
             raise
@@ -75,20 +107,29 @@ class Hub:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
+        while not self._is_over:
+            self._survive(self.loop.run_forever)
         try:
-            self.loop.run_forever()
-        finally:
             left = asyncio.all_tasks(self.loop)
             for task in left:
                 task.cancel()
-            self.loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+            if left:
+                self._survive(lambda: self.loop.run_until_complete(asyncio.wait(left, timeout=_LAST_TASKS_S)))
             self.loop.run_until_complete(self.loop.shutdown_asyncgens())
             self.loop.run_until_complete(self.loop.shutdown_default_executor())
+        finally:
             self.loop.close()
+
+    def _survive(self, run: Callable[[], object]) -> None:
+        try:
+            run()
+        except BaseException as error:
+            # Loops let SystemExit and KeyboardInterrupt through; here they are some callback's, and not the program's.
+            _log.error("%r was raised on the loop; it goes on", error, exc_info=error)
 
     @classmethod
     def _in_child(cls) -> None:
-        cls._lock = threading.Lock()
+        cls._lock = threading.RLock()
         cls._now = None
 
 

@@ -98,19 +98,25 @@ class Session:
             self.connect.credentials,
         )
         self.name_servers = Caller(self._switch, None, self.connect.name_servers)
+        try:
+            await self._reach_a_name_server()
+        except BaseException:
+            await self.close()
+            raise
+        self.routes.start()
+        self.spawn(self._beat())
+
+    async def _reach_a_name_server(self) -> None:
         self.name_servers.call()
         end_s = self.loop.time() + self.connect.timeout_s
         while not self.name_servers.is_open:
             if self.loop.time() >= end_s:
                 why, advice = self.name_servers.why or "no answer", self.name_servers.advice
-                await self.close()
                 raise NoNameServer(
                     f"no name server of {self.connect} was reached in {self.connect.timeout_s:g} s ({why})",
                     next_step=advice or "check the address, and that a name server runs there, such as: steelyard up",
                 )
             await asyncio.sleep(_LOOK_S)
-        self.routes.start()
-        self.spawn(self._beat())
 
     async def close(self) -> None:
         """Say goodbye and hang up; questions that are not answered fail."""

@@ -20,7 +20,15 @@ from steelyard.wire.headers.send import SendAnswer, SendShort
 from steelyard.wire.properties import encode_properties
 from steelyard.wire.property_names import WAIT
 
-__all__ = ["BATCH_BYTES", "BATCH_MESSAGES", "batch_request", "may_batch", "pack", "read_batch_receipts"]
+__all__ = [
+    "BATCH_BYTES",
+    "BATCH_MESSAGES",
+    "batch_request",
+    "may_batch",
+    "most_bytes_of",
+    "pack",
+    "read_batch_receipts",
+]
 
 BATCH_BYTES = 1024 * 1024
 """How large a batch is made. A quarter of what a broker takes: larger ones are no faster, and one that is late costs
@@ -61,7 +69,7 @@ def pack(
     groups: list[list[int]] = []
     open_groups: dict[str, tuple[list[int], int]] = {}
     for place, message in enumerate(messages):
-        topic, size = message.topic, _most_bytes_of(message)
+        topic, size = message.topic, most_bytes_of(message)
         group, filled = open_groups.get(topic, (None, 0))
         if group is None or not may_batch(message) or filled + size > most_bytes or len(group) >= most_messages:
             group, filled = [], 0
@@ -71,8 +79,12 @@ def pack(
     return groups
 
 
-def _most_bytes_of(message: Message) -> int:
-    """Return how much room a message takes in a batch, or a little more: its text is not written yet."""
+def most_bytes_of(message: Message) -> int:
+    """Return how much room a message takes in a batch, or a little more: its text is not written yet.
+
+    >>> most_bytes_of(Message("orders", b"{}"))
+    116
+    """
     texts = [*message.keys, message.tags or ""]
     for name, value in message.properties.items():
         texts += (name, value)

@@ -20,6 +20,7 @@ from msgspec import structs
 from steelyard.errors import LineClosed, ProtocolError, TimedOut
 from steelyard.net.addresses import parse_address
 from steelyard.net.clock import steady_ms
+from steelyard.net.forks import keep, let_go
 from steelyard.net.reaching import reason, unreachable
 from steelyard.wire.command import RESPONSE, Command
 from steelyard.wire.frames import Splitter, encode_frame, only_command
@@ -61,6 +62,7 @@ class BlockingLine:
         except (OSError, UnicodeError) as error:
             opened.close()
             raise unreachable(address, timeout_ms, error) from None
+        keep(self._socket.fileno())
 
     def ask(self, command: Command, timeout_ms: int) -> Command:
         """Send a request, whose number is set here, and return its answer, whatever it says.
@@ -116,6 +118,7 @@ class BlockingLine:
         if os.getpid() == self._pid:  # in a forked child the line goes on: it is the parent's
             with suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
+        let_go(self._socket.fileno())
         self._socket.close()
 
     def _limit(self, timeout_ms: int) -> None:

@@ -115,8 +115,12 @@ def sent_properties(message: Message, *, unique_key: str = "", wait: bool = True
     if message.properties:
         own = "".join([f"{name}\x01{value}\x02" for name, value in message.properties.items()])
         text = f"{own}{text}"
-    if len(text) > _SHORT:
-        _within_limit(text.encode())
+    if len(text) > _SHORT and (size := len(text.encode())) > limits.PROPERTIES_BYTES:
+        raise ConfigurationError(
+            f"tag, keys and properties of a message to {message.topic!r} have {size} bytes together, the limit is "
+            f"{limits.PROPERTIES_BYTES}",
+            next_step="say less in them, or put it into the body",
+        )
     return text
 
 

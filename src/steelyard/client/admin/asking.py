@@ -83,9 +83,12 @@ class Asking(Guard):
 
     async def close(self) -> None:
         """Hang up. It may be called again; nothing can be asked afterwards."""
+        if self.is_elsewhere:
+            return
         self._is_closed = True
-        session, self._session = self._session, None
-        if session is not None and not self.is_elsewhere:
+        async with self._starting:
+            session, self._session = self._session, None
+        if session is not None:
             await session.close()
 
     async def __aenter__(self) -> Self:

@@ -9,14 +9,13 @@ import atexit
 import functools
 import logging
 import threading
-import weakref
 from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 
 from steelyard.client.guard import Guard
 from steelyard.client.hub import Hub
-from steelyard.errors import ConfigurationError, SteelyardError
+from steelyard.errors import ConfigurationError
 
 __all__ = ["Face", "Openable", "looks", "waits"]
 
@@ -39,7 +38,8 @@ class Openable(Protocol):
 C = TypeVar("C", bound=Openable)
 C_co = TypeVar("C_co", bound=Openable, covariant=True)
 
-_open: "weakref.WeakSet[Face[Any]]" = weakref.WeakSet()
+_open: "set[Face[Any]]" = set()
+"""Open ones, which stay until they are closed: one that nobody has a name for works on, and is closed at the end."""
 
 
 class Face(Guard, Generic[C_co]):
@@ -49,7 +49,8 @@ class Face(Guard, Generic[C_co]):
         super().__init__()
         self._client = client
         self._hub: Hub | None = None
-        self._opening = threading.Lock()
+        # One that can be taken again: a user's signal handler may close it while it is being opened.
+        self._opening = threading.RLock()
         self._is_closed = False
 
     def open(self) -> Self:
@@ -61,6 +62,8 @@ class Face(Guard, Generic[C_co]):
         """Finish what is under way, hang up, and end its thread if it was the last. It cannot be opened again."""
         if self.is_elsewhere:
             return
+        if self._hub is not None:
+            self._hub.check_elsewhere()
         with self._opening:
             self._is_closed = True
             hub, self._hub = self._hub, None
@@ -92,18 +95,24 @@ class Face(Guard, Generic[C_co]):
             return hub
         self.check_process()
         with self._opening:
-            if self._is_closed:
-                raise ConfigurationError(f"the {type(self).__name__} is closed", next_step="make another one")
+            self._check_not_closed()
             if self._hub is None:
                 hub = Hub.take()
                 try:
                     hub.run(self._client.open())
+                    if self._is_closed:
+                        hub.run(self._client.close())
+                    self._check_not_closed()
                 except BaseException:
                     hub.give_back()
                     raise
                 self._hub = hub
                 _open.add(self)
             return self._hub
+
+    def _check_not_closed(self) -> None:
+        if self._is_closed:
+            raise ConfigurationError(f"the {type(self).__name__} is closed", next_step="make another one")
 
 
 def waits(
@@ -135,5 +144,6 @@ def _close_what_is_open() -> None:
     for face in list(_open):
         try:
             face.close_at_exit()
-        except SteelyardError as error:
+        except Exception as error:
+            # Whatever it is, the others are to be closed too.
             _log.warning("a %s could not be closed at the end: %s", type(face).__name__, error)

@@ -30,7 +30,7 @@ from steelyard.client.producing.submits import Submits
 from steelyard.client.producing.transactions import Check
 from steelyard.client.producing.transactions import Transaction as AsyncTransaction
 from steelyard.dialect.batching import pack
-from steelyard.errors import SendFailed, SteelyardError
+from steelyard.errors import SendFailed, ServerError, TransportError
 from steelyard.model import Message, Queue, StoredMessage
 
 __all__ = ["Producer", "Transaction"]
@@ -140,23 +140,27 @@ class Producer(Face[AsyncProducer]):
         deliver_at: datetime | None = None,
         timeout_s: float | None = None,
     ) -> "Future[Sent]":
-        """Send a message without waiting for it; it waits only while too many are on their way already."""
+        """Send a message without waiting for it; it waits only while too many are on their way already.
+
+        What is wrong with the message is raised here, and what becomes of it is in the future, which cannot be
+        cancelled. A callback of the future runs on the loop: it may submit, and must not wait.
+        """
         ways = self._ways_now()
         client, outbox = self._client, self._client.outbox
         message = outbox.checked(message)
+        picker, options = outbox.picker(message.topic), self._options(timeout_s)
+        is_delayed = delay_s is not None or deliver_at is not None
         future: Future[Sent] = Future()
         future.set_running_or_notify_cancel()  # it cannot be called back
         try:
-            picker, options = outbox.picker(message.topic), self._options(timeout_s)
             if picker is None:
                 picker, options = self._find_in_time(message.topic, options)
-            chosen = outbox.choose(picker, message, key, select, queue)
-            is_delayed = delay_s is not None or deliver_at is not None
             if is_delayed:
                 self._ready().run(client.wait_for_ages(picker))
-        except SteelyardError as error:
+        except (TransportError, ServerError) as error:
             future.set_exception(error)
             return future
+        chosen = outbox.choose(picker, message, key, select, queue)
         parcel = None
         if client.options.linger_ms is None or is_delayed or timeout_s is not None:
             parcel = outbox.single(message, delay_s=delay_s, deliver_at=deliver_at)

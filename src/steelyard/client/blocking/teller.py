@@ -20,9 +20,12 @@ class Teller:
     def __init__(self) -> None:
         self._calls: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._is_closed = False
 
     def tell(self, function: Callable[[E], object], event: E) -> None:
-        """Have a function called."""
+        """Have a function called; nothing, once it is closed."""
+        if self._is_closed:
+            return
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="steelyard-teller", daemon=True)
             self._thread.start()
@@ -30,6 +33,7 @@ class Teller:
 
     def close(self) -> None:
         """Tell what is still to be told, for a moment, and end."""
+        self._is_closed = True
         thread, self._thread = self._thread, None
         if thread is not None:
             self._calls.put(None)
@@ -40,5 +44,6 @@ class Teller:
         while (call := self._calls.get()) is not None:
             try:
                 call()
-            except Exception:
+            except BaseException:
+                # Also SystemExit, which would end this thread and nothing else.
                 _log.exception("a callback failed")

@@ -8,7 +8,6 @@ has a bound, and whatever goes wrong in one, the next is taken.
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import suppress
 
 from steelyard.balance.actions import Handle, Report
 from steelyard.balance.hazards import Hazard
@@ -67,6 +66,8 @@ class Consuming:
         """The queues that are owned, but for those of retries; replaced whole, so it may be read from any thread."""
         self._unsaved = ""
         """Why the file of offsets could not be written the last time."""
+        self._writing: asyncio.Future[None] | None = None
+        """The last writing of the file, which may be under way."""
         self._has_ended = False
 
     def _local_offsets(self) -> LocalOffsets | None:
@@ -155,12 +156,12 @@ class Consuming:
                 self._options.group,
                 still,
             )
-        if self._offsets is not None:
-            with suppress(SteelyardError):
-                await self._save()
-        self._close_offsets()
-        self.assignment = ()
-        await self._session.close()
+        try:
+            await self._save_at_last()
+        finally:
+            self._close_offsets()
+            self.assignment = ()
+            await self._session.close()
 
     def _note_left(self) -> None:
         if not self._left.done():
@@ -252,9 +253,22 @@ class Consuming:
             self._unsaved = ""
         except SteelyardError as error:
             self._unsaved = str(error)
+        except RuntimeError:
+            return  # the interpreter ends, and executors before everything else; the rest is written at last
 
     async def _save(self) -> None:
         offsets = self._offsets
         if offsets is not None and offsets.is_changed:
-            content = offsets.content()
-            await self._loop.run_in_executor(None, offsets.write, content)
+            writing = self._loop.run_in_executor(None, offsets.write, offsets.content())
+            self._writing = writing
+            await asyncio.shield(writing)
+
+    async def _save_at_last(self) -> None:
+        """Write what is not written, after what is being written. Here, since executors may be gone at this point."""
+        if self._writing is not None:
+            await asyncio.wait([self._writing])
+        try:
+            if self._offsets is not None:
+                self._offsets.save()
+        except SteelyardError as error:
+            _log.warning("what was handled last may be handled again: %s", error)

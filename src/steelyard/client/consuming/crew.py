@@ -4,6 +4,8 @@ A worker takes a whole chunk: to hand over each message by itself would cost mor
 come back in one call of the loop for as many chunks as ended meanwhile. Threads are started when there is work for
 them, and are daemons: a handler that never returns does not keep a process alive that wants to end.
 
+Once it is closed no message is begun any more, whatever a queue says: nobody would hear what became of it.
+
 An error of a handler is told once for its kind, with where it came from; those that follow are counted.
 """
 
@@ -32,6 +34,8 @@ __all__ = ["Crew"]
 _log = logging.getLogger("steelyard")
 _LOOK_S = 0.005
 _SLOW_LOOK_S = 0.02
+_CANCELLED_S = 1.0
+"""How long a handler on the loop may take to end once it is cancelled."""
 
 
 class Crew:
@@ -56,6 +60,8 @@ class Crew:
         self._loop = asyncio.get_running_loop()
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
+        self._is_short = False
+        """Whether it was told that there are fewer threads than wanted."""
         self._outstanding = 0
         """Jobs that threads have or will have."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -122,11 +128,21 @@ class Crew:
             return
         self._outstanding += 1
         if len(self._threads) < min(self._workers, self._outstanding):
-            number = len(self._threads)
-            thread = threading.Thread(target=self._work, name=f"{self._name}-{number}", daemon=True)
-            self._threads.append(thread)
-            thread.start()
+            self._start_thread()
         self._jobs.put(job)
+
+    def _start_thread(self) -> None:
+        number = len(self._threads)
+        thread = threading.Thread(target=self._work, name=f"{self._name}-{number}", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            # The system gives no more of them: those that are there do the work, and the next job tries again.
+            if not self._is_short:
+                self._is_short = True
+                _log.warning("only %d of %d workers could be started: %s", number, self._workers, error)
+            return
+        self._threads.append(thread)
 
     def _look_for_slow(self) -> None:
         """Give what waits in a job that turned out slow to others, and smaller jobs to its handler."""
@@ -162,10 +178,10 @@ class Crew:
     def _run(self, job: Job) -> None:
         function = job.handler.function
         if job.handler.batch > 1:
-            if job.begins_all():
+            if not self._is_closed and job.begins_all():
                 self._call(job, function, list(job.messages))
             return
-        while job.begins():
+        while not self._is_closed and job.begins():
             self._call(job, function, job.current)
 
     def _call(self, job: Job, function: Callable[..., object], given: object) -> None:
@@ -188,6 +204,8 @@ class Crew:
 
     def _task_ended(self, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)
+        if task.cancelled():
+            return  # the loop comes to its end
         while self._waiting and len(self._tasks) < self._workers:
             self._start_task(self._waiting.popleft())
 
@@ -195,10 +213,10 @@ class Crew:
         set_delivery(job.delivery)
         function: Callable[..., object] = job.handler.function
         if job.handler.batch > 1:
-            if job.begins_all():
+            if not self._is_closed and job.begins_all():
                 await self._await(job, function, list(job.messages))
         else:
-            while job.begins():
+            while not self._is_closed and job.begins():
                 await self._await(job, function, job.current)
         self._note(job)
 
@@ -208,7 +226,7 @@ class Crew:
             if inspect.isawaitable(result):
                 await result
         except BaseException as error:
-            if self._is_closed and isinstance(error, asyncio.CancelledError):
+            if isinstance(error, asyncio.CancelledError) and _is_cancelled():
                 raise
             job.ended_badly(error)
             self.troubles.note(job.handler, job.current, error)
@@ -238,7 +256,11 @@ class Crew:
         """Take note of how a job went."""
         self._shared.pop(job, None)
         if job.then is not None:
-            job.then(job)
+            try:
+                job.then(job)
+            except Exception:
+                # What became of other messages must be told, whatever this was.
+                _log.exception("the result of a message that was handled out of turn could not be told")
             return []
         topic = job.topic
         self.tallies.note(topic, job.count, len(job.failed), job.took_ns)
@@ -255,6 +277,16 @@ class Crew:
 
     # -- the end ------------------------------------------------------------------------------------------------------
 
+    @property
+    def is_here(self) -> bool:
+        """Whether this is called in a handler: who waits there for the end of all handlers waits for itself."""
+        if threading.current_thread() in self._threads:
+            return True
+        try:
+            return asyncio.current_task() in self._tasks
+        except RuntimeError:
+            return False
+
     async def close(self, wait_s: float) -> int:
         """Take no more work, and wait for what runs; return how many handlers are still running."""
         self._is_closed = True
@@ -270,9 +302,16 @@ class Crew:
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if tasks:
+            await asyncio.wait(tasks, timeout=_CANCELLED_S)
         self.troubles.tell()
         return still
 
     def _busy(self) -> int:
         return sum(thread.is_alive() for thread in self._threads) + len(self._tasks)
+
+
+def _is_cancelled() -> bool:
+    """Say whether the loop wants this task to end, and not only something that its handler waited for was cancelled."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

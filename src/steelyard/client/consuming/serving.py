@@ -34,6 +34,8 @@ from steelyard.wire.maps import ByQueue
 
 __all__ = ["Serving"]
 
+_TRACE_CHARS = 8_000
+
 
 class Serving:
     """Answers for one consumer."""
@@ -103,7 +105,9 @@ class Serving:
 
 def _told(request: Command, job: Job, is_orderly: bool) -> Command:
     if job.error is not None:
-        outcome, remark = DirectOutcome.RAISED, "".join(traceback.format_exception(job.error))
+        trace = "".join(traceback.format_exception(job.error))[-_TRACE_CHARS:]
+        # What a user's error says may be no text that can be sent.
+        outcome, remark = DirectOutcome.RAISED, trace.encode(errors="replace").decode()
     elif job.delivery.later:
         outcome, remark = DirectOutcome.LATER, None
     else:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from steelyard.client.producing.sends import Promise
 from steelyard.client.producing.sent import Sent
-from steelyard.dialect.batching import BATCH_MESSAGES, may_batch, pack
+from steelyard.dialect.batching import BATCH_MESSAGES, may_batch, most_bytes_of, pack
 from steelyard.errors import PartlySent, SendFailed, SteelyardError
 from steelyard.model import Message, Queue
 
@@ -125,9 +125,9 @@ class Lingering:
 
     def add(self, picker: "SharedPicker", message: Message, queue: Queue | None, promise: Promise[Sent]) -> None:
         """Let a message wait."""
-        place = message.topic, queue
+        place, size = (message.topic, queue), most_bytes_of(message)
         lane = self._lanes.get(place)
-        if lane is not None and lane.size + len(message.body) > self._most_bytes:
+        if lane is not None and lane.size + size > self._most_bytes:
             self._leave(place)
             lane = None
         if lane is None:
@@ -135,7 +135,7 @@ class Lingering:
             lane = self._lanes[place] = _Lane(picker, timer)
         lane.messages.append(message)
         lane.promises.append(promise)
-        lane.size += len(message.body)
+        lane.size += size
         if len(lane.messages) >= BATCH_MESSAGES:
             self._leave(place)
 

@@ -1,7 +1,8 @@
 """What is on its way: bounded in number and in bytes, and none of it forgotten when a producer is closed.
 
 Who finds no room waits for it, a thread or a coroutine, and gets it in the order of asking. A message that is larger
-than all the room there is goes alone.
+than all the room there is goes alone. What is sent from within a callback, in the loop's own thread, does not wait: the
+loop would wait for itself.
 """
 
 import asyncio
@@ -29,10 +30,11 @@ class _Waiter(NamedTuple):
 
 
 class Flights:
-    """The room for messages on their way, and the ways to give them up. From any thread, but for `enter`."""
+    """The room for messages on their way, and the ways to give them up. Made on the loop; for any thread then."""
 
     def __init__(self, most: int, most_bytes: int) -> None:
         self._most, self._most_bytes = most, most_bytes
+        self._loop_thread = threading.get_ident()
         self._count = self._bytes = 0
         self._lock = threading.Lock()
         self._waiting: deque[_Waiter] = deque()
@@ -51,8 +53,7 @@ class Flights:
         with self._lock:
             if self._waiting or not self._has_room(count, size):
                 return False
-            self._count += count
-            self._bytes += size
+            self._add(count, size)
             return True
 
     async def enter(self, count: int, size: int) -> None:
@@ -77,6 +78,10 @@ class Flights:
     def enter_in_thread(self, count: int, size: int) -> None:
         """Take room, in a thread of the user's; wait for it if need be."""
         if self.try_enter(count, size):
+            return
+        if threading.get_ident() == self._loop_thread:
+            with self._lock:
+                self._add(count, size)
             return
         granted = threading.Event()
         waiter = _Waiter(count, size, granted.set)
@@ -109,11 +114,14 @@ class Flights:
             return True
         return self._count + count <= self._most and self._bytes + size <= self._most_bytes
 
+    def _add(self, count: int, size: int) -> None:
+        self._count += count
+        self._bytes += size
+
     def _let_in(self) -> None:
         while self._waiting and self._has_room(*self._waiting[0][:2]):
             count, size, wake = self._waiting.popleft()
-            self._count += count
-            self._bytes += size
+            self._add(count, size)
             wake()
 
     def _wait(self, waiter: _Waiter) -> None:

@@ -142,6 +142,10 @@ class Outbox:
     def _given(self, message: Message, key: object, chooses: object, queue: Queue) -> Queue:
         if key is not None or chooses is not None:
             raise ConfigurationError("a queue is given, and a key or a selector too", next_step="give one of them")
+        if not isinstance(queue, Queue):
+            raise ConfigurationError(
+                f"{queue!r} is not a queue", next_step='give one such as Queue("orders", "broker-a", 0)'
+            )
         full = self._names.full_queue(queue)
         if full.topic != message.topic:
             raise ConfigurationError(
@@ -162,7 +166,7 @@ class Outbox:
 
 def _without_argument(chooses: Callable[..., Queue | None], key: object) -> Selector:
     if not callable(chooses) or key is not None:
-        what = "with a key" if callable(chooses) else f"a {type(chooses).__name__}"
+        what = "a callable, and a key is given too" if callable(chooses) else f"of type {type(chooses).__name__}"
         raise ConfigurationError(
             f"the selector is {what}", next_step="give a callable (queues, message) -> queue, or a name and a key"
         )

@@ -64,6 +64,10 @@ class Producer(Guard):
         super().__init__()
         if not group or not isinstance(group, str):
             raise ConfigurationError("a producer has no group", next_step="give the group's name")
+        if check is not None and not callable(check):
+            raise ConfigurationError(
+                f"check is a {type(check).__name__}", next_step="give a callable: message -> True, False or None"
+            )
         self.connect = Connect.of(where)
         self.options = ProducerOptions(**settings)
         self._group, self._check = group, check
@@ -71,7 +75,7 @@ class Producer(Guard):
         self._told: set[str] = set()
         self._session: Session | None = None
         self._is_closed = False
-        self._opening: asyncio.Future[None] | None = None
+        self._opening = asyncio.Lock()
 
     # -- its life -----------------------------------------------------------------------------------------------------
 
@@ -85,7 +89,8 @@ class Producer(Guard):
         if self.is_elsewhere or self._is_closed:
             return
         self._is_closed = True
-        session = self._session
+        async with self._opening:
+            session = self._session
         if session is None:
             return
         if self._lingering is not None:
@@ -114,17 +119,11 @@ class Producer(Guard):
             return session
         self.check_process()
         self.check_open()
-        if self._opening is None:
-            self._opening = asyncio.ensure_future(self._open())
-        try:
-            await asyncio.shield(self._opening)
-        finally:
-            if self._session is None:
-                self._opening = None
-        self.check_open()
-        return self.session
+        async with self._opening:
+            self.check_open()
+            return self._session or await self._open()
 
-    async def _open(self) -> None:
+    async def _open(self) -> Session:
         session = Session(self.connect)
         session.producer_groups.add(session.names.full(self._group))
         await session.start()
@@ -140,13 +139,16 @@ class Producer(Guard):
         self.outbox = Outbox(session, stamp.group, options, stamp)
         self.flights = Flights(options.in_flight, options.in_flight_bytes)
         self._requests = Requests(session)
-        self._transactions = Transactions(session, stamp.group, self._send_half, self._check, self._usual.timeout_ms)
+        self._transactions = Transactions(
+            session, stamp.group, self.outbox.next_key, self._send_half, self._check, self._usual.timeout_ms
+        )
         self._lingering: Lingering | None = None
         if options.linger_ms is not None:
             self._lingering = Lingering(
                 self._launch_batch, self.outbox, options.linger_ms, options.batch_bytes, options.compress_from
             )
         self._session = session
+        return session
 
     @property
     def session(self) -> Session:
@@ -264,15 +266,16 @@ class Producer(Guard):
         queue: Queue | None = None,
     ) -> StoredMessage:
         """Send a message that wants a reply, and return the reply; raises ReplyTimedOut."""
+        options = self._options(timeout_s)
         await self._ready()
 
         async def send(more: Mapping[str, str]) -> Sent:
             full = self.outbox.checked(message)
-            picker = await self.outbox.find_picker(full.topic)
+            picker, left = await self.outbox.find_in_time(full.topic, options)
             chosen = self.outbox.choose(picker, full, key, select, queue)
-            return await self.deliver(picker, self.outbox.single(full, more=more), self._options(timeout_s), chosen)
+            return await self.deliver(picker, self.outbox.single(full, more=more), left, chosen)
 
-        return await self._requests.ask(message, send, max(1, round(timeout_s * 1000)))
+        return await self._requests.ask(message, send, options.timeout_ms)
 
     def brokers(self) -> list[Standing]:
         """Show what is known of the brokers' speed and faults; nothing, unless slow ones are avoided."""
@@ -321,12 +324,11 @@ class Producer(Guard):
         await self._ready()
         return self._transactions
 
-    async def _send_half(self, message: Message, timeout_s: float | None) -> tuple[Sent, Half]:
+    async def _send_half(self, message: Message, unique_key: str, timeout_s: float | None) -> tuple[Sent, Half]:
         await self._ready()
         message = self.outbox.checked(message)
-        picker = await self.outbox.find_picker(message.topic)
-        parcel = HalfMessage(self.outbox.stamp, message, self.outbox.next_key())
-        return await self.deliver(picker, parcel, self._options(timeout_s))
+        picker, options = await self.outbox.find_in_time(message.topic, self._options(timeout_s))
+        return await self.deliver(picker, HalfMessage(self.outbox.stamp, message, unique_key), options)
 
     def _options(self, timeout_s: float | None) -> SendOptions:
         return self._usual if timeout_s is None else self.options.send_options(timeout_s)

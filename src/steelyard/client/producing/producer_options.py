@@ -1,6 +1,7 @@
 """How a producer works: one value, checked together once; every option is a keyword of `Producer`."""
 
 from dataclasses import dataclass
+from math import isfinite
 from typing import TypedDict
 
 from steelyard.balance.attempts import SendOptions
@@ -12,7 +13,18 @@ __all__ = ["ProducerOptions", "ProducerSettings"]
 
 _MIB = 1 << 20
 _COMPRESSIONS = {kind.name.lower(): kind for kind in Compression}
-_POSITIVE = ("max_message_bytes", "batch_bytes", "in_flight", "in_flight_bytes")
+_WHOLE = {
+    "retries": 0,
+    "compress_from": 0,
+    "max_message_bytes": 1,
+    "batch_bytes": 1,
+    "in_flight": 1,
+    "in_flight_bytes": 1,
+}
+"""Options that count something, and the least that each may be."""
+_SPANS = {"timeout_s": 0.001, "linger_ms": 0, "close_timeout_s": 0}
+"""Options that are a time, and the least that each may be."""
+_MAY_LACK = ("compress_from", "linger_ms")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +66,13 @@ class ProducerOptions:
     """How long `close` waits for messages that are on their way."""
 
     def __post_init__(self) -> None:
-        for name in _POSITIVE:
-            if getattr(self, name) < 1:
-                raise ConfigurationError(f"{name} is {getattr(self, name)}", next_step="give a positive number")
-        if not self.timeout_s >= 0.001:
-            raise ConfigurationError(f"timeout_s is {self.timeout_s}", next_step="give at least 0.001")
-        for name in ("retries", "linger_ms", "compress_from", "close_timeout_s"):
+        for name, least in (*_WHOLE.items(), *_SPANS.items()):
             value = getattr(self, name)
-            if value is not None and not value >= 0:
-                raise ConfigurationError(f"{name} is {value}", next_step="give 0 or more")
+            if value is None and name in _MAY_LACK:
+                continue
+            kind = int if name in _WHOLE else int | float
+            if not isinstance(value, kind) or not isfinite(value) or value < least:
+                raise ConfigurationError(f"{name} is {value!r}", next_step=f"give {least} or more")
         if self.compression not in _COMPRESSIONS:
             raise ConfigurationError(
                 f"no compression is called {self.compression!r}", next_step=f"known: {', '.join(_COMPRESSIONS)}"
@@ -83,8 +93,8 @@ class ProducerOptions:
     def send_options(self, timeout_s: float | None = None, *, is_oneway: bool = False) -> SendOptions:
         """Return the rules of one send; a queue that the caller chose is tried again by them."""
         given = self.timeout_s if timeout_s is None else timeout_s
-        if not given > 0:
-            raise ConfigurationError(f"a send has {given} s", next_step="give more than 0")
+        if not isinstance(given, int | float) or not isfinite(given) or given <= 0:
+            raise ConfigurationError(f"the time for a send is {given!r}", next_step="give seconds, more than 0")
         return SendOptions(
             timeout_ms=max(1, round(given * 1000)),
             retries=self.retries,

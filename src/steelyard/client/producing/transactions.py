@@ -34,7 +34,8 @@ __all__ = ["Check", "Transaction", "Transactions"]
 Check = Callable[[StoredMessage], "bool | Awaitable[bool | None] | None"]
 """Says what became of a transaction: True it is to be seen, False it is not, None nobody knows yet."""
 
-_SendHalf = Callable[[Message, float | None], Awaitable[tuple[Sent, Half]]]
+_SendHalf = Callable[[Message, str, float | None], Awaitable[tuple[Sent, Half]]]
+"""Sends half of a message, with its unique key, in so many seconds."""
 
 _MOST_ASKED = 2_000
 """Questions that may wait for the user's answer; more are passed over, brokers ask again."""
@@ -47,9 +48,17 @@ _log = logging.getLogger("steelyard")
 class Transactions:
     """The transactions of one producer; on the loop."""
 
-    def __init__(self, session: "Session", group: str, send_half: _SendHalf, check: Check | None, end_ms: int) -> None:
+    def __init__(
+        self,
+        session: "Session",
+        group: str,
+        next_key: Callable[[], str],
+        send_half: _SendHalf,
+        check: Check | None,
+        end_ms: int,
+    ) -> None:
         self._session, self._group, self._check, self._end_ms = session, group, check, end_ms
-        self.send_half = send_half
+        self._next_key, self._send_half = next_key, send_half
         self._open: set[str] = set()
         self._decided: dict[str, bool] = {}
         self._asked: set[str] = set()
@@ -66,9 +75,16 @@ class Transactions:
         """Return a topic as brokers know it."""
         return self._session.names.full(topic)
 
-    def begun(self, half: Half) -> None:
-        """Take note of a transaction that is open here."""
-        self._open.add(half.unique_key)
+    async def begin(self, message: Message, timeout_s: float | None) -> tuple[Sent, Half]:
+        """Store half of a message; from now on its transaction is open here."""
+        key = self._next_key()
+        # Before it is sent: a broker may ask about it before its answer is here.
+        self._open.add(key)
+        try:
+            return await self._send_half(message, key, timeout_s)
+        except BaseException:
+            self._open.discard(key)
+            raise
 
     async def end(self, topic: str, broker: str, half: Half, *, commits: bool) -> bool:
         """Tell a broker how a transaction ends; return whether it has confirmed it. A no is raised."""
@@ -83,9 +99,10 @@ class Transactions:
             how = "commit" if commits else "roll back"
             _log.warning("%s has not confirmed to %s %s: %s; it will ask", broker, how, half.unique_key, error.what)
             return False
-        self._decided.pop(half.unique_key, None)
         if answer.code != 0:
+            # The decision is kept: as long as the broker has the half, it will ask.
             raise error_for(answer.code, answer.remark or "", server=broker)
+        self._decided.pop(half.unique_key, None)
         return True
 
     def _take_question(self, broker: str, question: Command) -> None:
@@ -158,9 +175,8 @@ class Transaction:
         if self._begun is not None:
             raise ConfigurationError("the transaction has begun already", next_step="make another one")
         desk = await self._find_desk()
-        sent, half = await desk.send_half(self._message, self._timeout_s)
+        sent, half = await desk.begin(self._message, self._timeout_s)
         self._begun = _Begun(desk, sent, half)
-        desk.begun(half)
         if sent.late:
             # A crash of the broker could lose it, after the user's work is done.
             await self.rollback()

@@ -44,9 +44,12 @@ class Questions(Guard):
 
     async def close(self) -> None:
         """Hang up. It cannot be opened again."""
+        if self.is_elsewhere:
+            return
         self._is_closed = True
-        if self._is_open and not self.is_elsewhere:
-            self._is_open = False
+        async with self._opening:
+            was_open, self._is_open = self._is_open, False
+        if was_open:
             await self._session.close()
 
     def _check_open(self) -> None:
