@@ -182,7 +182,7 @@ class Caller:
             return
         self.addresses, self._turn = tuple(addresses), 0
         if self._line is not None and self._line_address not in self.addresses:
-            self._line.hang_up("the server is elsewhere now")
+            self._leave(self._line, "the server is elsewhere now")
 
     def hang_up(self, why: str = "the line was given up") -> None:
         """Drop the line; another one is opened, to the next address if there are several."""
@@ -191,6 +191,12 @@ class Caller:
             # Before the loop tells of it: who asks again at once must not wait on a line that is going.
             self._gone(line, why)
             line.drop(why)
+
+    def _leave(self, line: Line, why: str) -> None:
+        """Say on a line what was said, and have nothing more to do with it: it may take long to end."""
+        line.hang_up(why)
+        if line is self._line:
+            self._gone(line, why)
 
     def close(self) -> None:
         """End it all: no line is opened any more, and every question fails."""
@@ -300,7 +306,7 @@ class Caller:
                 return
             if command.code == _GOING_AWAY:
                 asked.question.failed(LineClosed(f"{self._line_address} is shutting down"))
-                line.hang_up("the server is shutting down")
+                self._leave(line, "the server is shutting down")
                 return
             asked.question.answered(command)
         else:

@@ -7,6 +7,7 @@ takes lines again.
 """
 
 import asyncio
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -106,7 +107,8 @@ class Routes:
 
     def refresh_soon(self, topic: str) -> None:
         """Have a topic looked up again: a send failed, or its list was borrowed. At most once a second."""
-        self._session.loop.call_soon_threadsafe(self._refresh_one, topic)
+        with suppress(RuntimeError):  # the loop has ended, and with it all that a route is good for
+            self._session.loop.call_soon_threadsafe(self._refresh_one, topic)
 
     def start(self) -> None:
         """Begin to look all known topics up again from time to time."""

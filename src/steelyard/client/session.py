@@ -126,9 +126,12 @@ class Session:
         if self.producer_groups:
             await self._say_goodbye()
         await self.routes.close()
-        for task in self._tasks:
+        others = self._tasks - {asyncio.current_task()}
+        for task in others:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if others:
+            # Some are users' callbacks, and may not want to end.
+            await asyncio.wait(others, timeout=_HANG_UP_S)
         callers = [self.name_servers, *self._brokers.values(), *self._others.values()]
         for caller in callers:
             caller.close()

@@ -8,7 +8,7 @@ import inspect
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TypeVar, Unpack
 
@@ -16,11 +16,11 @@ from steelyard.balance.hazards import Hazard
 from steelyard.client.blocking.face import Face, looks
 from steelyard.client.blocking.teller import Teller
 from steelyard.client.connect import Where
-from steelyard.client.consuming.consumer import SIGNALS
 from steelyard.client.consuming.consumer import Consumer as AsyncConsumer
 from steelyard.client.consuming.consumer_options import ConsumerOptions, ConsumerSettings
 from steelyard.client.consuming.handlers import HandlerFunction
 from steelyard.client.consuming.news import Moved
+from steelyard.client.consuming.signals import SIGNALS, put_back
 from steelyard.model import Queue
 
 __all__ = ["Consumer"]
@@ -97,15 +97,26 @@ class Consumer(Face[AsyncConsumer]):
     def stop(self, drain_s: float | None = None) -> None:
         """Stop pulling, finish what runs, commit, hand over, leave. Handlers get ``drain_s``, else as the options say.
 
-        Not to be called in a handler, which would wait for itself: use `interrupt` there.
+        In a handler, which would wait for itself, it only begins to; whoever `run` it or has it as a context ends it.
         """
         hub = self._hub
-        if hub is not None and not self.is_elsewhere:
-            hub.run(self._client.stop(drain_s))
-        self.close()
+        if hub is None or self.is_elsewhere:
+            self.close()
+        elif self._client.is_in_handler:
+            hub.call(lambda: self._client.begin_stop(drain_s))
+        else:
+            try:
+                hub.run(self._client.stop(drain_s))
+            finally:
+                self.close()
 
     def close(self) -> None:
         """Do as `stop` does."""
+        if self.is_elsewhere:
+            return
+        if self._hub is not None and self._client.is_in_handler:
+            self.stop()
+            return
         super().close()
         self._teller.close()
 
@@ -113,7 +124,8 @@ class Consumer(Face[AsyncConsumer]):
         """Begin to stop, as a signal does, from any thread; called again, end at once and drop what runs."""
         hub = self._hub
         if hub is not None and not self.is_elsewhere:
-            hub.loop.call_soon_threadsafe(self._client.interrupt)
+            with suppress(RuntimeError):  # its loop has ended meanwhile, and so has everything
+                hub.loop.call_soon_threadsafe(self._client.interrupt)
 
     def run(self) -> None:
         """Start, and work until SIGINT or SIGTERM, or until somebody stops it.
@@ -122,10 +134,10 @@ class Consumer(Face[AsyncConsumer]):
         """
         over = threading.Event()
         early: list[int] = []
+        self._client.when_over(over.set)
         with self._signals(early):
             try:
                 self.start()
-                self._ready().call(lambda: self._client.when_over(over.set))
                 if early:
                     self.interrupt()
                 over.wait()
@@ -139,12 +151,13 @@ class Consumer(Face[AsyncConsumer]):
             return
 
         def interrupt(number: int, _: object) -> None:
-            early.append(number)
-            self.interrupt()
+            if self._hub is None:
+                early.append(number)
+            else:
+                self.interrupt()
 
         before = {number: signal.signal(number, interrupt) for number in SIGNALS}
         try:
             yield
         finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+            put_back(before)

@@ -60,6 +60,8 @@ class Puller(Face[AsyncPuller]):
 
         With ``auto_commit`` what the last poll returned counts as done, unless ``done`` is False.
         """
+        if self.is_elsewhere:
+            return
         if not done:
             self._client.counts_last_poll = False
         super().close()

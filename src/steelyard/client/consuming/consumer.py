@@ -13,10 +13,7 @@ Here is what a user touches: handlers, callbacks, beginning and end. What happen
 import asyncio
 import inspect
 import logging
-import signal
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from types import TracebackType
 from typing import Self, TypeVar, Unpack
@@ -28,15 +25,13 @@ from steelyard.client.consuming.consuming import Consuming
 from steelyard.client.consuming.explained import Explained
 from steelyard.client.consuming.handlers import Handler, HandlerFunction, Handlers
 from steelyard.client.consuming.news import Moved
+from steelyard.client.consuming.signals import ended_by_signals
 from steelyard.client.guard import Guard
 from steelyard.client.session import Session
 from steelyard.errors import ConfigurationError
 from steelyard.model import Queue
 
-__all__ = ["SIGNALS", "Consumer"]
-
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
-"""What ends `run`: the first one in order, a second one at once."""
+__all__ = ["Consumer"]
 
 E = TypeVar("E")
 F = TypeVar("F", bound=HandlerFunction)
@@ -165,17 +160,33 @@ class Consumer(Guard):
     async def stop(self, drain_s: float | None = None) -> None:
         """Stop pulling, finish what runs, commit, hand over, leave. Handlers get ``drain_s``, else as the options say.
 
-        Not to be awaited in a handler, which would wait for itself: use `interrupt` there.
+        In a handler, which would wait for itself, it only begins to.
         """
-        consuming = self._consuming
-        if consuming is None or self.is_elsewhere:
+        if self.is_elsewhere:
             return
+        if self._starting.locked():
+            async with self._starting:
+                pass
+        stopping = self.begin_stop(drain_s)
+        if stopping is not None and not self.is_in_handler:
+            await asyncio.shield(stopping)
+
+    def begin_stop(self, drain_s: float | None = None) -> "asyncio.Task[None] | None":
+        """Begin to stop, and return what ends when it has; None if it was not started."""
+        consuming = self._consuming
+        if consuming is None:
+            return None
         drain_ms = self.options.drain_ms if drain_s is None else int(drain_s * 1000)
         if self._stopping is None:
             self._stopping = asyncio.get_running_loop().create_task(self._stop(consuming, drain_ms))
         elif drain_s is not None and not self.is_over:
             consuming.leave_sooner(int(drain_s * 1000))
-        await asyncio.shield(self._stopping)
+        return self._stopping
+
+    @property
+    def is_in_handler(self) -> bool:
+        """Whether this is called in one of its handlers."""
+        return self._consuming is not None and self._consuming.is_in_handler
 
     async def _stop(self, consuming: Consuming, drain_ms: int | None) -> None:
         try:
@@ -202,8 +213,7 @@ class Consumer(Guard):
         if consuming is None or self.is_over:
             return
         if self._stopping is None:
-            drain_ms = self.options.drain_ms
-            self._stopping = asyncio.get_running_loop().create_task(self._stop(consuming, drain_ms))
+            self.begin_stop()
         elif self._interrupts > 1:
             consuming.give_up()
 
@@ -212,7 +222,7 @@ class Consumer(Guard):
 
         Outside the main thread there are no signals, and `stop` or `interrupt` ends it.
         """
-        with self._signals():
+        with ended_by_signals(self.interrupt):
             await self.start()
             if self._interrupts:
                 await self.stop()
@@ -220,22 +230,6 @@ class Consumer(Guard):
                 await self._over.wait()
             finally:
                 await self.stop()
-
-    @contextmanager
-    def _signals(self) -> Iterator[None]:
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        loop = asyncio.get_running_loop()
-        before = {number: signal.getsignal(number) for number in SIGNALS}
-        for number in SIGNALS:
-            loop.add_signal_handler(number, self.interrupt)
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                loop.remove_signal_handler(number)
-                signal.signal(number, handler)
 
     async def open(self) -> Self:
         """Do as `start` does."""

@@ -124,6 +124,11 @@ class Consuming:
 
     # -- the end ------------------------------------------------------------------------------------------------------
 
+    @property
+    def is_in_handler(self) -> bool:
+        """Whether this is called in a handler of its own."""
+        return self.crew.is_here
+
     async def leave(self, drain_ms: int | None) -> None:
         """Finish what runs, commit, hand over and leave the group; after the bound what is left is dropped."""
         self.membership.leave(drain_ms)
@@ -253,20 +258,22 @@ class Consuming:
             self._unsaved = ""
         except SteelyardError as error:
             self._unsaved = str(error)
-        except RuntimeError:
-            return  # the interpreter ends, and executors before everything else; the rest is written at last
 
     async def _save(self) -> None:
         offsets = self._offsets
         if offsets is not None and offsets.is_changed:
-            writing = self._loop.run_in_executor(None, offsets.write, offsets.content())
-            self._writing = writing
-            await asyncio.shield(writing)
+            content = offsets.content()
+            try:
+                self._writing = self._loop.run_in_executor(None, offsets.write, content)
+            except RuntimeError:
+                offsets.write(content)  # the interpreter ends, and its executors did before everything else
+            else:
+                await asyncio.shield(self._writing)
 
     async def _save_at_last(self) -> None:
-        """Write what is not written, after what is being written. Here, since executors may be gone at this point."""
+        """Write what is not written, after what is being written."""
         if self._writing is not None:
-            await asyncio.wait([self._writing])
+            await asyncio.gather(self._writing, return_exceptions=True)
         try:
             if self._offsets is not None:
                 self._offsets.save()

@@ -93,7 +93,8 @@ class Assigned:
         self._committing: asyncio.Task[None] | None = None
         self.trouble: SteelyardError | None = None
         """Why a queue cannot be read, for whoever polls next."""
-        self._told: set[str | Queue] = set()
+        self._told: set[object] = set()
+        """What was said once: by what it is about, since sentences have numbers in them that change."""
         self._since_ms = steady_ms()
 
     # -- its life -----------------------------------------------------------------------------------------------------
@@ -212,7 +213,8 @@ class Assigned:
             except TransportError as error:
                 _log.debug("how far the group %s is was not stored: %s", self._options.group, error)
             except SteelyardError as error:
-                self._tell_once(f"how far the group {self._options.group} is cannot be stored: {error}")
+                sentence = f"how far the group {self._options.group} is cannot be stored: {error}"
+                self._tell_once(sentence, about=type(error))
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -301,7 +303,7 @@ class Assigned:
 
     def _refused(self, reader: _Reader, error: SteelyardError) -> None:
         if isinstance(error, ServerError) and error.fault is not Fault.CALLER:
-            self._tell_once(f"{reader.queue} cannot be read: {error}")
+            self._tell_once(f"{reader.queue} cannot be read: {error}", about=(reader.queue, error.code))
             return
         self.trouble = error
         self._note()
@@ -316,10 +318,10 @@ class Assigned:
     async def _change(self) -> None:
         await self._changed.wait()
 
-    def _tell_once(self, sentence: str, about: Queue | None = None) -> None:
-        """Say something that may happen again and again: once, or once about each queue."""
-        if (about or sentence) not in self._told:
-            self._told.add(about or sentence)
+    def _tell_once(self, sentence: str, about: object) -> None:
+        """Say something that may happen again and again: once."""
+        if about not in self._told:
+            self._told.add(about)
             _log.warning("%s", sentence)
 
 

@@ -14,6 +14,7 @@ others, and come and go (shared.py). `assign` reads exactly the queues named, wh
 """
 
 import asyncio
+import inspect
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import replace
@@ -88,14 +89,16 @@ class Puller(Questions):
             return
         self._is_closed = True
         self._news.set()
-        if self._polling is not None:
-            await asyncio.wait([self._polling])
-        reading = self._reading
-        if reading is not None:
-            if self.counts_last_poll and self.options.auto_commit:
-                self._count_as_done(reading)
-            await reading.close()
-        await super().close()
+        try:
+            if self._polling is not None:
+                await asyncio.wait([self._polling])
+            reading = self._reading
+            if reading is not None:
+                if self.counts_last_poll and self.options.auto_commit:
+                    self._count_as_done(reading)
+                await reading.close()
+        finally:
+            await super().close()
 
     async def __aenter__(self) -> Self:
         """Connect."""
@@ -154,12 +157,21 @@ class Puller(Questions):
         return function
 
     def _moved(self, moved: Moved) -> None:
-        for function in self._on_move:
-            _call(function, moved)
+        self._tell(self._on_move, moved)
 
     def _looks_wrong(self, hazard: Hazard) -> None:
-        for function in self._on_hazard:
-            _call(function, hazard)
+        self._tell(self._on_hazard, hazard)
+
+    def _tell(self, functions: list[Callable[[E], object]], event: E) -> None:
+        """Call what the user registered; whatever it does, the puller goes on."""
+        for function in functions:
+            try:
+                result = function(event)
+            except Exception:
+                _log.exception("a callback of a puller of group %s failed", self.options.group)
+                continue
+            if inspect.iscoroutine(result):
+                self._session.spawn(result)
 
     # -- what to read -------------------------------------------------------------------------------------------------
 
@@ -349,11 +361,3 @@ class Puller(Questions):
     def paused(self) -> frozenset[Queue]:
         """The queues that are paused."""
         return frozenset(map(self._names.bare_queue, self._shelves.paused))
-
-
-def _call(function: Callable[[E], object], event: E) -> None:
-    """Call what the user registered; whatever it does, the puller goes on."""
-    try:
-        function(event)
-    except Exception:
-        _log.exception("a callback of a puller failed")
