@@ -7,6 +7,9 @@ READY  := $(VENV)/.ready
 PYTHON ?= $(shell for p in python3.14 python3.13 python3.12 python3.11 python3 python; do \
 	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$p"; break; }; done)
 
+LONG_TRIALS := tests/interop/test_churn.py tests/interop/test_convergence.py
+TRIALS := tests/interop/test_mixed_groups.py tests/interop/test_broker_trouble.py $(LONG_TRIALS)
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test check bench interop sim chaos fuzz docs clean
 
@@ -34,15 +37,17 @@ interop: $(READY)  ## Apache's Java classes and servers, and clients in Java, Go
 	@$(PY) -m tests.interop.jars
 	@$(PY) -m tests.interop.guests
 	@$(PY) -m pytest tests/interop
+	@STEELYARD_INTEROP=apache-4.9.7 $(PY) -m pytest $(TRIALS)
 	@for backend in apache-4.9.7 apache-5.5.0; do STEELYARD_LIVE=$$backend $(PY) -m pytest tests/live || exit; done
 
 sim: $(READY)  ## 10,000 simulated histories, with crashes, cuts and lost power, then a hunt for planted bugs (takes a while; a failure is replayed by its seed)
 	@$(PY) -m steelyard sim --histories 10000
 	@$(PY) -m steelyard sim --hunt
 
-chaos: $(READY)  ## the long trials: every disk call fails in every way, power losses, a broker killed 200 times (takes a while)
+chaos: $(READY)  ## the long trials: every disk call fails in every way, power losses, a broker killed 200 times, 100,000 messages while members come and go (takes a while)
 	@STEELYARD_STORE=long $(PY) -m pytest -n auto --timeout=0 tests/store
 	@STEELYARD_KILLS=200 $(PY) -m pytest -rP tests/serve/test_kill.py
+	@STEELYARD_CHURN=100000 STEELYARD_CHANGES=100 STEELYARD_INTEROP=ours,apache-4.9.7 $(PY) -m pytest -rP $(LONG_TRIALS)
 
 docs:  ## the documentation site (arrives with the client)
 	@echo "make docs: no site yet; read README.md, ARCHITECTURE.md and docs/"

@@ -2,9 +2,12 @@
 
 import sys
 
-from steelyard import Consumer, Message, Producer, StoredMessage
+from steelyard import Admin, Consumer, Message, Producer, StoredMessage
 
 STEPS = ("created", "paid", "shipped")
+
+with Admin(sys.argv[1]) as admin:
+    admin.create_topic("steps", 4)  # first: a key keeps its queue as long as the topic keeps its queues
 
 with Producer(sys.argv[1], group="shop") as producer:
     for step in STEPS:
@@ -17,7 +20,7 @@ consumer = Consumer(sys.argv[1], group="warehouse", start_from="first")
 @consumer.handles("steps", orderly=True)
 def follow(message: StoredMessage) -> None:
     """Handle the steps of an order as they were sent."""
-    print(message.body.decode(), flush=True)
+    print(f"{message.body.decode()}\n", end="", flush=True)  # one write: queues are handled side by side
 
 
 consumer.run()

@@ -21,18 +21,23 @@ if _typing.TYPE_CHECKING:
     from steelyard.client.blocking.producer import Producer
     from steelyard.client.blocking.puller import Puller
     from steelyard.client.connect import Connect
+    from steelyard.client.consuming.news import Hazard, Moved
     from steelyard.client.consuming.received import Received
+    from steelyard.client.producing.sent import Sent
 
 __all__ = [
     "Admin",
     "Connect",
     "Consumer",
+    "Hazard",
     "Message",
+    "Moved",
     "OffsetRange",
     "Producer",
     "Puller",
     "Queue",
     "Received",
+    "Sent",
     "StoredMessage",
     "__version__",
     "errors",
@@ -42,9 +47,12 @@ _LATE = {
     "Admin": "steelyard.client.blocking.admin",
     "Connect": "steelyard.client.connect",
     "Consumer": "steelyard.client.blocking.consumer",
+    "Hazard": "steelyard.client.consuming.news",
+    "Moved": "steelyard.client.consuming.news",
     "Producer": "steelyard.client.blocking.producer",
     "Puller": "steelyard.client.blocking.puller",
     "Received": "steelyard.client.consuming.received",
+    "Sent": "steelyard.client.producing.sent",
 }
 
 
@@ -55,3 +63,8 @@ def __getattr__(name: str) -> object:
     found: object = getattr(_importlib.import_module(_LATE[name]), name)
     globals()[name] = found
     return found
+
+
+def __dir__() -> list[str]:
+    """List what there is to be named, loaded or not."""
+    return sorted({*globals(), *__all__})

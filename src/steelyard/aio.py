@@ -1,7 +1,14 @@
 """The clients for asyncio: the same as those of `steelyard`, to be awaited.
 
-async with Producer("localhost:9876") as producer:
-    sent = await producer.send(Message("orders", b"{}"))
+>>> import asyncio
+>>> from steelyard.serve.embedded import Cluster
+>>> async def send_one(namesrv: str) -> int:
+...     async with Producer(namesrv, group="shop") as producer:
+...         sent = await producer.send(Message("orders", b"{}"))
+...     return sent.offset
+>>> with Cluster() as cluster:
+...     asyncio.run(send_one(cluster.namesrv))
+0
 """
 
 from steelyard.client.admin import Admin

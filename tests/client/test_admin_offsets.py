@@ -93,7 +93,7 @@ def test_queues_are_moved_one_by_one(cluster: Cluster) -> None:
     with_admin(cluster.namesrv, work)
 
 
-def test_a_reset_takes_the_lock_of_a_member_that_is_online(cluster: Cluster) -> None:
+def test_a_reset_counts_for_a_member_that_is_online_and_leaves_it_its_lock(cluster: Cluster) -> None:
     async def work() -> None:
         async with Admin(cluster.namesrv) as admin:
             first, _ = await _filled(admin, cluster, "online")
@@ -103,7 +103,8 @@ def test_a_reset_takes_the_lock_of_a_member_that_is_online(cluster: Cluster) -> 
                 plan = await admin.plan_reset("online-group", "online", {first: 0})
                 assert plan.members == 1
                 await admin.apply(plan)
-                assert await member.lock(first) > before
+                assert await member.lock(first) == before
+                assert [row.committed for row in await admin.offsets("online-group", "online")] == [0, 0]
 
     asyncio.run(work())
 

@@ -104,7 +104,7 @@ def test_a_consumer_handles_one_message_on_demand_and_tells_the_result(
         if body == b"later":
             message.later()
         if body == b"bad":
-            raise ValueError("no good")
+            raise ValueError("no good \udcff")  # a text that cannot be sent as it is
 
     with consumer, Admin(cluster.namesrv) as admin:
         until(lambda: consumer.assignment, "owning the queue")

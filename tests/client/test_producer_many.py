@@ -78,7 +78,7 @@ def test_messages_that_linger_share_a_batch() -> None:
     with (
         scene() as cluster,
         detour(cluster) as around,
-        Producer(around.namesrv, linger_ms=60_000, batch_bytes=4_000) as producer,
+        Producer(around.namesrv, linger_ms=60_000, batch_bytes=4_500) as producer,
     ):
         proxy = around.brokers["broker-0"]
         futures = [producer.submit(Message("orders", b"x" * 1_000)) for _ in range(9)]

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from msgspec import structs
 from tests.client.proxy import detour
 from tests.client.sending_scene import scene, stored_bodies, until
 
@@ -12,7 +13,7 @@ from steelyard.aio import Producer as AsyncProducer
 from steelyard.broker.options import BrokerOptions
 from steelyard.client.blocking.producer import Producer
 from steelyard.client.connect import Connect
-from steelyard.errors import ConfigurationError
+from steelyard.errors import ConfigurationError, ServerError
 from steelyard.model import Message, StoredMessage
 from steelyard.serve.embedded import Cluster
 from steelyard.wire.codes import RequestCode
@@ -144,6 +145,38 @@ def test_a_broker_is_not_answered_while_the_transaction_is_open_here(cluster: Cl
                 assert not proxy.requests(RequestCode.END_TRANSACTION)
             assert stored_bodies(cluster) == [b"order"]
     assert asked == []
+
+
+def test_a_broker_that_asks_before_its_answer_to_the_half_came_is_not_answered_either(cluster: Cluster) -> None:
+    asked: list[StoredMessage] = []
+    with detour(cluster) as around, Producer(around.namesrv, group="shop", check=asked.append) as producer:
+        proxy = around.brokers["broker-0"]
+        producer.send(Message("orders", b"so that it knows the broker"))
+        proxy.swallows = True
+        tx = producer.transaction(ORDER, timeout_s=60)
+        beginning = threading.Thread(target=tx.begin)
+        beginning.start()
+        until(lambda: proxy.answers(RequestCode.CHECK_TRANSACTION_STATE) >= 1)
+        proxy.swallows = False
+        seen = proxy.answers(RequestCode.CHECK_TRANSACTION_STATE)
+        until(lambda: proxy.answers(RequestCode.CHECK_TRANSACTION_STATE) >= seen + 2)
+        assert beginning.is_alive()
+        assert asked == []
+        proxy.cut()
+        beginning.join()
+        assert tx.commit()
+
+
+def test_a_commit_that_was_refused_is_told_again_when_the_broker_asks(cluster: Cluster) -> None:
+    with detour(cluster) as around, Producer(around.namesrv, group="shop") as producer:
+        tx = producer.transaction(ORDER).begin()
+        behind = tx._behind
+        right = behind._needs_begin()
+        wrong = structs.replace(right.half, position=right.half.position + 1)
+        behind._begun = right._replace(half=wrong)
+        with pytest.raises(ServerError):
+            tx.commit()
+        until(lambda: stored_bodies(cluster) == [b"order"])
 
 
 def test_a_commit_that_was_not_confirmed_is_told_when_the_broker_asks(

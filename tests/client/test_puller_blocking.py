@@ -6,12 +6,12 @@ import pickle
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tests.client.puller_scene import bodies, drain, make_topic, put_all, until
+from tests.client.puller_scene import bodies, drain, fill, make_topic, poll_until, put_all, until
 
 from steelyard.aio import Puller as AsyncPuller
 from steelyard.client.blocking.puller import Puller
@@ -76,6 +76,33 @@ def test_two_polls_at_once_are_refused(cluster: Cluster) -> None:
         assert waiting.result(30) == []
 
 
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_what_an_interrupted_poll_did_not_return_is_returned_by_the_next(
+    cluster: Cluster, is_shared: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queues = make_topic(cluster, f"interrupted-{is_shared}", 2)
+    stored = fill(cluster, queues, 5)
+    with Puller(cluster.namesrv, group=f"interrupted-{is_shared}", start_from="first") as puller:
+        if is_shared:
+            puller.subscribe(f"interrupted-{is_shared}")
+        else:
+            puller.assign(queues)
+        seen = bodies(poll_until(puller, bool, 1))
+        hub = puller._ready()
+        run = hub.run
+
+        def interrupt(work: Coroutine[object, object, object]) -> object:
+            monkeypatch.setattr(hub, "run", run)
+            run(work)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(hub, "run", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            puller.poll(10, 3)
+        seen += bodies(drain(puller, len(stored) - len(seen)))
+    assert sorted(seen) == sorted(stored)
+
+
 def test_an_iteration_counts_each_message_when_the_next_one_is_asked_for(cluster: Cluster) -> None:
     (queue,) = make_topic(cluster, "iterated", 1)
     put_all(cluster, queue, [b"1", b"2", b"3", b"4"])
@@ -120,7 +147,8 @@ def test_nothing_is_left_when_it_is_closed(cluster: Cluster) -> None:
             assigned.assign(queues)
             until(lambda: shared.poll(0) == [] and len(shared.assignment) == 1)
             assigned.poll(0)
-    until(lambda: (_sockets(), _names()) == before)
+    # Fewer, if ends of older lines in the cluster, which is in this process too, were still open before.
+    until(lambda: _sockets() <= before[0] and _names() == before[1])
 
 
 def test_nothing_is_left_where_there_is_no_cluster() -> None:

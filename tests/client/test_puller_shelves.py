@@ -65,6 +65,22 @@ def test_what_is_polled_counts_until_it_is_done() -> None:
     assert shelf.low() == 13
 
 
+@given(st.integers(1, 60), st.integers(0, 40), st.integers(1, 40))
+def test_what_nobody_saw_is_polled_again_first(count: int, before: int, lost: int) -> None:
+    shelves = Shelves()
+    shelf = _put(shelves, 0, 0, count)
+    taken = shelves.take(before, _yes) if before else []
+    unseen = shelves.take(lost, _yes)
+    shelves.take_back(unseen)
+    assert shelf.polled == [message.offset for message in taken]
+    assert shelf.count == count - len(taken)
+    assert shelf.body_bytes == sum(len(b"%d" % offset) for offset in range(len(taken), count))
+    assert [message.offset for message in shelves.take(100, _yes)] == list(range(len(taken), count))
+    shelf.done()
+    shelves.take_back(unseen)
+    assert not shelf.count
+
+
 def test_a_shelf_that_begins_anew_is_empty() -> None:
     shelves = Shelves()
     old = _put(shelves, 0, 0, 5)

@@ -156,7 +156,7 @@ def test_a_message_may_say_as_much_as_a_record_holds(letter: str) -> None:
     room = 32_767 - len(sent_properties(Message("orders", b""), unique_key="A1")) - len("a\x01\x02")
     longest = letter * (room // len(letter.encode()))
     assert len(sent_properties(Message("orders", b"", properties={"a": longest}), unique_key="A1").encode()) <= 32_767
-    with pytest.raises(ConfigurationError, match="properties of a message to 'orders' have .* bytes together"):
+    with pytest.raises(ConfigurationError, match=r"properties of a message to 'orders' have .* bytes together"):
         sent_properties(Message("orders", b"", properties={"a": longest + letter}), unique_key="A1")
 
 

@@ -32,8 +32,7 @@ _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 def _list_groups(where: Where, as_json: _Json = False) -> None:
     """List the groups that brokers know."""
     # Here and not above, so that other verbs do not wait for what they do not need.
-    from rich.table import Table
-
+    from steelyard.cli.tables import listing
     from steelyard.client.blocking.admin import Admin
 
     with Admin(where.connect()) as admin:
@@ -42,11 +41,7 @@ def _list_groups(where: Where, as_json: _Json = False) -> None:
         for each in groups:
             typer.echo(msgspec.json.encode(each))
         return
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("group", overflow="fold")
-    table.add_column("members", justify="right", no_wrap=True)
-    table.add_column("waiting", justify="right", no_wrap=True)
-    table.add_column("kind", no_wrap=True)
+    table = listing("group", "#members", "#waiting", "kind")
     for each in groups:
         kind = "broadcast" if each.broadcast else each.kind or "-"
         table.add_row(visible(each.name), str(each.members), str(each.lag), kind)

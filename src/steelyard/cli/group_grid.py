@@ -10,6 +10,7 @@ from steelyard.balance.explain import Why, in_words
 from steelyard.cli.draw import NOBODY, mark_of
 from steelyard.cli.screen import visible
 from steelyard.cli.short_names import short_names, shortened
+from steelyard.cli.tables import listing
 from steelyard.client.admin.group_plan import plan_change
 from steelyard.client.admin.group_view import GroupView, QueueInGroup
 from steelyard.errors import SteelyardError
@@ -20,12 +21,7 @@ __all__ = ["grid_of", "table_of"]
 
 def table_of(view: GroupView) -> Table:
     """Draw every queue with its owner, how far it is, since when, and why it is there."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("queue", overflow="fold")
-    table.add_column("owner", overflow="fold")
-    table.add_column("waiting", justify="right", no_wrap=True)
-    table.add_column("handled up to", overflow="fold")
-    table.add_column("why", overflow="fold")
+    table = listing("queue", "owner", "#waiting", "handled up to", "why")
     why, names = _reasons(view), short_names(view.owned())
     for each in view.queues:
         since = "-" if each.consumed_at is None else f"{each.consumed_at.astimezone():%m-%d %H:%M:%S}"

@@ -18,6 +18,7 @@ from steelyard.cli.screen import refuse, shown
 from steelyard.cli.send import send
 from steelyard.cli.sim import sim
 from steelyard.cli.store import app as store_app
+from steelyard.cli.topic import app as topic_app
 from steelyard.cli.up import up
 from steelyard.errors import SteelyardError
 from steelyard.version import __version__
@@ -33,6 +34,7 @@ app = typer.Typer(
 app.command()(up)
 app.command()(send)
 app.command()(consume)
+app.add_typer(topic_app)
 app.add_typer(group_app)
 app.command()(plan)
 app.command()(sim)

@@ -183,6 +183,9 @@ class Caller:
         self.addresses, self._turn = tuple(addresses), 0
         if self._line is not None and self._line_address not in self.addresses:
             self._leave(self._line, "the server is elsewhere now")
+        # What failed was somewhere else.
+        self.failures = 0
+        self.call()
 
     def hang_up(self, why: str = "the line was given up") -> None:
         """Drop the line; another one is opened, to the next address if there are several."""

@@ -8,7 +8,7 @@ import os
 
 from steelyard.errors import ConfigurationError
 
-__all__ = ["Guard"]
+__all__ = ["Guard", "closed"]
 
 _here = os.getpid()
 
@@ -21,6 +21,15 @@ def _look_again() -> None:
 if hasattr(os, "register_at_fork"):
     # Asking the system at every call would cost more than all the rest of the check.
     os.register_at_fork(after_in_child=_look_again)
+
+
+def closed(client: str) -> ConfigurationError:
+    """Make the error for a client that is used after its end.
+
+    >>> print(closed("Producer"))
+    the Producer is closed; make another one
+    """
+    return ConfigurationError(f"the {client} is closed", next_step="make another one")
 
 
 class Guard:

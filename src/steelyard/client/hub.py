@@ -1,8 +1,8 @@
 """The loop that the blocking clients of a process share: one thread, there while anybody needs it.
 
 Nothing that a user's coroutine raises ends it, not even SystemExit: other clients wait for it. Whoever asks for
-something after its end is told so, and never waits. A forked child has no thread of its parent's: it begins without a loop, and clients made before the fork refuse to work
-there (client/blocking/face.py).
+something after its end is told so, and never waits. A forked child has no thread of its parent's: it begins without a
+loop, and clients made before the fork refuse to work there (client/blocking/face.py).
 """
 
 import asyncio
@@ -79,6 +79,15 @@ class Hub:
                 "a blocking client was used on its own loop, such as in an async handler",
                 next_step="use the clients of steelyard.aio there, or a plain handler",
             )
+
+    def answers(self) -> bool:
+        """Say whether the loop comes to what it is asked to do, within some seconds."""
+        heard = threading.Event()
+        try:
+            self.loop.call_soon_threadsafe(heard.set)
+        except RuntimeError:
+            return False
+        return heard.wait(_LAST_WAIT_S)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run something on the loop and wait for it here; whatever interrupts the wait cancels it."""

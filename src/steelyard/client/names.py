@@ -30,6 +30,8 @@ class Names:
     >>> names = Names("eu")
     >>> names.full("orders"), names.full("%RETRY%billing"), names.full("TBW102"), names.full("eu%orders")
     ('eu%orders', '%RETRY%eu%billing', 'TBW102', 'eu%orders')
+    >>> names.full("CID_RMQ_SYS_TRANS")
+    'CID_RMQ_SYS_TRANS'
     >>> names.bare("%DLQ%eu%billing"), names.bare("us%orders")
     ('%DLQ%billing', 'us%orders')
     """
@@ -41,7 +43,7 @@ class Names:
         if not self.namespace:
             return name
         prefix, rest = _split(name)
-        if rest in _SERVERS_OWN or rest.startswith(("rmq_sys_", f"{self.namespace}%")):
+        if rest in _SERVERS_OWN or rest.startswith(("rmq_sys_", "CID_RMQ_SYS_", f"{self.namespace}%")):
             return name
         return f"{prefix}{self.namespace}%{rest}"
 

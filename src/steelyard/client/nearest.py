@@ -36,7 +36,8 @@ def missing_topic(name: str, known: Iterable[str], *, where: str, asked: Iterabl
 Create it with: steelyard topic create ordres
     """
     what, hint = _sentence("topic", name, known, where, asked)
-    return TopicNotFound(code=17, server=where, what=what, next_step=f"{hint}steelyard topic create {name}")
+    next_step = f"{hint}Create it with: steelyard topic create {name}"
+    return TopicNotFound(code=17, server=where, what=what, next_step=next_step)
 
 
 def no_broker(topic: str, *, where: str) -> TopicNotFound:
@@ -58,10 +59,11 @@ def missing_group(name: str, known: Iterable[str], *, where: str, asked: Iterabl
 
     >>> print(missing_group("biling", ["billing"], where="localhost:9876"))
     group 'biling' does not exist on localhost:9876. Did you mean 'billing'? \
-Create it with: steelyard group create biling
+Its first consumer makes it, or: Admin().create_group('biling')
     """
     what, hint = _sentence("group", name, known, where, asked)
-    return GroupNotFound(code=26, server=where, what=what, next_step=f"{hint}steelyard group create {name}")
+    next_step = f"{hint}Its first consumer makes it, or: Admin().create_group({name!r})"
+    return GroupNotFound(code=26, server=where, what=what, next_step=next_step)
 
 
 def _sentence(noun: str, name: str, known: Iterable[str], where: str, asked: Iterable[str]) -> tuple[str, str]:
@@ -70,5 +72,5 @@ def _sentence(noun: str, name: str, known: Iterable[str], where: str, asked: Ite
     hint = f"Did you mean {meant!r}? " if meant else ""
     return (
         f"{noun} {name!r} does not exist on {where}{f' (asked {brokers})' if brokers else ''}.",
-        f"{hint}Create it with: ",
+        hint,
     )

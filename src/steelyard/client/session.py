@@ -118,10 +118,25 @@ class Session:
                 )
             await asyncio.sleep(_LOOK_S)
 
+    def check_loop(self) -> None:
+        """Refuse to work on another loop than the one it was started on, where nothing would ever be answered."""
+        if self._switch is not None and asyncio.get_running_loop() is not self.loop:
+            ended = "has ended" if self.is_stranded else "is another one"
+            raise ConfigurationError(
+                f"a client was used on a loop, and the loop that it was opened on {ended}",
+                next_step="make one for each loop, and close it there: async with",
+            )
+
+    @property
+    def is_stranded(self) -> bool:
+        """Whether its loop has ended under it: there is nobody to say goodbye to any more."""
+        return self._switch is not None and self.loop.is_closed()
+
     async def close(self) -> None:
         """Say goodbye and hang up; questions that are not answered fail."""
-        if self._is_closed or self._switch is None:
+        if self._is_closed or self._switch is None or self.is_stranded:
             return
+        self.check_loop()
         self._is_closed = True
         if self.producer_groups:
             await self._say_goodbye()

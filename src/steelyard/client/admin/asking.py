@@ -8,18 +8,17 @@ enough: who does not answer is named once in the log, and only if nobody answers
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from types import TracebackType
 from typing import Self, TypeVar
 
 from steelyard.client.connect import Connect, Where
-from steelyard.client.guard import Guard
+from steelyard.client.context import Context
+from steelyard.client.guard import closed
 from steelyard.client.names import Names
 from steelyard.client.nearest import missing_group, missing_topic
 from steelyard.client.session import Session
 from steelyard.errors import (
     BrokerNotFound,
     CannotConnect,
-    ConfigurationError,
     TransportError,
     error_for,
 )
@@ -64,7 +63,7 @@ async def together(work: Callable[[X], Awaitable[T]], things: Iterable[X], *, at
     return [result for result in done if not isinstance(result, BaseException)]
 
 
-class Asking(Guard):
+class Asking(Context):
     """The part of an administrator's client that asks."""
 
     def __init__(self, where: Where = None) -> None:
@@ -91,16 +90,6 @@ class Asking(Guard):
         if session is not None:
             await session.close()
 
-    async def __aenter__(self) -> Self:
-        """Connect."""
-        return await self.open()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Hang up."""
-        await self.close()
-
     def __repr__(self) -> str:
         """Say where it goes."""
         return f"{type(self).__name__}({str(self._connect)!r})"
@@ -109,11 +98,12 @@ class Asking(Guard):
         self.check_process()
         async with self._starting:
             if self._is_closed:
-                raise ConfigurationError(f"the {type(self).__name__} is closed", next_step="make another one")
+                raise closed(type(self).__name__)
             if self._session is None:
                 session = Session(self._connect)
                 await session.start()
                 self._session = session
+            self._session.check_loop()
             return self._session
 
     # -- questions ----------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ A move is planned first and shown: from where to where in each queue, what is sk
 Applying a plan moves the group whether its members run or not, on every broker:
 
 - ours and Apache's from 5.0 on (222 with a queue and an offset): the broker keeps the new offset against what members
-  commit and tells them with their next pull; on ours their locks get a new epoch besides;
+  commit and tells them with their next pull; they keep their locks;
 - 4.9 with members online (222 with a time): it tells the members, and knows no offsets: only the first message, the
   last one, or a time. It refuses a group that never committed in one of its queues, so 0 is committed there before;
 - 4.9 with nobody online: the offsets are committed (15) for the group.

@@ -10,9 +10,11 @@ __all__ = ["Admin"]
 class Admin(Face[AsyncAdmin]):
     """Looks after a cluster: ours, or Apache's from 4.9 on.
 
-    with Admin("localhost:9876") as admin:
-        admin.create_topic("orders", 16)
-        print(admin.group("billing"))
+    >>> from steelyard.serve.embedded import Cluster
+    >>> with Cluster(brokers=2) as cluster, Admin(cluster.namesrv) as admin:
+    ...     made = admin.create_topic("orders", 8)
+    ...     len(made.queues), [topic.name for topic in admin.topics()]
+    (16, ['orders'])
     """
 
     def __init__(self, where: Where = None) -> None:

@@ -4,12 +4,10 @@ Plain handlers run in threads of their own, ``async def`` ones on the loop. Call
 one after the other in a thread of theirs, so that a slow one holds up nothing but the next.
 """
 
-import inspect
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from typing import TypeVar, Unpack
 
 from steelyard.balance.hazards import Hazard
@@ -21,11 +19,11 @@ from steelyard.client.consuming.consumer_options import ConsumerOptions, Consume
 from steelyard.client.consuming.handlers import HandlerFunction
 from steelyard.client.consuming.news import Moved
 from steelyard.client.consuming.signals import SIGNALS, put_back
+from steelyard.client.keywords import with_options
 from steelyard.model import Queue
 
 __all__ = ["Consumer"]
 
-E = TypeVar("E")
 F = TypeVar("F", bound=HandlerFunction)
 M = TypeVar("M", bound=Callable[[Moved], object])
 H = TypeVar("H", bound=Callable[[Hazard], object])
@@ -35,6 +33,20 @@ class Consumer(Face[AsyncConsumer]):
     """A member of a group. Register handlers with `handles`, then `run` it, or `start` and `stop` it.
 
     Its options are those of `ConsumerOptions`; ``name`` is a part of its id, for people to recognise it by.
+
+    >>> import queue
+    >>> from steelyard import Message, Producer
+    >>> from steelyard.serve.embedded import Cluster
+    >>> billed = queue.Queue()
+    >>> with Cluster() as cluster, Producer(cluster.namesrv) as producer:
+    ...     sent = producer.send(Message("orders", b"order 1", tags="paid"))
+    ...     consumer = Consumer(cluster.namesrv, "billing", start_from="first")
+    ...     @consumer.handles("orders", tags="paid || refunded")
+    ...     def bill(message):
+    ...         billed.put(message.body)
+    ...     with consumer:
+    ...         billed.get(timeout=20)
+    b'order 1'
     """
 
     def __init__(
@@ -42,6 +54,8 @@ class Consumer(Face[AsyncConsumer]):
     ) -> None:
         super().__init__(AsyncConsumer(where, group, name=name, **settings))
         self._teller = Teller()
+
+    __signature__ = with_options(__init__, ConsumerOptions)
 
     @property
     def options(self) -> ConsumerOptions:
@@ -62,16 +76,13 @@ class Consumer(Face[AsyncConsumer]):
 
     def on_move(self, function: M) -> M:
         """Have a function told when queues come and go; it gets a `Moved`."""
-        self._client.on_move(self._told(function))
+        self._client.on_move(self._teller.telling(function))
         return function
 
     def on_hazard(self, function: H) -> H:
         """Have a function told when something looks wrong; it gets a `Hazard`."""
-        self._client.on_hazard(self._told(function))
+        self._client.on_hazard(self._teller.telling(function))
         return function
-
-    def _told(self, function: Callable[[E], object]) -> Callable[[E], object]:
-        return function if inspect.iscoroutinefunction(function) else partial(self._teller.tell, function)
 
     @property
     def id(self) -> str:
@@ -133,28 +144,29 @@ class Consumer(Face[AsyncConsumer]):
         Outside the main thread there are no signals, and `stop` or `interrupt` ends it.
         """
         over = threading.Event()
-        early: list[int] = []
+        signals: list[bool] = []
+        """For each one whether there was something to end."""
         self._client.when_over(over.set)
-        with self._signals(early):
+        with self._signals(signals, over):
             try:
                 self.start()
-                if early:
+                for _ in range(signals.count(False)):
                     self.interrupt()
                 over.wait()
             finally:
                 self.close()
 
     @contextmanager
-    def _signals(self, early: list[int]) -> Iterator[None]:
+    def _signals(self, signals: list[bool], over: threading.Event) -> Iterator[None]:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
 
-        def interrupt(number: int, _: object) -> None:
-            if self._hub is None:
-                early.append(number)
-            else:
-                self.interrupt()
+        def interrupt(_: int, __: object) -> None:
+            signals.append(self._hub is not None)
+            self.interrupt()
+            if len(signals) > 1:
+                over.set()  # whatever its loop does
 
         before = {number: signal.signal(number, interrupt) for number in SIGNALS}
         try:

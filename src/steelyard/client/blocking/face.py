@@ -13,9 +13,8 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 
-from steelyard.client.guard import Guard
+from steelyard.client.guard import Guard, closed
 from steelyard.client.hub import Hub
-from steelyard.errors import ConfigurationError
 
 __all__ = ["Face", "Openable", "looks", "waits"]
 
@@ -70,7 +69,14 @@ class Face(Guard, Generic[C_co]):
         if hub is not None:
             _open.discard(self)
             try:
-                hub.run(self._client.close())
+                if hub.answers():
+                    hub.run(self._client.close())
+                else:
+                    _log.warning(
+                        "a %s is left without a goodbye: something on the loop never gives way, such as an async "
+                        "handler that sleeps or computes",
+                        type(self).__name__,
+                    )
             finally:
                 hub.give_back()
 
@@ -112,7 +118,7 @@ class Face(Guard, Generic[C_co]):
 
     def _check_not_closed(self) -> None:
         if self._is_closed:
-            raise ConfigurationError(f"the {type(self).__name__} is closed", next_step="make another one")
+            raise closed(type(self).__name__)
 
 
 def waits(

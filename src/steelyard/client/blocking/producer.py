@@ -16,6 +16,7 @@ from steelyard.balance.ledger import Standing
 from steelyard.client.blocking.face import Face
 from steelyard.client.connect import Where
 from steelyard.client.hub import Hub
+from steelyard.client.keywords import with_options
 from steelyard.client.producing.batches import Key, partly_sent
 from steelyard.client.producing.direct import Direct
 from steelyard.client.producing.outbox import Select
@@ -60,8 +61,15 @@ class _Ways(NamedTuple):
 class Producer(Face[AsyncProducer]):
     """Sends messages; any number of threads may share one. All options are in `ProducerOptions`.
 
-    with Producer("localhost:9876", group="shop") as producer:
-        sent = producer.send(Message("orders", b"{}"))
+    >>> from steelyard.serve.embedded import Cluster
+    >>> with Cluster() as cluster, Producer(cluster.namesrv, group="shop") as producer:
+    ...     sent = producer.send(Message("orders", b"{}", tags="paid"))
+    ...     many = producer.send_many([Message("orders", b"1"), Message("orders", b"2")])
+    ...     future = producer.submit(Message("orders", b"3"), key="order-1")
+    ...     with producer.transaction(Message("orders", b"4")) as transaction:
+    ...         del transaction  # here is what has to succeed before the message is seen
+    ...     sent.queue.topic, len(many), future.result().late
+    ('orders', 2, False)
     """
 
     def __init__(
@@ -76,6 +84,8 @@ class Producer(Face[AsyncProducer]):
         super().__init__(AsyncProducer(where, group, check=check, **settings))
         self._usual = self._client.options.send_options()
         self._ways: _Ways | None = None
+
+    __signature__ = with_options(__init__, ProducerOptions)
 
     @property
     def options(self) -> ProducerOptions:
@@ -101,8 +111,9 @@ class Producer(Face[AsyncProducer]):
     ) -> Sent:
         """Send a message, and wait until a broker has stored it.
 
-        Messages with one ``key`` go to one queue, in the order of sending; ``select`` chooses by another rule, and
-        ``queue`` names it. Raises SendFailed, which lists each attempt.
+        Messages with one ``key`` go to one queue, in the order of sending, as long as the topic keeps its queues: so
+        make it first. ``select`` chooses by another rule, ``queue`` names it. Raises SendFailed, which lists each
+        attempt.
         """
         if delay_s is not None or deliver_at is not None:
             return self._ready().run(
@@ -264,7 +275,10 @@ class Producer(Face[AsyncProducer]):
 
 
 class Transaction:
-    """One transaction, as a context: leaving it commits, an exception rolls back. Or `begin` and end it by hand."""
+    """One transaction, as a context: leaving it commits, an exception rolls back. Or `begin` and end it by hand.
+
+    `Producer.transaction` makes it.
+    """
 
     def __init__(self, hub: Hub, behind: AsyncTransaction) -> None:
         self._hub, self._behind = hub, behind

@@ -4,7 +4,6 @@ Callbacks for moves and hazards are called one after the other in a thread of th
 """
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from types import TracebackType
 from typing import TypeVar, Unpack
 
@@ -14,6 +13,7 @@ from steelyard.client.blocking.teller import Teller
 from steelyard.client.connect import Where
 from steelyard.client.consuming.news import Moved
 from steelyard.client.consuming.received import Received
+from steelyard.client.keywords import with_options
 from steelyard.client.pulling.puller import Puller as AsyncPuller
 from steelyard.client.pulling.puller_options import PullerOptions, PullerSettings
 from steelyard.model import Queue
@@ -27,14 +27,18 @@ H = TypeVar("H", bound=Callable[[Hazard], object])
 class Puller(Face[AsyncPuller]):
     """Reads topics for a group, poll by poll.
 
-        with Puller("localhost:9876", group="report") as puller:
-            puller.subscribe("orders")
-            for message in puller.poll(timeout_s=1):
-                ...
-            puller.commit()
-
     Its options are those of `PullerOptions`; ``name`` is a part of its id, for people to recognise it by. Leaving the
     block by an exception counts nothing of the last poll as done, and so does the end of the process.
+
+    >>> from steelyard import Message, Producer
+    >>> from steelyard.serve.embedded import Cluster
+    >>> with Cluster() as cluster, Producer(cluster.namesrv) as producer:
+    ...     sent = producer.send(Message("orders", b"order 1"))
+    ...     with Puller(cluster.namesrv, "report", start_from="first") as puller:
+    ...         puller.subscribe("orders")
+    ...         [message.body for message in puller.poll(timeout_s=20)]
+    ...         puller.commit()
+    [b'order 1']
     """
 
     def __init__(
@@ -42,6 +46,8 @@ class Puller(Face[AsyncPuller]):
     ) -> None:
         super().__init__(AsyncPuller(where, group, name=name, **settings))
         self._teller = Teller()
+
+    __signature__ = with_options(__init__, PullerOptions)
 
     @property
     def options(self) -> PullerOptions:
@@ -81,13 +87,40 @@ class Puller(Face[AsyncPuller]):
 
     subscribe = looks(AsyncPuller.subscribe)
     assign = looks(AsyncPuller.assign)
-    poll = waits(AsyncPuller.poll)
-    poll_one = waits(AsyncPuller.poll_one)
     commit = waits(AsyncPuller.commit)
     seek = waits(AsyncPuller.seek)
     position = waits(AsyncPuller.position)
     pause = looks(AsyncPuller.pause)
     resume = looks(AsyncPuller.resume)
+
+    def poll(self, timeout_s: float = 1.0, most: int | None = None) -> list[Received]:
+        """Return what is there, as soon as something is; nothing if nothing comes in time.
+
+        At most ``most`` messages (500 if not said), some of each queue in turn, in order within a queue. With
+        ``auto_commit`` what the poll before returned is done now. One poll at a time. What a poll that is interrupted,
+        such as by Ctrl-C, did not come to return is returned by the next.
+        """
+        hub, found = self._ready(), list[Received]()
+
+        async def poll() -> None:
+            found.extend(await self._client.poll(timeout_s, most))
+
+        try:
+            hub.run(poll())
+        except Exception:
+            raise
+        except BaseException:
+            hub.call(lambda: self._client.take_back(found))
+            raise
+        return found
+
+    def poll_one(self) -> Received | None:
+        """Return the next message, however long that takes; None when the puller is closed."""
+        while not self._is_closed:
+            found = self.poll(60.0, 1)
+            if found:
+                return found[0]
+        return None
 
     def __iter__(self) -> Iterator[Received]:
         """Iterate over messages, one by one, until the puller is closed; to ask for the next one is to poll."""
@@ -115,10 +148,10 @@ class Puller(Face[AsyncPuller]):
 
     def on_move(self, function: M) -> M:
         """Have a function told when queues come and go; it gets a `Moved`."""
-        self._client.on_move(partial(self._teller.tell, function))
+        self._client.on_move(self._teller.telling(function))
         return function
 
     def on_hazard(self, function: H) -> H:
         """Have a function told when something looks wrong; it gets a `Hazard`."""
-        self._client.on_hazard(partial(self._teller.tell, function))
+        self._client.on_hazard(self._teller.telling(function))
         return function

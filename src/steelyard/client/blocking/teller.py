@@ -1,8 +1,10 @@
 """Calls what users registered, one after the other, in a thread that is there once there is something to tell."""
 
+import inspect
 import logging
 import threading
 from collections.abc import Callable
+from functools import partial
 from queue import SimpleQueue
 from typing import TypeVar
 
@@ -21,6 +23,10 @@ class Teller:
         self._calls: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._is_closed = False
+
+    def telling(self, function: Callable[[E], object]) -> Callable[[E], object]:
+        """Return what has a function called here; one that is ``async def`` is for the loop, and stays as it is."""
+        return function if inspect.iscoroutinefunction(function) else partial(self.tell, function)
 
     def tell(self, function: Callable[[E], object], event: E) -> None:
         """Have a function called; nothing, once it is closed."""

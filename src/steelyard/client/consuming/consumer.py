@@ -15,7 +15,6 @@ import inspect
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from types import TracebackType
 from typing import Self, TypeVar, Unpack
 
 from steelyard.balance.hazards import Hazard
@@ -26,7 +25,8 @@ from steelyard.client.consuming.explained import Explained
 from steelyard.client.consuming.handlers import Handler, HandlerFunction, Handlers
 from steelyard.client.consuming.news import Moved
 from steelyard.client.consuming.signals import ended_by_signals
-from steelyard.client.guard import Guard
+from steelyard.client.context import Context
+from steelyard.client.keywords import with_options
 from steelyard.client.session import Session
 from steelyard.errors import ConfigurationError
 from steelyard.model import Queue
@@ -41,7 +41,7 @@ H = TypeVar("H", bound=Callable[[Hazard], object])
 _log = logging.getLogger("steelyard")
 
 
-class Consumer(Guard):
+class Consumer(Context):
     """A member of a group. Register handlers with `handles`, then `run` it, or `start` and `stop` it.
 
     Its options are those of `ConsumerOptions`; ``name`` is a part of its id, for people to recognise it by.
@@ -64,6 +64,8 @@ class Consumer(Guard):
         self._when_over: list[Callable[[], object]] = []
         self._stopping: asyncio.Task[None] | None = None
         self._interrupts = 0
+
+    __signature__ = with_options(__init__, ConsumerOptions)
 
     # -- what it does with messages -----------------------------------------------------------------------------------
 
@@ -162,8 +164,9 @@ class Consumer(Guard):
 
         In a handler, which would wait for itself, it only begins to.
         """
-        if self.is_elsewhere:
+        if self.is_elsewhere or self._session.is_stranded:
             return
+        self._session.check_loop()
         if self._starting.locked():
             async with self._starting:
                 pass
@@ -237,16 +240,6 @@ class Consumer(Guard):
 
     async def close(self) -> None:
         """Do as `stop` does."""
-        await self.stop()
-
-    async def __aenter__(self) -> Self:
-        """Start it."""
-        return await self.start()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Stop it."""
         await self.stop()
 
     # -- telling ------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from steelyard.balance.watching import Once
 from steelyard.client.names import Names
 from steelyard.model import Queue, in_order
 
-__all__ = ["Moved", "News", "is_of_retries"]
+__all__ = ["Hazard", "Moved", "News", "is_of_retries"]
 
 _AGAIN_MS = 60_000
 _RETRIES = "%RETRY%"

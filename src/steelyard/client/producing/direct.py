@@ -12,8 +12,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from steelyard.balance.attempts import Attempt, GaveUp, Sending, SendOptions, Step
+from steelyard.client.guard import closed
 from steelyard.client.producing.sends import look_up_ms, shortened
-from steelyard.errors import ConfigurationError, SteelyardError
+from steelyard.errors import SteelyardError
 from steelyard.net.blocking import BlockingLine
 from steelyard.net.clock import steady_ms
 from steelyard.wire.command import ONEWAY, Command
@@ -151,7 +152,7 @@ class Direct:
     def check_open(self) -> None:
         """Refuse to begin anything once it is being closed."""
         if self._is_closing:
-            raise ConfigurationError("the producer is closed", next_step="make another one")
+            raise closed("Producer")
 
     def _failed(self, sending: Sending, topic: str, error: SteelyardError, deadline_ms: int) -> Step:
         now_ms = steady_ms()
@@ -193,6 +194,6 @@ class Direct:
                 return known
             lines.drop(address)
         if self._closed.is_set():
-            raise ConfigurationError("the producer is closed", next_step="make another one")
+            raise closed("Producer")
         made = lines.by_address[address] = BlockingLine(address, tls=self._tls, timeout_ms=timeout_ms)
         return made

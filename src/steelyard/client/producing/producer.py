@@ -12,13 +12,14 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from types import TracebackType
 from typing import Self, TypeVar, Unpack
 
 from steelyard.balance.attempts import GaveUp, Sending, SendOptions
 from steelyard.balance.ledger import Standing
 from steelyard.client.connect import Connect, Where
-from steelyard.client.guard import Guard
+from steelyard.client.context import Context
+from steelyard.client.guard import closed
+from steelyard.client.keywords import with_options
 from steelyard.client.producing.batches import Key, Lingering, send_many
 from steelyard.client.producing.flights import Flights
 from steelyard.client.producing.outbox import Outbox, Select
@@ -49,8 +50,19 @@ _AGE_MS = 1_000
 _log = logging.getLogger("steelyard")
 
 
-class Producer(Guard):
-    """Sends messages. All options are in `ProducerOptions`."""
+class Producer(Context):
+    """Sends messages; any number of tasks of one loop may share one. All options are in `ProducerOptions`.
+
+    >>> from steelyard.serve.embedded import Cluster
+    >>> async def send_both(namesrv: str) -> set[str]:
+    ...     async with Producer(namesrv, group="shop") as producer:
+    ...         one, other = Message("orders", b"1"), Message("orders", b"2")
+    ...         sent = await asyncio.gather(producer.send(one, key="order-1"), producer.send(other, delay_s=30))
+    ...     return {each.queue.topic for each in sent}
+    >>> with Cluster() as cluster:
+    ...     asyncio.run(send_both(cluster.namesrv))
+    {'orders'}
+    """
 
     def __init__(
         self,
@@ -77,6 +89,8 @@ class Producer(Guard):
         self._is_closed = False
         self._opening = asyncio.Lock()
 
+    __signature__ = with_options(__init__, ProducerOptions)
+
     # -- its life -----------------------------------------------------------------------------------------------------
 
     async def open(self) -> Self:
@@ -91,7 +105,7 @@ class Producer(Guard):
         self._is_closed = True
         async with self._opening:
             session = self._session
-        if session is None:
+        if session is None or session.is_stranded:
             return
         if self._lingering is not None:
             self._lingering.flush()
@@ -100,22 +114,12 @@ class Producer(Guard):
             await asyncio.sleep(_LOOK_S)
         self.flights.close(LineClosed("the producer was closed before an answer came"))
         self._requests.close()
-        self._transactions.close()
         await session.close()
-
-    async def __aenter__(self) -> Self:
-        """Connect."""
-        return await self.open()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close."""
-        await self.close()
 
     async def _ready(self) -> Session:
         session = self._session
         if session is not None and not self._is_closed and not self.is_elsewhere:
+            session.check_loop()
             return session
         self.check_process()
         self.check_open()
@@ -165,7 +169,7 @@ class Producer(Guard):
     def check_open(self) -> None:
         """Refuse to work once it is closed."""
         if self._is_closed:
-            raise ConfigurationError("the producer is closed", next_step="make another one")
+            raise closed(type(self).__name__)
 
     # -- sending ------------------------------------------------------------------------------------------------------
 
@@ -182,12 +186,14 @@ class Producer(Guard):
     ) -> Sent:
         """Send a message, and wait until a broker has stored it.
 
-        Messages with one ``key`` go to one queue, in the order of sending, as long as each is waited for; ``select``
-        chooses by another rule, ``queue`` names it. Raises SendFailed, which lists each attempt.
+        Messages with one ``key`` go to one queue, as long as the topic keeps its queues: so make it first. They are in
+        the order of sending, as long as each is waited for. ``select`` chooses by another rule, ``queue`` names it.
+        Raises SendFailed, which lists each attempt.
         """
         session = self._session
         if session is None or self._is_closed or self.is_elsewhere:
             session = await self._ready()
+        session.check_loop()
         outbox, options = self.outbox, self._usual if timeout_s is None else self.options.send_options(timeout_s)
         message = outbox.checked(message)
         picker = outbox.picker(message.topic)

@@ -33,7 +33,7 @@ class ProducerOptions:
 
     >>> ProducerOptions(retries=-1)
     Traceback (most recent call last):
-    steelyard.errors.ConfigurationError: retries is -1; give 0 or more
+    steelyard.errors.ConfigurationError: retries is -1; give 0 or more, a whole number
     """
 
     timeout_s: float = 3.0
@@ -70,9 +70,9 @@ class ProducerOptions:
             value = getattr(self, name)
             if value is None and name in _MAY_LACK:
                 continue
-            kind = int if name in _WHOLE else int | float
+            kind, a_kind = (int, ", a whole number") if name in _WHOLE else (int | float, "")
             if not isinstance(value, kind) or not isfinite(value) or value < least:
-                raise ConfigurationError(f"{name} is {value!r}", next_step=f"give {least} or more")
+                raise ConfigurationError(f"{name} is {value!r}", next_step=f"give {least} or more{a_kind}")
         if self.compression not in _COMPRESSIONS:
             raise ConfigurationError(
                 f"no compression is called {self.compression!r}", next_step=f"known: {', '.join(_COMPRESSIONS)}"

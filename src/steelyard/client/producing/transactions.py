@@ -11,13 +11,13 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from msgspec import structs
 
 from steelyard.client.producing.sent import Sent
+from steelyard.client.threads import call_in_thread
 from steelyard.dialect.sending import Half
 from steelyard.dialect.transactions import end_request, read_check
 from steelyard.errors import ConfigurationError, SendFailed, SteelyardError, TransportError, error_for
@@ -62,14 +62,12 @@ class Transactions:
         self._open: set[str] = set()
         self._decided: dict[str, bool] = {}
         self._asked: set[str] = set()
-        self._pool: ThreadPoolExecutor | None = None
+        self._checking = asyncio.Lock()
+        """Held while a check that is no coroutine runs: one at a time."""
+        self._failures: set[type[BaseException]] = set()
+        """What checks raised: told with where it came from once."""
         self._is_told = False
         session.serves[RequestCode.CHECK_TRANSACTION_STATE] = self._take_question
-
-    def close(self) -> None:
-        """Let no more questions wait for an answer."""
-        if self._pool is not None:
-            self._pool.shutdown(wait=False, cancel_futures=True)
 
     def full_topic(self, topic: str) -> str:
         """Return a topic as brokers know it."""
@@ -133,12 +131,14 @@ class Transactions:
             if inspect.iscoroutinefunction(check):
                 commits = await check(shown)
             else:
-                self._pool = self._pool or ThreadPoolExecutor(1, thread_name_prefix="steelyard-check")
-                commits = await asyncio.get_running_loop().run_in_executor(self._pool, check, shown)
+                async with self._checking:
+                    commits = await call_in_thread("steelyard-check", check, shown)
                 if inspect.isawaitable(commits):
                     commits = await commits
         except Exception as error:
-            _log.warning("the check of transaction %s failed: %r", half.unique_key, error, exc_info=error)
+            trace = None if type(error) in self._failures else error
+            self._failures.add(type(error))
+            _log.warning("the check of transaction %s failed: %r", half.unique_key, error, exc_info=trace)
             return
         finally:
             self._asked.discard(half.unique_key)

@@ -16,10 +16,10 @@ others, and come and go (shared.py). `assign` reads exactly the queues named, wh
 import asyncio
 import inspect
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Self, TypeVar, Unpack
+from typing import TypeVar, Unpack
 
 from steelyard.balance.hazards import Hazard
 from steelyard.client.conditions import check_condition
@@ -27,6 +27,7 @@ from steelyard.client.connect import Connect, Where
 from steelyard.client.consuming.explained import Explained
 from steelyard.client.consuming.news import Moved
 from steelyard.client.consuming.received import Received
+from steelyard.client.keywords import with_options
 from steelyard.client.moments import StartFrom, start_of
 from steelyard.client.pulling.assigned import Assigned
 from steelyard.client.pulling.puller_options import POLL_MOST, PullerOptions, PullerSettings
@@ -77,6 +78,8 @@ class Puller(Questions):
         self._on_move: list[Callable[[Moved], object]] = []
         self._on_hazard: list[Callable[[Hazard], object]] = []
 
+    __signature__ = with_options(__init__, PullerOptions)
+
     # -- its life -----------------------------------------------------------------------------------------------------
 
     async def close(self, *, done: bool = True) -> None:
@@ -88,6 +91,8 @@ class Puller(Questions):
         if self._is_closed or self.is_elsewhere:
             return
         self._is_closed = True
+        if self._session.is_stranded:
+            return
         self._news.set()
         try:
             if self._polling is not None:
@@ -99,10 +104,6 @@ class Puller(Questions):
                 await reading.close()
         finally:
             await super().close()
-
-    async def __aenter__(self) -> Self:
-        """Connect."""
-        return await self.open()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -121,6 +122,7 @@ class Puller(Questions):
                     self._check_open()
                     reading.start()
                     self._reading = reading
+        self._session.check_loop()
         return self._reading
 
     async def _begin(self, session: Session) -> Reading:
@@ -269,6 +271,12 @@ class Puller(Questions):
             except TimeoutError:
                 continue
         return []
+
+    def take_back(self, messages: Sequence[Received]) -> None:
+        """Let what the last poll returned be polled again: somebody was interrupted before he saw it."""
+        self._shelves.take_back(messages)
+        if self._reading is not None:
+            self._reading.look()
 
     async def poll_one(self) -> Received | None:
         """Return the next message, however long that takes; None when the puller is closed."""

@@ -10,7 +10,8 @@ from typing import Self
 
 from steelyard.balance.actions import Start, StartAt
 from steelyard.client.connect import Connect
-from steelyard.client.guard import Guard
+from steelyard.client.context import Context
+from steelyard.client.guard import closed
 from steelyard.client.moments import start_of
 from steelyard.client.pulling.queue_offsets import ask_committed, ask_offset
 from steelyard.client.session import Session
@@ -20,7 +21,7 @@ from steelyard.model import Queue
 __all__ = ["Questions"]
 
 
-class Questions(Guard):
+class Questions(Context):
     """The part of a puller that is connected and asks."""
 
     def __init__(self, connect: Connect, group: str) -> None:
@@ -55,7 +56,7 @@ class Questions(Guard):
     def _check_open(self) -> None:
         self.check_process()
         if self._is_closed:
-            raise ConfigurationError(f"the {type(self).__name__} is closed", next_step="make another one")
+            raise closed(type(self).__name__)
 
     async def _connected(self) -> Session:
         """Return the session, connected; one at a time."""
@@ -64,6 +65,7 @@ class Questions(Guard):
             session = Session(self._session.connect, client_id=self._session.client_id)
             await session.start()
             self._session, self._is_open = session, True
+        self._session.check_loop()
         return self._session
 
     async def queues(self, topic: str) -> list[Queue]:

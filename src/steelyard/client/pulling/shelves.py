@@ -61,6 +61,20 @@ class Shelf:
         self.body_bytes -= sum(len(message.body) for message in given)
         return given
 
+    def take_back(self, messages: Sequence[Received]) -> None:
+        """Let messages that were given last wait again, before all others."""
+        offsets = [message.offset for message in messages]
+        if self.polled[-len(offsets) :] != offsets:
+            return  # they are done, or the queue began anew
+        del self.polled[-len(offsets) :]
+        if self._at:
+            front_offsets, front_messages = self._batches.popleft()
+            self._batches.appendleft((front_offsets[self._at :], front_messages[self._at :]))
+            self._at = 0
+        self._batches.appendleft((offsets, messages))
+        self.count += len(offsets)
+        self.body_bytes += sum(len(message.body) for message in messages)
+
     def first(self) -> int | None:
         """Return the offset of the message that is polled next, if one is waiting."""
         return self._batches[0][0][self._at] if self._batches else None
@@ -142,3 +156,16 @@ class Shelves:
                 passed = 0
             line.append(shelf)
         return taken
+
+    def take_back(self, messages: Sequence[Received]) -> None:
+        """Let the messages of the last poll wait again: whoever polled never saw them."""
+        by_queue: dict[Queue, list[Received]] = {}
+        for message in messages:
+            by_queue.setdefault(message.queue, []).append(message)
+        for queue, theirs in by_queue.items():
+            shelf = self._shelves.get(queue)
+            if shelf is not None:
+                shelf.take_back(theirs)
+                if not shelf.is_in_line:
+                    shelf.is_in_line = True
+                    self._line.append(shelf)
