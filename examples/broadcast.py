@@ -16,7 +16,7 @@ def member(name: str) -> Consumer:
 
     @consumer.handles("prices")
     def forget(message: StoredMessage) -> None:
-        print(name, "forgets", message.body.decode(), flush=True)
+        print(f"{name} forgets {message.body.decode()}\n", end="", flush=True)  # one write: both print at once
         both.wait()
 
     return consumer

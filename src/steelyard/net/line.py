@@ -143,6 +143,6 @@ async def open_line(
     )
     try:
         _, line = await asyncio.wait_for(made, timeout=timeout_ms / 1000)
-    except (OSError, UnicodeError, OverflowError) as error:
+    except Exception as error:  # whatever it is, nobody is left waiting for the line
         raise unreachable(address, timeout_ms, error) from None
     return line
