@@ -5,12 +5,26 @@ from datetime import UTC, datetime, timedelta
 from steelyard.balance.actions import Start, StartAt
 from steelyard.errors import ConfigurationError
 
-__all__ = ["StartFrom", "start_of"]
+__all__ = ["StartFrom", "since_1970_ms", "start_of"]
 
 StartFrom = str | datetime
-"""``"first"``, ``"last"``, or a time; one without a zone is of this machine's zone."""
+"""``"first"``, ``"last"``, or a time, which needs a zone."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def since_1970_ms(moment: datetime) -> int:
+    """Return a time in milliseconds; one without a zone is refused, since it means another time on each machine.
+
+    >>> since_1970_ms(datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC))
+    1000
+    """
+    if moment.utcoffset() is None:
+        raise ConfigurationError(
+            f"the time {moment} has no zone",
+            next_step="say which: datetime(…, tzinfo=UTC), or .astimezone() for this machine's",
+        )
+    return max(0, (moment - _EPOCH) // timedelta(milliseconds=1))
 
 
 def start_of(start_from: StartFrom) -> Start:
@@ -20,7 +34,7 @@ def start_of(start_from: StartFrom) -> Start:
     ('first', 1000)
     """
     if isinstance(start_from, datetime):
-        return Start(StartAt.TIME, max(0, (start_from.astimezone(UTC) - _EPOCH) // timedelta(milliseconds=1)))
+        return Start(StartAt.TIME, since_1970_ms(start_from))
     if start_from == "first":
         return Start(StartAt.FIRST)
     if start_from == "last":

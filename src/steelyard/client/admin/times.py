@@ -2,12 +2,13 @@
 
 from datetime import UTC, datetime, timedelta
 
+from steelyard.client.moments import since_1970_ms
 from steelyard.errors import ConfigurationError
 
 __all__ = ["Moment", "epoch_ms", "moment"]
 
 Moment = datetime | timedelta
-"""A time, or how long ago it was. A time without a zone is one of this machine."""
+"""A time, or how long ago it was. A time needs a zone."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -40,4 +41,4 @@ def epoch_ms(when: Moment, *, now_ms: int) -> int:
         raise ConfigurationError(
             f"a {type(when).__name__} is no time", next_step="give a datetime, or a timedelta for so long ago"
         )
-    return max(0, (when.astimezone(UTC) - _EPOCH) // timedelta(milliseconds=1))
+    return since_1970_ms(when)
