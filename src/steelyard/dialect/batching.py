@@ -83,7 +83,7 @@ def most_bytes_of(message: Message) -> int:
     """Return how much room a message takes in a batch, or a little more: its text is not written yet.
 
     >>> most_bytes_of(Message("orders", b"{}"))
-    116
+    113
     """
     texts = [*message.keys, message.tags or ""]
     for name, value in message.properties.items():
