@@ -11,13 +11,12 @@ Here is what a user touches: handlers, callbacks, beginning and end. What happen
 """
 
 import asyncio
-import inspect
-import logging
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Self, TypeVar, Unpack
 
 from steelyard.balance.hazards import Hazard
+from steelyard.client.callbacks import call_all
 from steelyard.client.connect import Connect, Where
 from steelyard.client.consuming.consumer_options import ConsumerOptions, ConsumerSettings
 from steelyard.client.consuming.consuming import Consuming
@@ -37,8 +36,6 @@ E = TypeVar("E")
 F = TypeVar("F", bound=HandlerFunction)
 M = TypeVar("M", bound=Callable[[Moved], object])
 H = TypeVar("H", bound=Callable[[Hazard], object])
-
-_log = logging.getLogger("steelyard")
 
 
 class Consumer(Context):
@@ -257,12 +254,4 @@ class Consumer(Context):
         self._tell(self._on_hazard, hazard)
 
     def _tell(self, functions: list[Callable[[E], object]], event: E) -> None:
-        """Call what the user registered; whatever it does, the consumer goes on."""
-        for function in functions:
-            try:
-                result = function(event)
-            except Exception:
-                _log.exception("a callback of the consumer of group %s failed", self.options.group)
-                continue
-            if inspect.iscoroutine(result):
-                self._session.spawn(result)
+        call_all(functions, event, f"the consumer of group {self.options.group}", self._session.spawn)

@@ -14,7 +14,6 @@ others, and come and go (shared.py). `assign` reads exactly the queues named, wh
 """
 
 import asyncio
-import inspect
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -22,6 +21,7 @@ from types import TracebackType
 from typing import TypeVar, Unpack
 
 from steelyard.balance.hazards import Hazard
+from steelyard.client.callbacks import call_all
 from steelyard.client.conditions import check_condition
 from steelyard.client.connect import Connect, Where
 from steelyard.client.consuming.explained import Explained
@@ -165,15 +165,7 @@ class Puller(Questions):
         self._tell(self._on_hazard, hazard)
 
     def _tell(self, functions: list[Callable[[E], object]], event: E) -> None:
-        """Call what the user registered; whatever it does, the puller goes on."""
-        for function in functions:
-            try:
-                result = function(event)
-            except Exception:
-                _log.exception("a callback of a puller of group %s failed", self.options.group)
-                continue
-            if inspect.iscoroutine(result):
-                self._session.spawn(result)
+        call_all(functions, event, f"a puller of group {self.options.group}", self._session.spawn)
 
     # -- what to read -------------------------------------------------------------------------------------------------
 
