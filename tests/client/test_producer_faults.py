@@ -5,11 +5,12 @@ Both ways of sending are held to it: in the caller's thread, and on the loop.
 
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from tests.client.proxy import Detour, detour
 from tests.client.sending_scene import scene, stored, stored_bodies, until
+from tests.client.sending_ways import Way, both_ways
 
 from steelyard.client.blocking.producer import Producer
 from steelyard.client.producing.sent import Sent
@@ -18,23 +19,7 @@ from steelyard.model import Message, Queue
 from steelyard.serve.embedded import Cluster
 from steelyard.wire.codes import RequestCode
 
-Send = Callable[..., Sent]
-
 ORDER = Message("orders", b"x")
-
-
-def directly(producer: Producer) -> Send:
-    """Send in the caller's thread."""
-    return producer.send
-
-
-def by_the_loop(producer: Producer) -> Send:
-    """Send on the loop."""
-    return lambda message, **options: producer.submit(message, **options).result()
-
-
-both_ways = pytest.mark.parametrize("way", [directly, by_the_loop])
-Way = Callable[[Producer], Send]
 
 
 @pytest.fixture

@@ -2,17 +2,17 @@
 
 import asyncio
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from tests.client.proxy import Detour, detour
 from tests.client.sending_scene import scene, until
+from tests.client.sending_ways import Way, both_ways
 
 from steelyard.balance.latency_table import LatencyTable
 from steelyard.client.blocking.producer import Producer
 from steelyard.client.caller import Caller, Switch
 from steelyard.client.connect import Connect
-from steelyard.client.producing.sent import Sent
 from steelyard.errors import CannotConnect, NoNameServer, SendFailed, SteelyardError
 from steelyard.model import Message
 from steelyard.serve.embedded import Cluster
@@ -21,21 +21,6 @@ from steelyard.wire.command import Command
 
 ORDER = Message("orders", b"x")
 SHORT = LatencyTable("short", steps_ms=(0, 60_000), avoid_for_ms=(0, 1_000), failure_ms=60_000)
-
-Way = Callable[[Producer], Callable[..., Sent]]
-
-
-def directly(producer: Producer) -> Callable[..., Sent]:
-    """Send in the caller's thread."""
-    return producer.send
-
-
-def by_the_loop(producer: Producer) -> Callable[..., Sent]:
-    """Send on the loop."""
-    return lambda message, **options: producer.submit(message, **options).result()
-
-
-both_ways = pytest.mark.parametrize("way", [directly, by_the_loop])
 
 
 @pytest.fixture
