@@ -142,17 +142,20 @@ def test_a_handler_can_end_its_consumer(cluster: Cluster) -> None:
 def test_nothing_is_left_after_the_end(cluster: Cluster) -> None:
     make_topic(cluster, "traceless")
     bodies, seen = fill(cluster, "traceless", 50), Seen()
-    files = _open_files()
+    files, threads = _open_files(), _threads()
     consumer = Consumer(cluster.namesrv, group="traceless-group", start_from="first")
     consumer.handles("traceless")(seen.note)
     consumer.on_move(list[Moved]().append)
     with consumer:
         seen.wait(bodies)
-    # The cluster is in this process too: its threads have other names.
-    ours = [each.name for each in threading.enumerate() if each.name.startswith("steelyard")]
-    assert ours == ["steelyard-cluster"]
+    # Clusters, of this test and of others, are in this process too: what counts is what came on top.
+    assert _threads() <= threads
     # It has its ends of the lines.
     until(lambda: _open_files() <= files, "closing all sockets")
+
+
+def _threads() -> set[threading.Thread]:
+    return {each for each in threading.enumerate() if each.name.startswith("steelyard")}
 
 
 def _open_files() -> int:
