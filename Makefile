@@ -20,7 +20,7 @@ demo: $(READY)  ## the shop window: a group that balances itself while members a
 	@$(PY) -m steelyard.cli.demo
 
 test: check  ## ruff, mypy strict and the whole suite
-	@$(PY) -m pytest -n auto
+	@$(PY) -m pytest -n auto --dist loadgroup
 
 check: $(READY)  ## ruff and mypy strict alone
 	@$(PY) -m ruff check .

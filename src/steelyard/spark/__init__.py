@@ -1,0 +1,1 @@
+"""Topics as Spark's DataFrames, batch and streaming: ``format("rocketmq")``."""
