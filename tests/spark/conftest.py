@@ -1,0 +1,44 @@
+"""What the tests of the data pipeline share: one Spark session and one cluster for all, and topics of their own.
+
+The cluster has two brokers, ours in this process, or Apache's if `STEELYARD_LIVE` says so (tests/live/clusters.py).
+"""
+
+import secrets
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.interop.jars import NotReady
+from tests.live.clusters import Live, chosen, running
+from tests.spark.sessions import small_session
+
+from steelyard import Admin
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
+    """Run Spark."""
+    with small_session(tmp_path_factory.mktemp("spark")) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    """Run the cluster."""
+    try:
+        with running(chosen(), tmp_path_factory.mktemp("live")) as live:
+            yield live
+    except NotReady as problem:
+        pytest.skip(str(problem))
+
+
+@pytest.fixture
+def topic(cluster: Live) -> str:
+    """Make a topic of eight queues, four on each broker."""
+    name = f"topic-{secrets.token_hex(6)}"
+    with Admin(cluster.namesrv) as admin:
+        admin.create_topic(name, 4)
+    return name
