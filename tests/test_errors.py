@@ -16,9 +16,11 @@ from steelyard.errors import (
     Fault,
     ImpossibleEvent,
     LimitExceeded,
+    MessagesLost,
     MissingExtra,
     ProtocolError,
     Retry,
+    RowRefused,
     ServerError,
     SteelyardError,
     TransportError,
@@ -65,6 +67,10 @@ def _example(kind: type[SteelyardError]) -> SteelyardError:
         return kind("fdatasync", path="commitlog/00000000000000000000", why="input/output error")
     if issubclass(kind, ImpossibleEvent):
         return kind("orders@broker-a:3", state="DRAINING", event="NOBODY_HOLDS", after="OWNED")
+    if issubclass(kind, RowRefused):
+        return kind("its text is empty", row=17, column="tags", partition=3, next_step="give null for none")
+    if issubclass(kind, MessagesLost):
+        return kind("orders@broker-a:3", 10, 25, why="the broker keeps messages from offset 25 on")
     return kind("it did not work", next_step="try this")
 
 

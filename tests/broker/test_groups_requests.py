@@ -5,8 +5,8 @@ from msgspec.structs import replace
 from tests.broker.desk import Desk
 from tests.golden_frames import golden_frames
 
-from steelyard.broker.names import SYSTEM_GROUPS
 from steelyard.broker.options import BrokerOptions
+from steelyard.model.names import SYSTEM_GROUPS
 from steelyard.wire.bodies import decode_body, encode_body
 from steelyard.wire.bodies.groups import GroupSettings, GroupSettingsList, GroupTable
 from steelyard.wire.codes import RequestCode as Code

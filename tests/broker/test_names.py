@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.broker.names import check_broker, check_cluster, check_group, check_topic, is_system_topic
+from steelyard.broker.names import check_broker, check_cluster, check_group, check_topic
 from steelyard.errors import ConfigurationError, InvalidParameter
+from steelyard.model.names import is_system_topic
 
 
 @pytest.mark.parametrize("name", ["orders", "%RETRY%billing", "%DLQ%billing", "a|b", "A-1_2", "x" * 127])

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from tests.broker.desk import START_MS, Desk, message
 from tests.golden_frames import GoldenFrame, golden_frames
 
-from steelyard.broker.names import NOT_WRITABLE
 from steelyard.broker.options import BrokerOptions
+from steelyard.model.names import NOT_WRITABLE
 from steelyard.wire.codes import HeaderType
 from steelyard.wire.command import Command
 from steelyard.wire.frames import Splitter

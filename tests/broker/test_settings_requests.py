@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.broker.desk import Desk, message
 
-from steelyard.broker.names import DEFAULT_TOPIC
 from steelyard.broker.options import BrokerOptions
+from steelyard.model.names import DEFAULT_TOPIC
 from steelyard.wire.bodies import decode_body
 from steelyard.wire.bodies.settings_text import decode_settings
 from steelyard.wire.bodies.shared import TableVersion

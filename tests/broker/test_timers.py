@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tests.broker.desk import START_MS, Desk, message
 
 from steelyard.broker import deliveries
-from steelyard.broker.names import TIMER_GROUP
 from steelyard.broker.timers import Timers
+from steelyard.model.names import TIMER_GROUP
 from steelyard.wire.headers.send import SendAnswer
 from steelyard.wire.properties import parse_properties
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 from tests.broker.desk import Desk, message
 
-from steelyard.broker.names import DEFAULT_TOPIC
+from steelyard.model.names import DEFAULT_TOPIC
 from steelyard.wire.bodies import decode_body, encode_body
 from steelyard.wire.bodies.shared import GroupNames, TopicNames
 from steelyard.wire.bodies.topics import TopicSettings, TopicSettingsList, TopicTable

@@ -5,7 +5,6 @@ Both ways of sending are held to it: in the caller's thread, and on the loop.
 
 import re
 import threading
-from collections.abc import Iterator
 
 import pytest
 from tests.client.proxy import Detour, detour
@@ -20,20 +19,6 @@ from steelyard.serve.embedded import Cluster
 from steelyard.wire.codes import RequestCode
 
 ORDER = Message("orders", b"x")
-
-
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    """Run two brokers, each with four queues of ``orders``."""
-    with scene(2) as running:
-        yield running
-
-
-@pytest.fixture
-def around(cluster: Cluster) -> Iterator[Detour]:
-    """Put proxies before that cluster."""
-    with detour(cluster) as proxies:
-        yield proxies
 
 
 @both_ways

@@ -2,11 +2,10 @@
 
 import asyncio
 import socket
-from collections.abc import Iterator
 
 import pytest
-from tests.client.proxy import Detour, detour
-from tests.client.sending_scene import scene, until
+from tests.client.proxy import Detour
+from tests.client.sending_scene import until
 from tests.client.sending_ways import Way, both_ways
 
 from steelyard.balance.latency_table import LatencyTable
@@ -21,20 +20,6 @@ from steelyard.wire.command import Command
 
 ORDER = Message("orders", b"x")
 SHORT = LatencyTable("short", steps_ms=(0, 60_000), avoid_for_ms=(0, 1_000), failure_ms=60_000)
-
-
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    """Run two brokers, each with four queues of ``orders``."""
-    with scene(2) as running:
-        yield running
-
-
-@pytest.fixture
-def around(cluster: Cluster) -> Iterator[Detour]:
-    """Put proxies before that cluster."""
-    with detour(cluster) as proxies:
-        yield proxies
 
 
 @both_ways

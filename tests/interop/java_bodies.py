@@ -147,6 +147,7 @@ LOST_IN_4 = {
 
 LOST = {
     # What our members and brokers tell each other beyond Java.
+    "ConsumerConnection": {"steelyard"},
     "ConsumerRunningInfo": {"steelyard"},
     "GetConsumerListByGroupResponseBody": {"steelyard"},
     "HeartbeatData": {"steelyard"},

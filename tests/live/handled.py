@@ -8,7 +8,7 @@ from tests.live.clusters import until
 from steelyard import Admin, Consumer, Message, Producer, Puller, Queue, StoredMessage
 from steelyard.client.producing.sent import Sent
 
-__all__ = ["Handled", "owned", "poll_all", "send_all", "stored"]
+__all__ = ["Handled", "owned", "poll_all", "send_all", "shown", "stored"]
 
 _LONGEST_S = 60
 
@@ -66,6 +66,11 @@ def poll_all(puller: Puller, count: int) -> list[StoredMessage]:
 
     until(look, f"{count} messages were polled")
     return found
+
+
+def shown(admin: Admin, topic: str) -> set[bytes]:
+    """Return the bodies that a topic shows: each once, for a transaction that is asked about twice is shown twice."""
+    return {message.body for message in admin.messages(topic)}
 
 
 def stored(admin: Admin, sent: Sent) -> StoredMessage:

@@ -4,19 +4,15 @@ import threading
 
 import pytest
 from tests.live.clusters import Live, until
+from tests.live.handled import shown
 
 from steelyard import Admin, Message, Producer, StoredMessage
 
 
-def bodies(admin: Admin, topic: str) -> set[bytes]:
-    """Return what a topic shows."""
-    return {message.body for message in admin.messages(topic)}
-
-
 def test_leaving_a_transaction_commits_it(producer: Producer, admin: Admin, topic: str) -> None:
     with producer.transaction(Message(topic, b"paid", keys="order-1", tags="t")) as transaction:
-        assert bodies(admin, topic) == set()
-    until(lambda: bodies(admin, topic) == {b"paid"}, "the message is shown")
+        assert shown(admin, topic) == set()
+    until(lambda: shown(admin, topic) == {b"paid"}, "the message is shown")
     (found,) = admin.messages(topic)
     assert (found.keys, found.tags, found.message_id) == (("order-1",), "t", transaction.message_id)
 
@@ -26,7 +22,7 @@ def test_an_exception_rolls_it_back(producer: Producer, admin: Admin, topic: str
         raise ZeroDivisionError
     with producer.transaction(Message(topic, b"paid")):
         pass
-    until(lambda: bodies(admin, topic) == {b"paid"}, "only the other message is shown")
+    until(lambda: shown(admin, topic) == {b"paid"}, "only the other message is shown")
 
 
 def test_both_ends_may_be_said_by_hand(producer: Producer, admin: Admin, topic: str) -> None:
@@ -35,7 +31,7 @@ def test_both_ends_may_be_said_by_hand(producer: Producer, admin: Admin, topic: 
     dropped.begin()
     assert dropped.rollback() is True
     assert kept.commit() is True
-    until(lambda: bodies(admin, topic) == {b"kept"}, "what was kept is shown")
+    until(lambda: shown(admin, topic) == {b"kept"}, "what was kept is shown")
 
 
 def test_the_broker_asks_another_process_what_became_of_one(
@@ -55,7 +51,7 @@ def test_the_broker_asks_another_process_what_became_of_one(
         crashed.transaction(Message(topic, b"dropped", tags="unpaid")).begin()
     with Producer(cluster.namesrv, group=group, check=check) as successor:
         successor.send(Message(topic, b"hello"))
-        until(lambda: bodies(admin, topic) == {b"hello", b"kept"}, "the transaction is settled")
+        until(lambda: shown(admin, topic) == {b"hello", b"kept"}, "the transaction is settled")
         until(lambda: {each.body for each in asked} == {b"kept", b"dropped"}, "both were asked about")
     assert {each.topic for each in asked} == {topic}
     assert {each.keys for each in asked if each.body == b"kept"} == {("k",)}
@@ -72,7 +68,7 @@ def test_a_transaction_that_is_open_here_is_not_checked(cluster: Live, admin: Ad
         patient = producer.transaction(Message(topic, b"patient")).begin()
         with Producer(cluster.namesrv, group=group) as crashed:
             crashed.transaction(Message(topic, b"crashed")).begin()
-        until(lambda: bodies(admin, topic) == {b"crashed"}, "the other was asked about, and so time has passed")
+        until(lambda: shown(admin, topic) == {b"crashed"}, "the other was asked about, and so time has passed")
         patient.rollback()
     assert others.count(b"patient") == 0
-    assert bodies(admin, topic) == {b"crashed"}
+    assert shown(admin, topic) == {b"crashed"}

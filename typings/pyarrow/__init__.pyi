@@ -79,6 +79,14 @@ class DictionaryArray(Array):
     @staticmethod
     def from_arrays(indices: Array | NDArray[Any], dictionary: Array) -> DictionaryArray: ...
 
+class ListArray(Array):
+    offsets: Array
+    values: Array
+
+class LargeListArray(Array):
+    offsets: Array
+    values: Array
+
 class MapArray(Array):
     keys: Array
     items: Array

@@ -10,6 +10,7 @@ from steelyard.balance.allocate.sticky import Sticky
 from steelyard.balance.allocate.strategy import Strategy
 from steelyard.errors import ConfigurationError
 from steelyard.model import Subscription
+from steelyard.model.names import RETRY
 
 __all__ = ["LEASE_SUFFIX", "OUR_MARK", "MemberOptions", "Mode", "Times", "is_ours"]
 
@@ -163,7 +164,7 @@ class MemberOptions:
     @property
     def retry_topic(self) -> str:
         """The topic that failed messages of the group come back in."""
-        return f"%RETRY%{self.group}"
+        return f"{RETRY}{self.group}"
 
     @property
     def all_topics(self) -> tuple[str, ...]:

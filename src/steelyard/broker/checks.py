@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from steelyard.broker.flushing import flush
 from steelyard.broker.halves import Ending, Half
-from steelyard.broker.names import HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP, UNRESOLVED_TOPIC
 from steelyard.broker.state import State
 from steelyard.broker.storing import Place, as_text, put_copy, real_place, whole_number
 from steelyard.broker.timing import has_come
@@ -27,6 +26,7 @@ from steelyard.broker.transactions import (
     write_replaced,
 )
 from steelyard.errors import LimitExceeded, ServerError, StoreError
+from steelyard.model.names import HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP, UNRESOLVED_TOPIC
 from steelyard.store.store import Appended
 from steelyard.wire.codes import RequestCode
 from steelyard.wire.headers.send import CheckTransaction

@@ -15,12 +15,12 @@ from typing import NamedTuple
 
 from steelyard.broker.copies import trace_of
 from steelyard.broker.flushing import flush
-from steelyard.broker.names import TIMER_GROUP, TIMER_TOPIC
 from steelyard.broker.schedule import LEVELS
 from steelyard.broker.state import State
 from steelyard.broker.storing import Place, make_topic, put_copy, real_place, timer_due_ms, whole_number
 from steelyard.broker.timers import Delivered
 from steelyard.errors import ConfigurationError, ServerError, SteelyardError, StoreError
+from steelyard.model.names import TIMER_GROUP, TIMER_TOPIC
 from steelyard.store.marks import DELAY_LEVELS_MS, SCHEDULE_TOPIC
 from steelyard.wire.properties import parse_properties
 from steelyard.wire.property_names import TIMER_OUT_MS, TIMER_ROLL_TIMES

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 
-from steelyard.broker.names import SYSTEM_GROUP_PREFIX, SYSTEM_GROUPS, check_group
+from steelyard.broker.names import check_group
 from steelyard.broker.options import BrokerOptions
 from steelyard.broker.refusals import refusal
 from steelyard.broker.room import Room
 from steelyard.broker.versions import next_version
+from steelyard.model.names import SYSTEM_GROUP_PREFIX, SYSTEM_GROUPS
 from steelyard.wire.bodies.groups import GroupSettings, GroupTable, RetryKind, RetryPolicy
 from steelyard.wire.codes import ResponseCode
 

@@ -1,66 +1,23 @@
-"""Which names a broker takes: for topics, groups, brokers and clusters, and which topics are its own.
+"""Which names a broker takes: for topics, groups, brokers and clusters, and which groups are its own.
 
 A name becomes a folder and a key of tables, so it is looked at before anything else is. The letters are Apache's, which
 hold neither a dot nor a slash: no name leaves the data directory.
 """
 
 from steelyard.errors import ConfigurationError, InvalidParameter, NoPermission
+from steelyard.model.names import DEAD, RETRY, TIMER_GROUP, TRANSACTION_GROUP
 
 __all__ = [
-    "DEFAULT_TOPIC",
-    "DLQ",
-    "HALF_TOPIC",
-    "NOT_WRITABLE",
-    "OP_TOPIC",
     "OWN_GROUPS",
-    "RETRY",
-    "SYSTEM_GROUPS",
-    "SYSTEM_GROUP_PREFIX",
-    "TIMER_GROUP",
-    "TIMER_TOPIC",
-    "TRACE_TOPIC",
-    "TRANSACTION_GROUP",
-    "UNRESOLVED_TOPIC",
     "check_broker",
     "check_cluster",
     "check_group",
     "check_topic",
-    "is_system_topic",
     "refuse_own_group",
 ]
 
-RETRY, DLQ = "%RETRY%", "%DLQ%"
-DEFAULT_TOPIC = "TBW102"
-HALF_TOPIC, OP_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC"
-UNRESOLVED_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
-"""Where half messages go that nobody resolved."""
-TIMER_TOPIC = "rmq_sys_wheel_timer"
-TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
-
-NOT_WRITABLE = frozenset(
-    {"SCHEDULE_TOPIC_XXXX", HALF_TOPIC, OP_TOPIC, UNRESOLVED_TOPIC, "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT"}
-)
-"""Topics that only the broker itself writes to."""
-
-_SYSTEM_TOPICS = NOT_WRITABLE | {DEFAULT_TOPIC, "BenchmarkTest", TRACE_TOPIC, "CHECKPOINT_TOPIC"}
-_SYSTEM_PREFIX = "rmq_sys_"
-
-TRANSACTION_GROUP, TIMER_GROUP = "CID_RMQ_SYS_TRANS", "CID_RMQ_SYS_TIMER"
 OWN_GROUPS = frozenset({TRANSACTION_GROUP, TIMER_GROUP})
 """Groups whose offsets are the broker's own progress: nobody else may move them."""
-
-SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
-SYSTEM_GROUPS = (
-    "TOOLS_CONSUMER",
-    "FILTERSRV_CONSUMER",
-    "SELF_TEST_C_GROUP",
-    "CID_ONS-HTTP-PROXY",
-    "CID_ONSAPI_PULL",
-    "CID_ONSAPI_PERMISSION",
-    "CID_ONSAPI_OWNER",
-    TRANSACTION_GROUP,
-)
-"""Groups that every broker has, since Apache's tools use them."""
 
 _LETTERS = frozenset("%|abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 _LONGEST_TOPIC, _LONGEST_GROUP, _LONGEST_OWN_TOPIC = 127, 120, 255
@@ -74,7 +31,7 @@ def check_topic(name: str) -> None:
     Traceback (most recent call last):
     steelyard.errors.InvalidParameter: ...
     """
-    longest = _LONGEST_OWN_TOPIC if name.startswith((RETRY, DLQ)) else _LONGEST_TOPIC
+    longest = _LONGEST_OWN_TOPIC if name.startswith((RETRY, DEAD)) else _LONGEST_TOPIC
     what = _wrong(name, longest)
     if what:
         raise InvalidParameter(f"the topic {_short(name)} {what}", code=29, server="the broker")
@@ -120,11 +77,6 @@ def check_cluster(name: str) -> None:
 def _refuse_own(what: str, name: str, wrong: str | None) -> None:
     if wrong:
         raise ConfigurationError(f"the {what}'s name {_short(name)} {wrong}", next_step="give it another name")
-
-
-def is_system_topic(name: str) -> bool:
-    """Whether a topic is the broker's own: it can be neither made nor deleted by anybody else."""
-    return name in _SYSTEM_TOPICS or name.startswith(_SYSTEM_PREFIX)
 
 
 def _wrong(name: str, longest: int) -> str | None:

@@ -10,11 +10,11 @@ Left out: recalling a message that waits, and topics made for several tags a mes
 from base64 import urlsafe_b64encode
 from typing import NamedTuple
 
-from steelyard.broker.names import DLQ, HALF_TOPIC, NOT_WRITABLE, RETRY, TIMER_TOPIC
 from steelyard.broker.refusals import refusal
 from steelyard.broker.state import State
 from steelyard.broker.topics import READ, WRITE
 from steelyard.errors import LimitExceeded, ServerError
+from steelyard.model.names import DEAD, HALF_TOPIC, NOT_WRITABLE, RETRY, TIMER_TOPIC
 from steelyard.store.marks import DELAY_LEVELS_MS, SCHEDULE_TOPIC
 from steelyard.store.store import Appended
 from steelyard.wire.bodies.topics import TopicSettings
@@ -138,7 +138,7 @@ def put_copy(
 def make_topic(state: State, place: Place, now_ms: int) -> None:
     """Make the topic of a message that waited if nobody knows it any more: it was accepted, so it arrives."""
     if state.topics.get(place.topic) is None:
-        queues = max(place.queue_id + 1, 1 if place.topic.startswith((RETRY, DLQ)) else _USUAL_QUEUES)
+        queues = max(place.queue_id + 1, 1 if place.topic.startswith((RETRY, DEAD)) else _USUAL_QUEUES)
         settings = TopicSettings(
             name=place.topic, read_queues=queues, write_queues=queues, permission=READ | WRITE, attributes={}
         )

@@ -8,9 +8,9 @@ on; of what was due before a known time nothing is open.
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from steelyard.broker.names import TIMER_TOPIC
 from steelyard.broker.progress import Progress
 from steelyard.broker.refusals import refusal
+from steelyard.model.names import TIMER_TOPIC
 from steelyard.wire.codes import ResponseCode
 
 __all__ = ["MOST_TIMERS", "Delivered", "Timers"]

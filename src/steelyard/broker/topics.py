@@ -8,21 +8,21 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct, structs
 
-from steelyard.broker.names import (
+from steelyard.broker.names import check_topic
+from steelyard.broker.options import BrokerOptions
+from steelyard.broker.refusals import refusal
+from steelyard.broker.room import Room
+from steelyard.broker.versions import next_version
+from steelyard.model.names import (
+    DEAD,
     DEFAULT_TOPIC,
-    DLQ,
     HALF_TOPIC,
     OP_TOPIC,
     RETRY,
     TIMER_TOPIC,
     TRACE_TOPIC,
     UNRESOLVED_TOPIC,
-    check_topic,
 )
-from steelyard.broker.options import BrokerOptions
-from steelyard.broker.refusals import refusal
-from steelyard.broker.room import Room
-from steelyard.broker.versions import next_version
 from steelyard.wire.bodies.shared import TableVersion
 from steelyard.wire.bodies.topics import TopicSettings, TopicTable
 from steelyard.wire.codes import ResponseCode
@@ -96,7 +96,7 @@ class Topics:
             name = key.decode(errors="replace")
             if name in known:
                 continue
-            least = 1 if name.startswith((RETRY, DLQ)) else _MADE_QUEUES
+            least = 1 if name.startswith((RETRY, DEAD)) else _MADE_QUEUES
             count = max(queue_id + 1, self._topics[name].queues if name in self._topics else least)
             self._topics[name] = Topic.of(_settings(name, count))
 
@@ -161,7 +161,7 @@ class Topics:
         if pattern is not None and pattern.settings.permission & INHERIT:
             count = max(1, min(wanted, pattern.write_queues))
             return _settings(name, count, pattern.settings.permission & ~INHERIT, pattern.settings.filter_type)
-        if name.startswith((RETRY, DLQ)):
+        if name.startswith((RETRY, DEAD)):
             return _settings(name, 1)
         return self[name].settings  # refuses
 
@@ -171,7 +171,7 @@ class Topics:
 
     def dead_letters(self, group: str, now_ms: int) -> Topic:
         """Return the topic where a group's given up messages lie, made if it is not there."""
-        return self._own(f"{DLQ}{group}", 1, now_ms)
+        return self._own(f"{DEAD}{group}", 1, now_ms)
 
     def own(self, name: str, now_ms: int) -> Topic:
         """Return a topic of the broker's own with one queue, made if it is not there."""

@@ -12,10 +12,10 @@ from contextlib import suppress
 
 from steelyard.broker.copies import Copies
 from steelyard.broker.halves import Ended, Ending, Half
-from steelyard.broker.names import HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP
 from steelyard.broker.state import State
 from steelyard.broker.storing import Place, as_text, delayed_place, put, real_place, whole_number
 from steelyard.errors import MalformedRecord, ProtocolError, ServerError
+from steelyard.model.names import HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP
 from steelyard.store.store import Appended
 from steelyard.wire.hosts import host_bytes
 from steelyard.wire.properties import find_property, parse_properties

@@ -8,8 +8,8 @@ Versions do not count when members are compared, nor does the order of tags, nor
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias, TypeVar
 
-from steelyard.broker.names import RETRY
 from steelyard.model import FilterKind
+from steelyard.model.names import RETRY
 from steelyard.wire.bodies.heartbeat import SubscriptionBody
 
 __all__ = ["Shape", "Subscriptions", "Wants", "by_topic", "shape_of", "weight_of"]

@@ -11,6 +11,7 @@ import msgspec
 from steelyard.cli.ending import Ending, until_told
 from steelyard.cli.logs import log_on_stderr
 from steelyard.cli.printing import Printer
+from steelyard.model.names import RETRY
 
 if TYPE_CHECKING:
     from steelyard.client.connect import Connect
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Membership", "read_as_member"]
 
-_RETRY = "%RETRY%"
 _LOOK_S = 0.5
 _ENOUGH_S = 0.5
 """How long the end may take once nothing more is wanted: for what was printed last to be noted."""
@@ -106,7 +106,7 @@ class _Moves:
         self._told: list[Queue] | None = None
 
     def tell(self, moved: "Moved") -> None:
-        queues = [queue for queue in moved.queues if not queue.topic.startswith(_RETRY)]
+        queues = [queue for queue in moved.queues if not queue.topic.startswith(RETRY)]
         if queues == self._told or not (queues or self._told):
             return  # only queues of the retry topic came or went, or it owns nothing yet
         self._told = queues

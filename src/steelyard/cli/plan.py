@@ -7,7 +7,6 @@ Three ways in. With numbers (`--queues 16 --members 1..3`) it draws a worked exa
 
 from typing import Annotated
 
-import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -17,6 +16,7 @@ from steelyard.balance.allocate import plan as make_plan
 from steelyard.balance.explain import Explanation, explain, tell
 from steelyard.cli.draw import counts, grid, legend, ruler
 from steelyard.cli.plan_input import PlanInput, load_rule, member_counts, read_input, worked_input
+from steelyard.cli.plan_json import print_plan
 from steelyard.cli.screen import screen
 from steelyard.cli.where import Where, at_cluster
 from steelyard.errors import ConfigurationError
@@ -96,16 +96,7 @@ def _planned(given: PlanInput, strategy: Strategy) -> tuple[Plan, Explanation]:
 def _show_one(given: PlanInput, strategy: Strategy, as_json: bool) -> None:
     made, told = _planned(given, strategy)
     if as_json:
-        answer = {
-            "strategy": strategy.name,
-            "assignment": made,
-            "moved": told.moved,
-            "least": told.least,
-            "max": told.most,
-            "min": told.fewest,
-        }
-        # As bytes: JSON is UTF-8, whatever the terminal speaks.
-        typer.echo(msgspec.json.encode(answer))
+        print_plan(made, told, strategy=strategy.name)
         return
     console = screen()
     table = Table(title=f"{strategy.name} for group {given.group}", title_justify="left")

@@ -2,14 +2,13 @@
 
 from typing import TYPE_CHECKING
 
-import msgspec
-import typer
 from rich.table import Table
 
 from steelyard.balance.allocate import Plan, find_strategy
 from steelyard.balance.explain import Explanation, tell
 from steelyard.cli.draw import counts, grid, legend
 from steelyard.cli.plan_input import load_rule
+from steelyard.cli.plan_json import print_plan
 from steelyard.cli.screen import screen, visible
 from steelyard.cli.short_names import find_member, short_names, shortened
 
@@ -42,17 +41,8 @@ def plan_live(
     told = plan_change(view, join=join, leave=leaving, strategy=rule)
     after = _after(view, told, join, leaving)
     if as_json:
-        answer = {
-            "group": group,
-            "strategy": view.strategy if rule is None else rule.name,
-            "before": view.owned(),
-            "assignment": after,
-            "moved": told.moved,
-            "least": told.least,
-            "max": told.most,
-            "min": told.fewest,
-        }
-        typer.echo(msgspec.json.encode(answer))
+        name = view.strategy if rule is None else rule.name
+        print_plan(after, told, group=group, strategy=name, before=view.owned())
         return
     _draw(view, after, told)
 

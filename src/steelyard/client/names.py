@@ -7,20 +7,11 @@ Users see and write ``orders``. What belongs to the servers themselves has no na
 from dataclasses import dataclass
 
 from steelyard.model import Queue
+from steelyard.model.names import DEAD, RETRY, is_system_group, is_system_topic
 
-__all__ = ["DEAD", "RETRY", "Names"]
-
-RETRY, DEAD = "%RETRY%", "%DLQ%"
-"""How the topics begin that a group brings along: of messages that come again, and of those that were given up."""
+__all__ = ["Names"]
 
 _PREFIXES = (RETRY, DEAD)
-_SERVERS_OWN = frozenset(
-    """
-    TBW102 SCHEDULE_TOPIC_XXXX BenchmarkTest RMQ_SYS_TRANS_HALF_TOPIC RMQ_SYS_TRACE_TOPIC RMQ_SYS_TRANS_OP_HALF_TOPIC
-    TRANS_CHECK_MAX_TIME_TOPIC SELF_TEST_TOPIC OFFSET_MOVED_EVENT DEFAULT_CONSUMER DEFAULT_PRODUCER TOOLS_CONSUMER
-    FILTERSRV_CONSUMER __MONITOR_CONSUMER CLIENT_INNER_PRODUCER SELF_TEST_P_GROUP SELF_TEST_C_GROUP
-    """.split()
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +34,7 @@ class Names:
         if not self.namespace:
             return name
         prefix, rest = _split(name)
-        if rest in _SERVERS_OWN or rest.startswith(("rmq_sys_", "CID_RMQ_SYS_", f"{self.namespace}%")):
+        if is_system_topic(rest) or is_system_group(rest) or rest.startswith(f"{self.namespace}%"):
             return name
         return f"{prefix}{self.namespace}%{rest}"
 

@@ -12,9 +12,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from steelyard.client.nearest import missing_topic, no_broker
-from steelyard.dialect.sending import DEFAULT_TOPIC
 from steelyard.errors import NoNameServer, NoRoute, SteelyardError, TopicNotFound, TransportError, error_for
 from steelyard.model import PublishList, Route
+from steelyard.model.names import DEFAULT_TOPIC
 from steelyard.wire.bodies import decode_body
 from steelyard.wire.bodies.routes import RouteBody
 from steelyard.wire.bodies.shared import TopicNames

@@ -10,9 +10,10 @@ and all have the one id.
 
 from collections.abc import Sequence
 
-from steelyard.dialect.sending import DEFAULT_TOPIC, Receipt
+from steelyard.dialect.sending import Receipt
 from steelyard.errors import ConfigurationError, MalformedHeader, error_for
 from steelyard.model import Message, Queue
+from steelyard.model.names import DEFAULT_TOPIC, RETRY
 from steelyard.wire.batch import encode_batch, item_of
 from steelyard.wire.codes import STORED, RequestCode
 from steelyard.wire.command import ONEWAY, Command
@@ -24,6 +25,7 @@ __all__ = [
     "BATCH_BYTES",
     "BATCH_MESSAGES",
     "batch_request",
+    "items_request",
     "may_batch",
     "most_bytes_of",
     "pack",
@@ -39,7 +41,6 @@ BATCH_MESSAGES = 512
 574 of them."""
 
 _DEFAULT_QUEUES = 4
-_RETRY = "%RETRY%"
 _PROPERTIES = encode_properties({WAIT: "true"}).decode()
 
 # An item's own numbers, the unique key, whether to wait, and the separators of tag and keys.
@@ -52,7 +53,7 @@ def may_batch(message: Message) -> bool:
     >>> may_batch(Message("orders", b"{}")), may_batch(Message("%RETRY%billing", b"{}"))
     (True, False)
     """
-    return not message.topic.startswith(_RETRY)
+    return not message.topic.startswith(RETRY)
 
 
 def pack(
@@ -123,9 +124,16 @@ def batch_request(
             next_step="give one message or more, and a key for each",
         )
     body = encode_batch(item_of(message, unique_key=key) for message, key in zip(messages, unique_keys, strict=True))
+    return items_request(group, body, queue, now_ms=now_ms, is_oneway=is_oneway, opaque=opaque)
+
+
+def items_request(
+    group: str, items: bytes, queue: Queue, *, now_ms: int, is_oneway: bool = False, opaque: int = 0
+) -> Command:
+    """Write a batch for a queue whose items lie back to back already, each with a unique key and ``WAIT`` said."""
     header = SendShort(
         group,
-        topic,
+        queue.topic,
         DEFAULT_TOPIC,
         _DEFAULT_QUEUES,
         queue.queue_id,
@@ -138,7 +146,7 @@ def batch_request(
         batch=True,
         broker=queue.broker,
     )
-    return Command(RequestCode.SEND_BATCH_MESSAGE, header, body, opaque, ONEWAY if is_oneway else 0)
+    return Command(RequestCode.SEND_BATCH_MESSAGE, header, items, opaque, ONEWAY if is_oneway else 0)
 
 
 def read_batch_receipts(answer: Command, queue: Queue, unique_keys: Sequence[str]) -> list[Receipt]:

@@ -17,19 +17,18 @@ from msgspec import Struct
 
 from steelyard.errors import error_for
 from steelyard.model import Message, Queue
+from steelyard.model.names import DEFAULT_TOPIC
+from steelyard.wire.batch import BatchItem
 from steelyard.wire.codes import STORED, RequestCode
 from steelyard.wire.command import ONEWAY, Command
 from steelyard.wire.compression import compress, flagged
 from steelyard.wire.headers.send import SendAnswer, SendShort
 from steelyard.wire.message_ids import read_offset_id
-from steelyard.wire.properties import encode_properties, sent_properties
+from steelyard.wire.properties import append_properties, encode_properties, sent_properties
 from steelyard.wire.property_names import DELAY_LEVEL, PRODUCER_GROUP, TRANSACTION_PREPARED
 from steelyard.wire.sysflag import Compression, Transaction
 
-__all__ = ["DEFAULT_TOPIC", "Half", "Receipt", "read_receipt", "send_request", "shrunk"]
-
-DEFAULT_TOPIC = "TBW102"
-"""Whose route is used for a topic that does not exist yet."""
+__all__ = ["Half", "Receipt", "item_request", "read_receipt", "send_request", "shrunk"]
 
 _DEFAULT_QUEUES = 4
 _NOTHING: Mapping[str, str] = {}
@@ -108,6 +107,29 @@ def send_request(
         queue.broker,
     )
     return Command(_SEND, header, body, opaque, ONEWAY if is_oneway else 0)
+
+
+def item_request(
+    group: str, item: BatchItem, queue: Queue, *, now_ms: int, more: Mapping[str, str] = _NOTHING
+) -> Command:
+    """Write an item of a batch for a queue as a message of its own, with properties beyond those that it has."""
+    text = append_properties(item.properties, encode_properties(more)) if more else item.properties
+    header = SendShort(
+        group,
+        queue.topic,
+        DEFAULT_TOPIC,
+        _DEFAULT_QUEUES,
+        queue.queue_id,
+        sys_flag=0,
+        born_timestamp=now_ms,
+        flag=item.flag,
+        properties=text.decode(errors="replace"),
+        reconsume_times=0,
+        unit_mode=False,
+        batch=False,
+        broker=queue.broker,
+    )
+    return Command(_SEND, header, item.body)
 
 
 def shrunk(body: bytes, sys_flag: int, kind: Compression) -> tuple[bytes, int]:

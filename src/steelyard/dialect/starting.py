@@ -12,14 +12,13 @@ from msgspec import Struct
 
 from steelyard.balance.actions import AskOffset, Start, StartAt
 from steelyard.model import Queue
+from steelyard.model.names import RETRY
 from steelyard.wire.codes import RequestCode as Code
 from steelyard.wire.fields import Header
 from steelyard.wire.headers.common import QueueRequest
 from steelyard.wire.headers.group import GetMaxOffset, SearchOffset
 
 __all__ = ["FindStart", "find_start", "request_of"]
-
-_RETRY = "%RETRY%"
 
 
 class FindStart(Struct, frozen=True, tag=True):
@@ -35,7 +34,7 @@ def find_start(action: AskOffset) -> FindStart:
     >>> find_start(AskOffset(Queue("%RETRY%billing", "broker-a", 0), Start())).start.at.value
     'first'
     """
-    if action.queue.topic.startswith(_RETRY):
+    if action.queue.topic.startswith(RETRY):
         return FindStart(action.queue, Start(StartAt.FIRST))
     return FindStart(action.queue, action.start)
 

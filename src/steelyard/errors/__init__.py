@@ -5,10 +5,12 @@
     SteelyardError
     ├── ConfigurationError            what was asked for cannot be done as asked
     │   ├── MissingExtra              an optional package is not installed
+    │   ├── RowRefused                a row of a frame cannot be sent; says which, and why
     │   ├── SelectorFailed            a selector named no queue for a message
     │   └── UnknownStrategy           no allocation strategy has that name
     ├── SendFailed                    a message was not stored; lists every attempt
     │   └── PartlySent                some of many messages were not stored; says which
+    ├── MessagesLost                  messages that were to be read are not there any more; says which
     ├── QueuesLost                    what was polled of queues that others have by now cannot be committed
     ├── AllocationError               a plan cannot be made from these queues and members
     ├── ImpossibleEvent               a queue met what its life has no row for: a bug of ours
@@ -100,6 +102,7 @@ from steelyard.errors.causes import (
     MalformedFrame,
     MalformedHeader,
     MalformedRecord,
+    MessagesLost,
     MissingExtra,
     NoNameServer,
     NoRoute,
@@ -110,6 +113,7 @@ from steelyard.errors.causes import (
     ReplyFailed,
     ReplyTimedOut,
     Retry,
+    RowRefused,
     SelectorFailed,
     SendFailed,
     SteelyardError,
@@ -152,6 +156,7 @@ __all__ = [
     "MalformedHeader",
     "MalformedRecord",
     "MessageRefused",
+    "MessagesLost",
     "MissingExtra",
     "NoBuyerId",
     "NoMessage",
@@ -172,6 +177,7 @@ __all__ = [
     "ReplyTimedOut",
     "RequestNotSupported",
     "Retry",
+    "RowRefused",
     "SelectorFailed",
     "SendFailed",
     "ServerBusy",

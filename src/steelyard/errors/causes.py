@@ -21,6 +21,7 @@ __all__ = [
     "MalformedFrame",
     "MalformedHeader",
     "MalformedRecord",
+    "MessagesLost",
     "MissingExtra",
     "NoNameServer",
     "NoRoute",
@@ -31,6 +32,7 @@ __all__ = [
     "ReplyFailed",
     "ReplyTimedOut",
     "Retry",
+    "RowRefused",
     "SelectorFailed",
     "SendFailed",
     "SteelyardError",
@@ -121,6 +123,27 @@ class SelectorFailed(ConfigurationError):
     """A selector raised, or named no queue of the list it was given: the message was not sent anywhere."""
 
 
+class RowRefused(ConfigurationError):
+    """A row of a frame cannot be sent as a message; rows count from 0 within their partition.
+
+    >>> print(RowRefused("its text is empty", row=17, column="tags", partition=3, next_step="give null for none"))
+    row 17 of partition 3 cannot be sent: in the column 'tags' its text is empty; give null for none
+    """
+
+    def __init__(
+        self, why: str, *, row: int, column: str, partition: int | None = None, next_step: str | None = None
+    ) -> None:
+        self.why, self.row, self.column, self.partition = why, row, column, partition
+        where = f"row {row}" if partition is None else f"row {row} of partition {partition}"
+        super().__init__(f"{where} cannot be sent: in the column {column!r} {why}", next_step=next_step)
+
+    def behind(self, rows: int, partition: int | None) -> "RowRefused":
+        """Return the same for a row that so many rows of its partition come before."""
+        return RowRefused(
+            self.why, row=self.row + rows, column=self.column, partition=partition, next_step=self.next_step
+        )
+
+
 class SendFailed(SteelyardError):
     """No broker is known to have stored a message: one may have, where an answer did not come.
 
@@ -166,6 +189,22 @@ commit sooner after a poll, or give more drain_s
     def __init__(self, what: str, *, queues: tuple[str, ...] = (), next_step: str | None = None) -> None:
         self.queues = queues
         super().__init__(f"{what}: {', '.join(queues)}" if queues else what, next_step=next_step)
+
+
+class MessagesLost(SteelyardError):
+    """Messages that were to be read are not there any more: of ``queue``, from offset ``start`` to before ``end``.
+
+    >>> print(MessagesLost("orders@broker-a:3", 10, 25, why="the broker keeps messages from offset 25 on"))
+    offsets [10, 25) of orders@broker-a:3 are lost: the broker keeps messages from offset 25 on; \
+read from offsets that are there, or go on without these: failOnDataLoss=false
+    """
+
+    fault = Fault.SERVER
+    next_step = "read from offsets that are there, or go on without these: failOnDataLoss=false"
+
+    def __init__(self, queue: str, start: int, end: int, *, why: str, next_step: str | None = None) -> None:
+        self.queue, self.start, self.end, self.why = queue, start, end, why
+        super().__init__(f"offsets [{start}, {end}) of {queue} are lost: {why}", next_step=next_step)
 
 
 class PartlySent(SendFailed):

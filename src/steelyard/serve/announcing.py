@@ -14,7 +14,6 @@ from typing import Any
 from steelyard.broker.core import Broker
 from steelyard.broker.registration import Announcement, Identity, Registrar
 from steelyard.errors import SteelyardError
-from steelyard.net.addresses import parse_address
 from steelyard.net.link import Link
 from steelyard.wire.bodies import decode_body
 from steelyard.wire.bodies.routes import RouteBody
@@ -61,8 +60,7 @@ class Announcer:
         self._asked: set[str] = set()
 
     def _link(self, address: str) -> Link:
-        host, port = parse_address(address)
-        return Link(host, port, lost=lambda: self._registrar.lost(address, self._clock()))
+        return Link(address, lost=lambda: self._registrar.lost(address, self._clock()))
 
     async def start(self) -> None:
         """Register with every name server that can be reached now; with others it is tried again."""

@@ -17,9 +17,10 @@ from steelyard.balance.attempts import Attempt, GaveUp, Sending, SendOptions, St
 from steelyard.balance.ledger import Ledger
 from steelyard.balance.pick import Picker
 from steelyard.balance.selectors import select, selector
-from steelyard.dialect.sending import DEFAULT_TOPIC, Receipt, read_receipt, send_request
+from steelyard.dialect.sending import Receipt, read_receipt, send_request
 from steelyard.errors import CannotConnect, LineClosed, SteelyardError, TimedOut
 from steelyard.model import Message, PublishList, Queue
+from steelyard.model.names import DEFAULT_TOPIC
 from steelyard.sim.calling import Caller
 from steelyard.sim.facts import Acked, SendFailed, Sent
 from steelyard.sim.line import Line

@@ -1,1 +1,33 @@
-"""Topics as Spark's DataFrames, batch and streaming: ``format("rocketmq")``."""
+"""Topics as Spark's DataFrames, batch and streaming: ``format("rocketmq")``.
+
+Importing this is quick: Spark itself is loaded when a name below is first used.
+"""
+
+import importlib as _importlib
+import typing as _typing
+
+if _typing.TYPE_CHECKING:
+    from steelyard.spark.local import prepare, session
+    from steelyard.spark.source import RocketMQSource
+
+__all__ = ["RocketMQSource", "prepare", "session"]
+
+_LATE = {
+    "RocketMQSource": "steelyard.spark.source",
+    "prepare": "steelyard.spark.local",
+    "session": "steelyard.spark.local",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Load what is named when it is first named."""
+    if name not in _LATE:
+        raise AttributeError(f"module 'steelyard.spark' has no attribute {name!r}")
+    found: object = getattr(_importlib.import_module(_LATE[name]), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    """List what there is to be named, loaded or not."""
+    return sorted({*globals(), *__all__})

@@ -13,7 +13,7 @@ from steelyard.wire import limits
 from steelyard.wire.codes import HeaderType
 from steelyard.wire.command import Command, decode_command, encode_header
 
-__all__ = ["Splitter", "encode_frame", "encode_parts", "only_command"]
+__all__ = ["Splitter", "command_at", "encode_frame", "encode_parts", "only_command"]
 
 _LENGTHS = Layout(">ii")
 _LENGTH = Layout(">i")
@@ -73,6 +73,28 @@ def only_command(data: bytes) -> Command | None:
     if length + 4 != len(data) or kind is None or body_start > min(len(data), limits.HEADER_BYTES + 8):
         return None
     return decode_command(kind, data[8:body_start], data[body_start:])
+
+
+def command_at(held: memoryview, start: int, end: int) -> tuple[Command | None, int]:
+    """Return the command whose frame begins at a place of a buffer, and where the frame ends.
+
+    Without the command if the bytes up to ``end`` are not all of it: then the place says how far it reaches at least.
+    Only the body is copied, once. A broken frame raises ProtocolError.
+
+    >>> frame = memoryview(encode_frame(Command(34, opaque=1)))
+    >>> command_at(frame, 0, 7), command_at(frame, 0, 50), command_at(frame, 0, len(frame))[0].code
+    ((None, 8), (None, 88), 34)
+    """
+    if end - start < 8:
+        return None, start + 8
+    length, mark = _LENGTHS.unpack_from(held, start)
+    kind, header_bytes = _TYPES.get(mark >> 24), mark & 0xFFFFFF
+    body_start, stop = start + 8 + header_bytes, start + 4 + length
+    if kind is None or length > _MOST or header_bytes > limits.HEADER_BYTES or body_start > stop:
+        raise _broken(bytes(held[start : start + 8]))
+    if stop > end:
+        return None, stop
+    return decode_command(kind, bytes(held[start + 8 : body_start]), bytes(held[body_start:stop])), stop
 
 
 class Splitter:

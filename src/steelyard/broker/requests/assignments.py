@@ -15,11 +15,12 @@ from collections.abc import Mapping
 
 from steelyard.balance.allocate import Average, Circle
 from steelyard.broker.handlers import Handler
-from steelyard.broker.names import RETRY, check_group, check_topic
+from steelyard.broker.names import check_group, check_topic
 from steelyard.broker.refusals import refusal
 from steelyard.broker.state import State
 from steelyard.errors import AllocationError, ConfigurationError
 from steelyard.model import Queue, names_in_order
+from steelyard.model.names import RETRY
 from steelyard.wire.bodies import decode_body, encode_body
 from steelyard.wire.bodies.assignment import (
     AssignedQueue,

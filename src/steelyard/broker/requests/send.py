@@ -18,7 +18,6 @@ from collections.abc import Mapping
 from msgspec import structs
 
 from steelyard.broker.handlers import Handler
-from steelyard.broker.names import RETRY
 from steelyard.broker.refusals import refusal, refused
 from steelyard.broker.state import State
 from steelyard.broker.storing import (
@@ -33,6 +32,7 @@ from steelyard.broker.storing import (
 )
 from steelyard.broker.topics import Topic
 from steelyard.errors import LimitExceeded, SteelyardError
+from steelyard.model.names import RETRY
 from steelyard.store.store import Appended
 from steelyard.wire.batch import read_batch
 from steelyard.wire.codes import SERVER_VERSION, RequestCode, ResponseCode

@@ -14,12 +14,12 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from steelyard.broker.handlers import Handler
-from steelyard.broker.names import TRACE_TOPIC
 from steelyard.broker.options import BrokerOptions
 from steelyard.broker.refusals import refusal
 from steelyard.broker.state import State
 from steelyard.broker.versions import next_version
 from steelyard.errors import ServerError
+from steelyard.model.names import TRACE_TOPIC
 from steelyard.store.marks import DELAY_LEVELS_MS
 from steelyard.wire.bodies import encode_body
 from steelyard.wire.bodies.settings_text import decode_settings, encode_settings

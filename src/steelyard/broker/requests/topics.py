@@ -24,11 +24,12 @@ from msgspec.structs import replace
 from steelyard.broker.attributes import TOPIC_ATTRIBUTES, altered, read_changes
 from steelyard.broker.flushing import flush
 from steelyard.broker.handlers import Handler
-from steelyard.broker.names import check_topic, is_system_topic
+from steelyard.broker.names import check_topic
 from steelyard.broker.refusals import refusal
 from steelyard.broker.requests.pages import page_of
 from steelyard.broker.state import State
 from steelyard.broker.topics import Topic
+from steelyard.model.names import is_system_topic
 from steelyard.wire.bodies import decode_body, encode_body
 from steelyard.wire.bodies.shared import GroupNames, TopicNames
 from steelyard.wire.bodies.topics import TopicSettings, TopicSettingsList

@@ -15,7 +15,6 @@ from contextlib import suppress
 from steelyard.broker.copies import trace_of
 from steelyard.broker.halves import Ending, Half
 from steelyard.broker.handlers import Handler
-from steelyard.broker.names import UNRESOLVED_TOPIC
 from steelyard.broker.refusals import refusal
 from steelyard.broker.state import State
 from steelyard.broker.storing import as_text, make_topic, put_copy
@@ -29,6 +28,7 @@ from steelyard.broker.transactions import (
     write_ending,
 )
 from steelyard.errors import ProtocolError, ServerError
+from steelyard.model.names import UNRESOLVED_TOPIC
 from steelyard.store.store import Appended
 from steelyard.wire.codes import RequestCode, ResponseCode
 from steelyard.wire.command import Command, answer_to

@@ -6,9 +6,9 @@ from steelyard.balance.allocate import Plan, Rule, Strategy, find_strategy, plan
 from steelyard.balance.allocate.strategy import remembers
 from steelyard.balance.explain import Explanation, explain
 from steelyard.client.admin.group_view import GroupView, Member, shared_by, some
-from steelyard.client.names import RETRY
 from steelyard.errors import ConfigurationError
 from steelyard.model import Queue, names_in_order
+from steelyard.model.names import RETRY
 
 __all__ = ["plan_change"]
 

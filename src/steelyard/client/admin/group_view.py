@@ -23,8 +23,8 @@ from steelyard.balance.hazards import (
     unequal_subscriptions,
     unowned_queues,
 )
-from steelyard.client.names import RETRY
 from steelyard.model import Queue, in_order, names_in_order, utf16_units
+from steelyard.model.names import RETRY
 
 __all__ = ["Facts", "GroupView", "Member", "QueueInGroup", "look_at", "shared_by", "some", "tell"]
 

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 from steelyard.client.admin.asking import together
 from steelyard.client.admin.group_view import GroupView
 from steelyard.client.admin.viewing import KINDS, Viewing
-from steelyard.client.names import DEAD, RETRY
 from steelyard.errors import ConfigurationError
 from steelyard.model import BrokerPlace
+from steelyard.model.names import DEAD, RETRY, is_system_group
 from steelyard.wire.bodies import encode_body
 from steelyard.wire.bodies.groups import GroupSettings
 from steelyard.wire.bodies.heartbeat import MessageModel
@@ -18,14 +18,6 @@ from steelyard.wire.codes import RequestCode
 from steelyard.wire.headers.admin import DeleteGroup
 
 __all__ = ["Group", "Groups"]
-
-_SYSTEM = frozenset(
-    """
-    TOOLS_CONSUMER FILTERSRV_CONSUMER SELF_TEST_C_GROUP CID_ONS-HTTP-PROXY CID_ONSAPI_PULL CID_ONSAPI_PERMISSION
-    CID_ONSAPI_OWNER __MONITOR_CONSUMER
-    """.split()
-)
-_SYSTEM_PREFIX = "CID_RMQ_SYS_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +42,7 @@ class Groups(Viewing):
         places = (await self._places()).values()
         names = sorted(name for name in await self._group_tables(places) if self._is_here(name))
         return await together(
-            lambda name: self._listed(name, places), [name for name in names if system or not _is_system(name)]
+            lambda name: self._listed(name, places), [name for name in names if system or not is_system_group(name)]
         )
 
     async def group(self, name: str, earlier: GroupView | None = None) -> GroupView:
@@ -120,7 +112,3 @@ class Groups(Viewing):
             told is not None and told.model is MessageModel.BROADCASTING,
             lag,
         )
-
-
-def _is_system(name: str) -> bool:
-    return name in _SYSTEM or name.startswith(_SYSTEM_PREFIX)

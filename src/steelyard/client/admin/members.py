@@ -13,9 +13,9 @@ from steelyard.client.admin.asking import Asking
 from steelyard.client.admin.group_view import Member
 from steelyard.client.admin.releases import release
 from steelyard.client.admin.times import moment
-from steelyard.client.names import RETRY
 from steelyard.errors import ConsumerOffline, SteelyardError, error_for
 from steelyard.model import BrokerPlace, Queue, names_in_order
+from steelyard.model.names import RETRY
 from steelyard.wire.bodies import decode_body
 from steelyard.wire.bodies.members import ConsumerConnections
 from steelyard.wire.bodies.running import RunningState

@@ -10,12 +10,11 @@ from msgspec.structs import replace
 from steelyard.client.admin.asking import TOOLS_GROUP, together
 from steelyard.client.admin.times import Moment, epoch_ms
 from steelyard.client.admin.topics import Topics
-from steelyard.client.names import DEAD, RETRY
 from steelyard.client.producing.sent import Sent
-from steelyard.dialect.sending import DEFAULT_TOPIC
 from steelyard.errors import ConfigurationError, NoMessage, error_for
 from steelyard.model import BrokerPlace, Queue, Route, StoredMessage
 from steelyard.model.message import UNIQUE_KEY
+from steelyard.model.names import DEAD, DEFAULT_TOPIC, RETRY
 from steelyard.net.clock import now_ms
 from steelyard.wire.codes import STORED, RequestCode, ResponseCode
 from steelyard.wire.headers.common import OffsetAnswer

@@ -15,10 +15,9 @@ from enum import Enum
 
 from steelyard.client.admin.asking import Asking, together
 from steelyard.client.admin.times import moment
-from steelyard.client.names import DEAD, RETRY
-from steelyard.dialect.sending import DEFAULT_TOPIC
 from steelyard.errors import ConfigurationError, TimedOut, TopicExists, TransportError, error_for
 from steelyard.model import BrokerPlace, Permission, Queue, QueueCounts, Route
+from steelyard.model.names import DEAD, DEFAULT_TOPIC, RETRY, is_system_topic
 from steelyard.wire.bodies import decode_body
 from steelyard.wire.bodies.shared import TopicNames
 from steelyard.wire.bodies.stats import TopicStats
@@ -312,7 +311,7 @@ def _kind(name: str, own: frozenset[str]) -> TopicKind:
         return TopicKind.RETRY
     if name.startswith(DEAD):
         return TopicKind.DEAD
-    return TopicKind.SYSTEM if name in own or name.startswith("rmq_sys_") else TopicKind.USERS
+    return TopicKind.SYSTEM if name in own or is_system_topic(name) else TopicKind.USERS
 
 
 def _refuse_other(name: str, there: QueueCounts | None, wanted: TopicSettings) -> None:

@@ -15,11 +15,11 @@ from steelyard.balance.hazards import Hazard
 from steelyard.balance.watching import Once
 from steelyard.client.names import Names
 from steelyard.model import Queue, in_order
+from steelyard.model.names import RETRY
 
 __all__ = ["Hazard", "Moved", "News", "is_of_retries"]
 
 _AGAIN_MS = 60_000
-_RETRIES = "%RETRY%"
 _MOVES = frozenset({"taken", "released", "lost"})
 _GOOD = frozenset({"restored"})
 
@@ -28,7 +28,7 @@ _log = logging.getLogger("steelyard")
 
 def is_of_retries(queue: Queue) -> bool:
     """Say whether a queue holds what failed and comes again."""
-    return queue.topic.startswith(_RETRIES)
+    return queue.topic.startswith(RETRY)
 
 
 class Moved(Struct, frozen=True):

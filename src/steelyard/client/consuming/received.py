@@ -14,17 +14,16 @@ from steelyard.client.names import Names
 from steelyard.dialect.delays import level_for
 from steelyard.errors import ConfigurationError
 from steelyard.model import StoredMessage
+from steelyard.model.names import RETRY
 from steelyard.wire.property_names import RETRY_TOPIC
 
 __all__ = ["Received", "received_in", "sent_to"]
-
-_RETRIES = "%RETRY%"
 
 
 def sent_to(message: StoredMessage) -> str:
     """Return the topic that a message was sent to, as servers call it, however often it came back since."""
     topic = message.queue.topic
-    return message.properties.get(RETRY_TOPIC, topic) if topic.startswith(_RETRIES) else topic
+    return message.properties.get(RETRY_TOPIC, topic) if topic.startswith(RETRY) else topic
 
 
 class Received(StoredMessage, frozen=True, gc=False):

@@ -7,7 +7,7 @@ and a commit that names the record before ends that one only.
 
 from msgspec import Struct
 
-from steelyard.broker.names import HALF_TOPIC
+from steelyard.model.names import HALF_TOPIC
 from steelyard.sim.apache.log import Entry, Place
 
 __all__ = ["CHECKS", "HALF_PLACE", "IMMUNITY_MS", "Half", "Halves"]

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from steelyard.broker.names import DEFAULT_TOPIC, DLQ, RETRY
+from steelyard.model.names import DEAD, DEFAULT_TOPIC, RETRY
 from steelyard.wire.bodies.shared import TableVersion
 from steelyard.wire.bodies.topics import TopicSettings, TopicTable
 
@@ -44,7 +44,7 @@ class Topics:
         pattern = self._table.get(default)
         if pattern is not None and pattern.permission & _INHERIT:
             return self._put(name, max(1, min(wanted, pattern.write_queues)), pattern.permission & ~_INHERIT)
-        return self._put(name, 1) if name.startswith((RETRY, DLQ)) else None
+        return self._put(name, 1) if name.startswith((RETRY, DEAD)) else None
 
     def table(self, now_ms: int) -> TopicTable:
         """Return what a name server is told."""

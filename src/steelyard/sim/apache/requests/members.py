@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from steelyard.broker.names import RETRY
+from steelyard.model.names import RETRY
 from steelyard.sim.apache.registry import Group
 from steelyard.sim.apache.release import Release
 from steelyard.sim.apache.state import Handler, State

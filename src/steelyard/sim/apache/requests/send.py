@@ -8,7 +8,7 @@ lock that lives. Left out: sizes, timers with a time of their own, and the id th
 
 from collections.abc import Mapping
 
-from steelyard.broker.names import DLQ, RETRY
+from steelyard.model.names import DEAD, RETRY
 from steelyard.sim.apache.halves import HALF_PLACE
 from steelyard.sim.apache.log import Entry, Place
 from steelyard.sim.apache.release import Release
@@ -140,7 +140,7 @@ def _retry_or_dead(
 
 
 def _dead_letters(state: State, group: str) -> Place:
-    name = f"{DLQ}{group}"
+    name = f"{DEAD}{group}"
     if state.topics.get(name) is None:
         state.topics.own(name)
         state.hands.changed()

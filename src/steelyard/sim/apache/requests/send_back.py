@@ -6,7 +6,7 @@ more with each try. After as many tries as the member allows (16), or below 0, i
 
 from collections.abc import Mapping
 
-from steelyard.broker.names import DLQ, RETRY
+from steelyard.model.names import DEAD, RETRY
 from steelyard.sim.apache.requests.send import MOST_TRIES
 from steelyard.sim.apache.state import Handler, State
 from steelyard.sim.line import Line
@@ -36,7 +36,7 @@ def _take_back(state: State, request: Command, _line: Line, now_ms: int) -> Comm
     properties.setdefault(ORIGIN_MESSAGE_ID, offset_id(state.address, record.position))
     most = MOST_TRIES if header.max_reconsume_times is None else header.max_reconsume_times
     is_dead = record.reconsume_times >= most or header.delay_level < 0
-    name = f"{DLQ if is_dead else RETRY}{header.group}"
+    name = f"{DEAD if is_dead else RETRY}{header.group}"
     if state.topics.get(name) is None:
         state.topics.own(name)
         state.hands.changed()

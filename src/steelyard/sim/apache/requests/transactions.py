@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from steelyard.broker.names import HALF_TOPIC, UNRESOLVED_TOPIC
+from steelyard.model.names import HALF_TOPIC, UNRESOLVED_TOPIC
 from steelyard.sim.apache.halves import CHECKS, HALF_PLACE, Half
 from steelyard.sim.apache.log import Entry
 from steelyard.sim.apache.release import Release

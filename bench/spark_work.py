@@ -1,0 +1,188 @@
+"""The pieces of work on Spark: topics into nothing, into a count and into files, as batches and streams, and back."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+
+from bench.spark_cases import Case, Contest, compared, entrant, told_by_row
+from bench.spark_meter import Cost, Meter
+from bench.spark_rows import make_rows
+from bench.spark_servers import RAISED, STOCK, Stage, set_pull_limits
+from bench.spark_sides import Side
+from bench.spark_streams import drain, small_batches, trickle
+from bench.spark_turns import Entrant, Pace, take_turns
+from bench.table import Row
+
+__all__ = [
+    "Topic",
+    "as_it_comes",
+    "beside_parquet",
+    "counted",
+    "drained",
+    "fill",
+    "in_small_batches",
+    "into_files",
+    "into_nothing",
+    "one_by_one",
+    "written",
+]
+
+_QUEUES = 8
+_EVERY_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic that all servers have, with the same rows."""
+
+    name: str
+    told: str
+    rows: int
+    value_bytes: int
+    queues: int = _QUEUES
+    has_headers: bool = False
+
+
+def fill(stage: Stage, topic: Topic) -> None:
+    """Make a topic on each server and write its rows; what was written is counted."""
+    rows = make_rows(stage.spark, topic.rows, topic.value_bytes, has_headers=topic.has_headers)
+    for side in stage.servers:
+        side.make_topic(topic.name, topic.queues)
+        side.write(rows, topic.name)
+        if (found := _read(side, topic).count()) != topic.rows:
+            raise RuntimeError(f"{side.name}: {found:,} rows of {topic.rows:,} in {topic.name}")
+
+
+def _read(side: Side, topic: Topic) -> DataFrame:
+    return side.read(topic.name, has_headers=topic.has_headers)
+
+
+def _case(what: str, topic: Topic, work: Callable[[Side], object]) -> Case:
+    def measure(side: Side, meter: Meter) -> Cost:
+        return meter.measure(lambda: work(side))
+
+    return Case(f"{topic.told} → {what}", measure, told_by_row(topic.rows))
+
+
+# -- batches ----------------------------------------------------------------------------------------------------------
+
+
+def into_nothing(topic: Topic) -> Case:
+    """Make every row, and throw it away."""
+    return _case("noop", topic, lambda side: _throw_away(_read(side, topic)))
+
+
+def _throw_away(rows: DataFrame) -> None:
+    rows.write.format("noop").mode("overwrite").save()
+
+
+def counted(topic: Topic) -> Case:
+    """Count the rows, rightly."""
+
+    def count(side: Side) -> None:
+        if (found := _read(side, topic).count()) != topic.rows:
+            raise RuntimeError(f"{side.name}: {found:,} rows of {topic.rows:,}")
+
+    return _case("count", topic, count)
+
+
+def into_files(topic: Topic, folder: Path) -> Case:
+    """Write the rows to Parquet."""
+    return _case("Parquet", topic, lambda side: _write_files(_read(side, topic), folder / "batch"))
+
+
+def _write_files(rows: DataFrame, folder: Path) -> None:
+    rows.write.mode("overwrite").parquet(str(folder))
+
+
+def as_it_comes(stage: Stage, topic: Topic, pace: Pace) -> Iterator[Row]:
+    """Do the same with Apache's broker as it comes: it hands out 32 messages at a time."""
+    case, side = into_nothing(topic), stage.apache
+
+    def measure(of: Side, meter: Meter) -> Cost:
+        set_pull_limits(side.broker, *STOCK)
+        try:
+            return case.measure(of, meter)
+        finally:
+            set_pull_limits(side.broker, *RAISED)
+
+    stock = replace(entrant(side, measure), name=f"{side.name}, {STOCK[0]} a pull")
+    results = take_turns(stage.spark, [entrant(stage.short_wait, case.measure), stock], pace)
+    yield compared(f"{case.what}, {stock.name}", results, stock.name, stage.short_wait.name, case.told)
+
+
+def beside_parquet(stage: Stage, topic: Topic, folder: Path, pace: Pace, goal: float) -> Iterator[Row]:
+    """Read the rows from a topic, and from files that Spark has written of them."""
+    case, place, scan = into_nothing(topic), folder / "scanned", "a scan of Parquet"
+    _write_files(_read(stage.ours, topic), place)
+    scanning = Entrant(scan, (), lambda meter: meter.measure(lambda: _throw_away(stage.spark.read.parquet(str(place)))))
+    sides = (stage.apache, stage.ours)
+    results = take_turns(stage.spark, [scanning, *(entrant(side, case.measure) for side in sides)], pace)
+    for side in sides:
+        yield compared(f"{case.what}, {side.name}", results, side.name, scan, case.told, goal)
+
+
+# -- streams ----------------------------------------------------------------------------------------------------------
+
+
+def drained(topic: Topic, most: int, folder: Path | None = None) -> Case:
+    """Read everything as a stream that ends, so many rows a batch."""
+    if folder is None:
+        return _case("noop, AvailableNow", topic, lambda side: drain(side, topic.name, most))
+    place = folder / "stream"
+
+    def measure(side: Side, meter: Meter) -> Cost:
+        shutil.rmtree(place, ignore_errors=True)
+        return meter.measure(lambda: drain(side, topic.name, most, place))
+
+    return Case(f"{topic.told} → Parquet, AvailableNow", measure, told_by_row(topic.rows))
+
+
+def in_small_batches(topic: Topic, batches: int) -> Case:
+    """Read as a stream in batches that are so small that only the batch itself counts."""
+
+    def told(cost: Cost) -> str:
+        return f"{cost.wall_s * 1000:,.0f} ms, {cost.cpu_s * 1000:,.0f} ms of CPU a batch"
+
+    def measure(side: Side, meter: Meter) -> Cost:
+        return small_batches(side, topic.name, batches, meter)
+
+    return Case(f"{topic.told} → noop, 1,000 rows a batch", measure, told)
+
+
+def one_by_one(contest: Contest, stage: Stage, messages: int) -> Iterator[Row]:
+    """Send messages one by one while a stream runs."""
+    topic = "trickle"
+    for side in stage.servers:
+        side.make_topic(topic, _QUEUES)
+
+    def told(cost: Cost) -> str:
+        return f"{cost.wall_s * 1000:,.0f} ms, {cost.cpu_s:.2f} cores"
+
+    def measure(side: Side, meter: Meter) -> Cost:
+        return trickle(side, topic, messages, _EVERY_S, meter)
+
+    what = f"sent → seen, {1 / _EVERY_S:.0f} messages a second"
+    yield from replace(contest, pace=replace(contest.pace, warm=0)).rows(Case(what, measure, told))
+
+
+# -- and back ---------------------------------------------------------------------------------------------------------
+
+
+def written(stage: Stage, topic: Topic, pace: Pace) -> Iterator[Row]:
+    """Write rows that are in memory to topics."""
+    rows, name = make_rows(stage.spark, topic.rows, topic.value_bytes).persist(), f"{topic.name}-written"
+    rows.count()
+    for side in stage.servers:
+        side.make_topic(name, _QUEUES)
+
+    def measure(side: Side, meter: Meter) -> Cost:
+        return meter.measure(lambda: side.write(rows, name))
+
+    sides = (stage.apache, stage.ours)
+    contest = Contest(stage.spark, pace, sides, rivals=(stage.kafka, stage.lingering))
+    yield from contest.rows(Case(f"write {topic.told}", measure, told_by_row(topic.rows)))
+    rows.unpersist()

@@ -1,0 +1,147 @@
+"""Reading ranges of queues as fast as brokers give them: raw records, for whoever decodes many at once.
+
+Since a range has an end, many pulls of it are under way side by side (stretches.py), over all brokers that have queues
+of it (brokers.py), by one thread and without an event loop. No pull is ever held by a broker: what is to be read is
+there, or lost. What is read ahead is limited by number and by size.
+
+Each range comes in the order of offsets, different ranges come mixed. Tags are compared by brokers by their hashes
+only: whoever decodes compares the tags themselves.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from steelyard.client.bulk.brokers import ANSWER_MS, BrokerReading, Terms
+from steelyard.client.bulk.lines import LineShelf, shared_lines
+from steelyard.client.bulk.stretches import Lost, Piece, RangeReading
+from steelyard.client.connect import Connect
+from steelyard.client.names import Names
+from steelyard.errors import MessagesLost
+from steelyard.model import FilterKind, OffsetRange, Queue, Subscription
+from steelyard.net.clock import steady_ms
+from steelyard.net.pipelined import first_ready
+from steelyard.wire.codes import RequestCode
+from steelyard.wire.command import Command
+from steelyard.wire.headers.pull import Pull
+from steelyard.wire.signing import signed
+
+__all__ = ["DEFAULT_GROUP", "Piece", "fail_on_loss", "read_ranges"]
+
+DEFAULT_GROUP = "steelyard-bulk"
+"""Who pulls where nobody says so."""
+
+_MIB = 1 << 20
+_MOST_ANSWER_BYTES = 4 * _MIB
+_LEAST_ANSWER_BYTES = 256 * 1024
+_BRINGS_FILTER = 4
+
+
+def fail_on_loss(lost: OffsetRange, why: str) -> None:
+    """Raise MessagesLost."""
+    raise MessagesLost(str(lost.queue), lost.start, lost.end, why=why)
+
+
+def read_ranges(
+    ranges: Sequence[OffsetRange],
+    connect: Connect,
+    addresses: Mapping[str, str],
+    *,
+    group: str = DEFAULT_GROUP,
+    wanted: tuple[str, str] | None = None,
+    depth: int = 16,
+    most: int = 1_000,
+    ahead_bytes: int = 16 * _MIB,
+    patience_ms: int = 30_000,
+    settle_ms: int = 3_000,
+    on_lost: Lost = fail_on_loss,
+    lines: LineShelf | None = None,
+) -> Iterator[Piece]:
+    """Yield the records of some ranges, each range in the order of offsets.
+
+    ``addresses`` are those of the brokers by name, as far as they are known. ``wanted`` is a filter's language and
+    text. ``depth`` pulls of ``most`` messages are under way, about ``ahead_bytes`` read ahead. A broker that gives
+    nothing for ``patience_ms`` ends it with TimedOut. What is not there any more is told to ``on_lost``, which may
+    return: then the rest is read. Offsets beyond the end of a queue count as lost after ``settle_ms``.
+    """
+    terms = Terms(
+        connect,
+        shared_lines() if lines is None else lines,
+        _requests(connect, group, wanted, max(_LEAST_ANSWER_BYTES, min(_MOST_ANSWER_BYTES, ahead_bytes // depth))),
+        most,
+        _is_filter(wanted),
+        patience_ms,
+        settle_ms,
+    )
+    readings = [RangeReading(each, on_lost) for each in ranges if each]
+    by_broker: dict[str, list[RangeReading]] = {}
+    for reading in readings:
+        by_broker.setdefault(reading.queue.broker, []).append(reading)
+    brokers = [BrokerReading(name, addresses.get(name), each, terms) for name, each in by_broker.items()]
+    try:
+        _ask(brokers, readings, depth, ahead_bytes)
+        while working := [broker for broker in brokers if broker.has_work]:
+            pieces = _hear(working)
+            # What follows is asked for before these are worked on, so that it comes meanwhile.
+            _ask(working, readings, depth, ahead_bytes)
+            if pieces:
+                began_ms = steady_ms()
+                yield from pieces
+                for broker in brokers:
+                    broker.excuse(steady_ms() - began_ms)
+    finally:
+        for broker in brokers:
+            broker.close()
+
+
+def _ask(brokers: list[BrokerReading], readings: list[RangeReading], depth: int, ahead_bytes: int) -> None:
+    """Have more pulls under way, as many as may be."""
+    room = ahead_bytes - sum([reading.held_bytes for reading in readings])
+    room -= sum([len(broker.asked) * broker.answer_bytes for broker in brokers])
+    share = max(1, depth // max(1, len(brokers)))
+    for broker in brokers:
+        room -= broker.ask(share, room) * broker.answer_bytes
+
+
+def _hear(brokers: list[BrokerReading]) -> list[Piece]:
+    """Wait for the first broker that says something, or that can be asked again; return what can leave."""
+    now_ms = steady_ms()
+    due_ms = min([broker.next_due_ms(now_ms) for broker in brokers])
+    asked = {broker.line: broker for broker in brokers if broker.line is not None and broker.asked}
+    if len(asked) == 1 and due_ms >= now_ms + ANSWER_MS:
+        (broker,) = asked.values()
+        return broker.hear()
+    if not asked:
+        time.sleep(max(0, due_ms - now_ms) / 1000)
+        return []
+    pieces: list[Piece] = []
+    for line in first_ready(list(asked), due_ms - now_ms):
+        pieces += asked[line].hear()
+    for broker in asked.values():
+        broker.check_silence()
+    return pieces
+
+
+def _is_filter(wanted: tuple[str, str] | None) -> bool:
+    if wanted is None:
+        return False
+    kind, expression = wanted
+    return FilterKind(kind) is FilterKind.SQL92 or bool(Subscription("any", expression).tags)
+
+
+def _requests(
+    connect: Connect, group: str, wanted: tuple[str, str] | None, most_bytes: int
+) -> Callable[[Queue, int, int], Command]:
+    """Return what makes the pull of so many messages of a queue from an offset on."""
+    names, credentials = Names(connect.namespace), connect.credentials
+    full_group = names.full(group)
+    kind, expression = wanted or ("TAG", "*")
+
+    def request(queue: Queue, offset: int, most: int) -> Command:
+        topic = names.full(queue.topic)
+        header = Pull(
+            full_group, topic, queue.queue_id, offset, most, _BRINGS_FILTER, 0, 0, 0, expression, kind, most_bytes
+        )
+        command = Command(RequestCode.PULL_MESSAGE, header)
+        return command if credentials is None else signed(command, credentials)
+
+    return request

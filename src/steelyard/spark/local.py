@@ -1,0 +1,117 @@
+"""A Spark session in one line, with pip alone: Java is found or brought along, and workers run this very Python.
+
+    spark = session("orders to the lake")            # this machine, all of its cores
+    spark = session(master="spark://boss:7077")      # a cluster; nothing else changes
+
+What stands in the environment already counts: ``JAVA_HOME`` if it is new enough, ``PYSPARK_PYTHON`` always. On this
+machine alone Spark has no page, listens on the loopback only and logs nothing but errors; checkpoints are written the
+quick way that is sound on a local disk. Every setting can be given otherwise in ``conf``.
+
+Left out: Spark Connect, and Python on the machines of a cluster, where `steelyard[spark]` has to be installed.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Mapping, MutableMapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from steelyard.errors import ConfigurationError, MissingExtra
+from steelyard.spark.java import choose_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["OLDEST_SPARK", "is_local", "prepare", "session"]
+
+OLDEST_SPARK = (4, 2)
+"""The first whose Python sources may be told how much to take at a time."""
+
+_LOOPBACK = "127.0.0.1"
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_EVERYWHERE = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.showConsoleProgress": "false",
+}
+_HERE = {
+    "spark.driver.bindAddress": _LOOPBACK,
+    "spark.driver.host": _LOOPBACK,
+    "spark.ui.enabled": "false",
+    # The usual one starts a process for each file, which is a quarter of a small batch.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+}
+
+
+def prepare(environ: MutableMapping[str, str] | None = None, *, master: str | None = None) -> str:
+    """Set what Spark looks for in the environment, and return the line that says what was chosen and why.
+
+    It has to be called before the first session of a process; `session` does.
+    """
+    there = os.environ if environ is None else environ
+    version = _check_packages()
+    java = choose_java(there)
+    there["JAVA_HOME"] = str(java.home)
+    python = there.setdefault("PYSPARK_PYTHON", sys.executable)
+    there.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    if is_local(master):
+        # Otherwise it warns that the machine's name is not the machine's address.
+        there.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
+    return f"Spark {version} on Java {java.version} ({java.found}), workers run {python}"
+
+
+def session(
+    name: str = "steelyard", *, master: str | None = None, conf: Mapping[str, str] | None = None
+) -> "SparkSession":
+    """Return the running session of this process, or start one; ``conf`` has the last word."""
+    master = master or "local[*]"
+    prepare(master=master)
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName(name).master(master)
+    for key, value in _settings(master, conf or {}).items():
+        builder = builder.config(key, value)
+    try:
+        return builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        if error.getCondition() != "JAVA_GATEWAY_EXITED":
+            raise
+        raise ConfigurationError(
+            f"Java did not start (JAVA_HOME is {os.environ['JAVA_HOME']})", next_step="see what it said above"
+        ) from error
+
+
+def is_local(master: str | None) -> bool:
+    """Say whether Spark runs on this machine alone.
+
+    >>> is_local(None), is_local("local[2]"), is_local("spark://boss:7077")
+    (True, True, False)
+    """
+    return (master or "local").startswith("local")
+
+
+def _settings(master: str, conf: Mapping[str, str]) -> dict[str, str]:
+    settings = {**_EVERYWHERE, **(_HERE if is_local(master) else {}), **conf}
+    quiet = f"-Dlog4j2.configurationFile=file:{Path(__file__).with_name('quiet.properties')}"
+    if "log4j2.configurationFile" not in settings.get(_JAVA_OPTIONS, ""):
+        settings[_JAVA_OPTIONS] = f"{quiet} {settings.get(_JAVA_OPTIONS, '')}".rstrip()
+    return settings
+
+
+def _check_packages() -> str:
+    """Return the version of PySpark, or say which package is missing or too old."""
+    if any(find_spec(package) is None for package in ("pyspark", "pyarrow", "numpy")):
+        raise MissingExtra("Spark sessions", extra="spark")
+    from pyspark import __version__ as version
+
+    if tuple(map(int, re.findall(r"\d+", version)[:2])) < OLDEST_SPARK:
+        oldest = ".".join(map(str, OLDEST_SPARK))
+        raise ConfigurationError(
+            f"PySpark {version} is installed, and {oldest} is the oldest that will do",
+            next_step="run: pip install --upgrade 'steelyard[spark]'",
+        )
+    return version

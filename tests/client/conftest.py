@@ -1,0 +1,26 @@
+"""The cluster that producers are tested on while it is in trouble, and proxies before it that make the trouble.
+
+A module that needs another cluster has a fixture of the same name.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+from tests.client.proxy import Detour, detour
+from tests.client.sending_scene import scene
+
+from steelyard.serve.embedded import Cluster
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    """Run two brokers, each with four queues of ``orders``."""
+    with scene(2) as running:
+        yield running
+
+
+@pytest.fixture
+def around(cluster: Cluster) -> Iterator[Detour]:
+    """Put proxies before the cluster."""
+    with detour(cluster) as proxies:
+        yield proxies
