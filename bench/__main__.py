@@ -1,7 +1,8 @@
 """`make bench`: every benchmark of this folder as one table. Leave the machine alone while it runs.
 
 Names (``codec``, ``store``, ``broker`` …) run only those; ``--write`` puts the figures into bench/RESULTS.md, too.
-``--quick`` makes the long runs of ``broker`` and ``client`` short: they show that it works, and measure nothing.
+``--quick`` makes the long runs of ``broker``, ``client`` and ``spark`` short: they show that it works, and measure
+nothing.
 """
 
 import sys
@@ -11,7 +12,7 @@ from functools import partial
 from rich.console import Console
 from rich.table import Table
 
-from bench import allocators, broker, client, codec, rebalance, rules, store
+from bench import allocators, broker, client, codec, rebalance, rules, spark, store
 from bench.results import RESULTS, machine, page
 from bench.table import Row
 
@@ -23,10 +24,12 @@ _BENCHMARKS: dict[str, Callable[[], Iterable[Row]]] = {
     "store": store.run,
     "broker": broker.run,
     "client": client.run,
+    "spark": spark.run,
 }
 _QUICK: dict[str, Callable[[], Iterable[Row]]] = {
     "broker": partial(broker.run, is_quick=True),
     "client": partial(client.run, is_quick=True),
+    "spark": partial(spark.run, is_quick=True),
 }
 
 

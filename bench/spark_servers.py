@@ -54,6 +54,8 @@ def on_stage() -> Iterator[Stage]:
         ours = stack.enter_context(running_ours())
         jars = ",".join(map(str, connector_jars()))
         spark = session("steelyard bench", master="local[2]", conf=_CONF | {"spark.jars": jars})
+        # A stream that is stopped in the middle of a batch is told as an error; what fails here is raised.
+        spark.sparkContext.setLogLevel("OFF")
         stack.callback(spark.stop)
         yield Stage(
             spark,

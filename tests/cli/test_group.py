@@ -3,11 +3,13 @@
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from datetime import datetime
 
 import pytest
 from tests.cli.live import create_topic, run, until, verb
@@ -72,6 +74,7 @@ def test_the_owner_of_every_queue_is_told_with_the_reason(
     ]
     assert sorted(row[1] for row in rows) == ["c1"] * 4 + ["c2"] * 4
     assert all(row[-4:] == ["as", "STICKY", "plans", "it"] for row in rows)
+    assert all(re.fullmatch(r"\d+[smhd]", row[2]) for row in rows), "each has its queues for a while"
 
 
 def test_programs_get_the_whole_group(cluster: Cluster, pair: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -81,6 +84,8 @@ def test_programs_get_the_whole_group(cluster: Cluster, pair: str, capsys: pytes
     ids = {each["id"] for each in told["members"]}
     assert {owner for each in told["queues"] for owner in each["owners"]} == ids
     assert told["hazards"] == []
+    for each in told["queues"]:
+        assert 0 <= told["at_ms"] - datetime.fromisoformat(each["owned_at"]).timestamp() * 1000 < 3_600_000
 
 
 def test_a_group_that_is_not_there_is_exit_code_three(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:

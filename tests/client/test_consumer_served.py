@@ -48,6 +48,9 @@ def test_a_consumer_tells_how_it_is(cluster: Cluster) -> None:
     assert state.properties["PROP_NAMESERVER_ADDR"] == cluster.namesrv
     assert state.topics["told"].handled_tps > 0
     assert "test_consumer_served" in (state.thread_dump or "")
+    assert state.steelyard is not None
+    held, owned_ms = state.steelyard.held or (), state.steelyard.owned_ms or ()
+    assert {queue for queue, since_ms in zip(held, owned_ms, strict=True) if since_ms >= 0} == set(held) != set()
     assert [each.topic for each in state.subscriptions] == ["told", "%RETRY%told-group"]
 
 

@@ -1,5 +1,8 @@
 """A view of a group is made of facts alone: who has what, what does not move, and what a change would move."""
 
+from dataclasses import replace
+from datetime import UTC, datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -147,3 +150,14 @@ def test_a_sticky_change_moves_the_least_and_leaves_nothing_unowned(
     assert told.moved == told.least
     assert all(change.now is not None for change in told.changes)
     assert told.most - told.fewest <= 1
+
+
+def test_since_when_a_queue_is_owned_is_told_by_its_only_owner() -> None:
+    since = datetime(2026, 11, 1, tzinfo=UTC)
+    owned_at = {(OURS.id, QUEUES[0]): since}
+    facts = Facts(
+        group="billing", at_ms=0, queues=QUEUES[:1], claimed={OURS.id: frozenset(QUEUES[:1])}, owned_at=owned_at
+    )
+    assert look_at(facts).queues[0].owned_at == since
+    both = replace(facts, claimed={name: frozenset(QUEUES[:1]) for name in (OURS.id, OTHER.id)})
+    assert look_at(both).queues[0].owned_at is None

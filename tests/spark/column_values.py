@@ -11,7 +11,7 @@ from steelyard.client.bulk.reading import Piece
 from steelyard.client.names import Names
 from steelyard.model import Queue
 from steelyard.model.message import KEYS, StoredMessage
-from steelyard.spark.columns import ARROW_TYPES
+from steelyard.spark.schema import COLUMNS
 from steelyard.wire.batch import BatchItem, encode_batch
 from steelyard.wire.compression import compress
 from steelyard.wire.properties import encode_properties
@@ -21,7 +21,7 @@ from steelyard.wire.sysflag import COMPRESSED, WRAPPED, Compression
 
 __all__ = ["ALL", "as_read", "pieces", "record_of"]
 
-ALL = tuple(ARROW_TYPES)
+ALL = COLUMNS
 """All columns, in their order."""
 
 Cell = str | int | bytes | datetime | list[tuple[str, str]] | None

@@ -23,9 +23,7 @@ def test_a_batch_becomes_messages_with_consecutive_offsets_that_survive_a_crash(
     disk = ForgettingDisk()
     store = Store.open(disk, OPTIONS)
     items = [BatchItem(number, b"body %d" % number * 20, b"TAGS\x01paid\x02") for number in range(20)]
-    taken = store.append_batch(
-        b"orders", 0, encode_batch(items), b"CLUSTER\x01main\x02", born_ms=1, born_host=HOST, stored_ms=2
-    )
+    taken = store.append_batch(b"orders", 0, encode_batch(items), born_ms=1, born_host=HOST, stored_ms=2)
     assert store.flush().error is None
     assert [each.offset for each in taken] == list(range(20))
     again = Store.open(disk.crash(), OPTIONS)
@@ -33,7 +31,7 @@ def test_a_batch_becomes_messages_with_consecutive_offsets_that_survive_a_crash(
     read = messages(again.read(b"orders", 0, 0, most=100).joined(), "broker-a")
     for number, message in enumerate(read):
         assert (message.offset, message.flag, message.body) == (number, number, items[number].body)
-        assert dict(message.properties) == {"TAGS": "paid", "CLUSTER": "main"}
+        assert dict(message.properties) == {"TAGS": "paid"}
 
 
 def test_a_batch_that_is_damaged_or_too_large_is_refused_whole() -> None:

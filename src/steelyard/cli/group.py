@@ -51,7 +51,7 @@ def _list_groups(where: Where, as_json: _Json = False) -> None:
 @app.command("explain")
 @at_cluster
 def _explain_group(where: Where, group: _Group, as_json: _Json = False) -> None:
-    """Say who has each queue of a group, how far it is, since when, why; and what looks wrong."""
+    """Say who has each queue of a group, since when and why, and how far it is; and what looks wrong."""
     from steelyard.cli.group_grid import table_of
     from steelyard.client.blocking.admin import Admin
 
@@ -107,6 +107,7 @@ def _as_values(view: "GroupView") -> dict[str, object]:
             {
                 "queue": list(each.queue),
                 "owners": list(each.owners),
+                "owned_at": each.owned_at,
                 "committed": each.committed,
                 "end": each.end,
                 "lag": each.lag,

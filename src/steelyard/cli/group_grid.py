@@ -8,6 +8,7 @@ from rich.text import Text
 
 from steelyard.balance.explain import Why, in_words
 from steelyard.cli.draw import NOBODY, mark_of
+from steelyard.cli.moments import in_short
 from steelyard.cli.screen import visible
 from steelyard.cli.short_names import short_names, shortened
 from steelyard.cli.tables import listing
@@ -20,16 +21,18 @@ __all__ = ["grid_of", "table_of"]
 
 
 def table_of(view: GroupView) -> Table:
-    """Draw every queue with its owner, how far it is, since when, and why it is there."""
-    table = listing("queue", "owner", "#waiting", "handled up to", "why")
+    """Draw every queue with its owner, for how long that has it, how far it is, and why it is there."""
+    table = listing("queue", "owner", "#for", "#waiting", "handled up to", "why")
     why, names = _reasons(view), short_names(view.owned())
     for each in view.queues:
-        since = "-" if each.consumed_at is None else f"{each.consumed_at.astimezone():%m-%d %H:%M:%S}"
+        owned = "-" if each.owned_at is None else in_short(view.at_ms / 1000 - each.owned_at.timestamp())
+        handled = "-" if each.consumed_at is None else f"{each.consumed_at.astimezone():%m-%d %H:%M:%S}"
         table.add_row(
             visible(str(each.queue)),
             visible(" and ".join(names[owner] for owner in each.owners)) or "nobody",
+            owned,
             "-" if each.lag is None else str(each.lag),
-            since,
+            handled,
             visible(shortened(why.get(each.queue, ""), names)),
         )
     return table

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from steelyard.errors import ConfigurationError
 
-__all__ = ["HOW_TO_WRITE", "moment", "seconds"]
+__all__ = ["HOW_TO_WRITE", "in_short", "moment", "seconds"]
 
 HOW_TO_WRITE = "write a time such as 2026-11-01T08:00:00Z, or '2 hours ago'"
 
@@ -34,6 +34,16 @@ def seconds(text: str) -> float:
     if not 0 <= span <= _LONGEST_S:
         raise ConfigurationError(f"{text!r} is no span of time", next_step="write one such as 90s, 1.5h or '2 days'")
     return span
+
+
+def in_short(span_s: float) -> str:
+    """Write a span of time as briefly as it gets, in whole units that have begun.
+
+    >>> in_short(0.4), in_short(89), in_short(5400), in_short(172_800)
+    ('0s', '1m', '1h', '2d')
+    """
+    unit = max((each for each in ("s", "m", "h", "d") if _UNITS[each] <= span_s), key=_UNITS.__getitem__, default="s")
+    return f"{int(span_s // _UNITS[unit])}{unit}"
 
 
 def moment(text: str, now: datetime) -> datetime:

@@ -14,6 +14,7 @@ import typer
 
 if TYPE_CHECKING:
     from steelyard.client.connect import Connect
+    from steelyard.client.tls import Tls
 
 __all__ = ["Where", "at_cluster"]
 
@@ -29,6 +30,7 @@ class Where:
     secret_key: str | None = None
     tls: bool = False
     tls_ca: str | None = None
+    tls_no_verify: bool = False
     namespace: str = ""
     timeout: float = 5.0
 
@@ -40,10 +42,17 @@ class Where:
             ";".join(self.namesrv) if self.namesrv else None,
             access_key=self.access_key,
             secret_key=self.secret_key,
-            tls=self.tls_ca if self.tls_ca is not None else self.tls,
+            tls=self._tls(),
             namespace=self.namespace,
             timeout_s=self.timeout,
         )
+
+    def _tls(self) -> "bool | str | Tls":
+        if self.tls_no_verify:
+            from steelyard.client.tls import Tls
+
+            return Tls(ca=self.tls_ca, verify=False)
+        return self.tls if self.tls_ca is None else self.tls_ca
 
 
 def _options(
@@ -87,6 +96,14 @@ def _options(
             rich_help_panel=_PANEL,
         ),
     ] = None,
+    tls_no_verify: Annotated[
+        bool,
+        typer.Option(
+            "--tls-no-verify",
+            help="Encrypt lines, and believe anybody: for servers whose certificate is of their own making.",
+            rich_help_panel=_PANEL,
+        ),
+    ] = False,
     namespace: Annotated[
         str, typer.Option(help="In front of topics and groups.", show_default=False, rich_help_panel=_PANEL)
     ] = "",

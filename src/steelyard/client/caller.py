@@ -109,6 +109,16 @@ class Caller:
         return self._line_address if self.is_open else self.addresses[self._turn % len(self.addresses)]
 
     @property
+    def is_awaited(self) -> bool:
+        """Whether somebody waits for an answer."""
+        return bool(self._unanswered)
+
+    @property
+    def asked(self) -> int:
+        """A number that is another one after each question."""
+        return self._opaque
+
+    @property
     def local_host(self) -> str | None:
         """The address that the server sees us at, while there is a line."""
         return None if self._line is None else self._line.local_host
@@ -186,6 +196,23 @@ class Caller:
         # What failed was somewhere else.
         self.failures = 0
         self.call()
+
+    def stay(self) -> None:
+        """Keep a line open from now on, even if nobody asks."""
+        if not self._stays:
+            self._stays, self.failures = True, 0
+            self.call()
+
+    def rest(self) -> None:
+        """Hang up, unless an answer is awaited, and open a line only when somebody asks; until it is to stay again."""
+        self._stays = False
+        if self._unanswered:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._line is not None:
+            self._leave(self._line, "nobody needs the line")
 
     def hang_up(self, why: str = "the line was given up") -> None:
         """Drop the line; another one is opened, to the next address if there are several."""

@@ -132,6 +132,7 @@ class Routes:
     async def _ask(self, topic: str) -> Route:
         answer = await self.ask_a_name_server(Command(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRoute(topic)))
         if answer.code == ResponseCode.TOPIC_NOT_EXIST:
+            self._session.learn(Route(topic, (), ()))
             raise TopicNotFound(
                 f"topic {self._session.names.bare(topic)!r} is not known to {self._session.connect}",
                 code=answer.code,

@@ -1,8 +1,8 @@
 """One client's side of a cluster: its lines, its clock, its routes, and who answers what servers ask of it.
 
 Every client has a session of its own, and so an id of its own. Brokers are learnt from routes, and a line to each is
-kept open; a broker without a master is spoken to at a replica. Requests of brokers go to whoever serves their code, and
-all else to the listener, which is the member of a group if there is one.
+kept open while a route tells of it; a broker without a master is spoken to at a replica. Requests of brokers go to
+whoever serves their code, and all else to the listener, which is the member of a group if there is one.
 """
 
 import asyncio
@@ -17,10 +17,12 @@ from steelyard.client.caller import Caller, Switch
 from steelyard.client.connect import Connect
 from steelyard.client.ids import client_id as new_client_id
 from steelyard.client.ids import local_address
+from steelyard.client.keeping import Keeping
 from steelyard.client.names import Names
 from steelyard.client.routes import Routes
 from steelyard.errors import BrokerNotInRoute, ConfigurationError, NoNameServer, SteelyardError, error_for
 from steelyard.model import BrokerPlace, Route
+from steelyard.net.clock import steady_ms
 from steelyard.wire.bodies import encode_body
 from steelyard.wire.bodies.heartbeat import Heartbeat, ProducerBeat
 from steelyard.wire.codes import OUR_VERSION, RequestCode, ResponseCode
@@ -81,6 +83,7 @@ class Session:
         self._brokers: dict[str, Caller] = {}
         self._places: dict[str, BrokerPlace] = {}
         self._others: dict[str, Caller] = {}
+        self._keeping = Keeping()
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
@@ -104,7 +107,7 @@ class Session:
             await self.close()
             raise
         self.routes.start()
-        self.spawn(self._beat())
+        self.spawn(self._now_and_then())
 
     async def _reach_a_name_server(self) -> None:
         self.name_servers.call()
@@ -214,6 +217,7 @@ class Session:
         """Take note of where the brokers of a route are, and open lines to those that are new."""
         if self._is_closed:
             return
+        self._keeping.learn(route)
         for place in route.brokers:
             address = place.master or next(iter(place.addresses.values()), None)
             if address is None:
@@ -222,9 +226,18 @@ class Session:
             known = self._brokers.get(place.name)
             if known is not None:
                 known.go_to((address,))
+                known.stay()
             else:
                 caller = self._brokers[place.name] = Caller(self._switch_now(), place.name, (address,))
                 caller.call()
+
+    def tidy(self, now_ms: int) -> None:
+        """Hang up where nobody needs a line any more; this is done from time to time."""
+        for name in self._keeping.untold(self._brokers, now_ms):
+            self._brokers[name].rest()
+        asked = {address: caller.asked for address, caller in self._others.items() if not caller.is_awaited}
+        for address in self._keeping.idle(asked, now_ms):
+            self._others.pop(address).rest()
 
     async def ask(self, server: "str | Caller | None", command: Command, *, timeout_ms: int = 3_000) -> Command:
         """Ask a server and return the answer, whatever it says; raises a TransportError if none comes."""
@@ -286,11 +299,12 @@ class Session:
         if answer is not None and not request.is_oneway:
             caller.say(structs.replace(answer, version=OUR_VERSION))
 
-    # -- heartbeats of producers --------------------------------------------------------------------------------------
+    # -- what is done from time to time -------------------------------------------------------------------------------
 
-    async def _beat(self) -> None:
+    async def _now_and_then(self) -> None:
         while True:
             await asyncio.sleep(_BEAT_S)
+            self.tidy(steady_ms())
             if self.producer_groups:
                 await asyncio.gather(*(self._beat_one(caller) for caller in self._brokers.values() if caller.is_open))
 

@@ -41,7 +41,7 @@ class Asking(Guard):
 
     def at_times(self, times_ms: Mapping[Queue, int]) -> dict[Queue, int]:
         """Ask for the first message of each queue that was stored at a time or later; its end if there is none."""
-        return self._run(lambda session: ask_times(session, times_ms))
+        return self._run(lambda session: ask_times(session, self._options.pull_group, times_ms))
 
     def committed(self, queues: Iterable[Queue]) -> dict[Queue, int]:
         """Ask how far the group is; queues where it never committed anything are left out."""

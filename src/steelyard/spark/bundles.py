@@ -7,14 +7,14 @@ larger than a batch should be.
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice, pairwise, zip_longest
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from steelyard.client.bulk.writing import BATCH_MESSAGES, BulkSender, Bundle, is_for_batches
+from steelyard.client.bulk.writing import BATCH_MESSAGES, Bundle, is_for_batches
 from steelyard.errors import RowRefused
 from steelyard.model import Queue
 from steelyard.spark.options import WriteOptions
@@ -46,16 +46,18 @@ def bundles_of(
     options: WriteOptions,
     ids: RowIds,
     first: int,
-    sender: BulkSender,
+    queues_of: Callable[[str], Sequence[Queue]],
 ) -> Iterator[Bundle]:
     """Yield the rows of a batch as messages, those of each topic and queue in their order.
+
+    ``first`` is the first row's number in its task; ``queues_of`` says which queues a topic has.
 
     Raises RowRefused, whose row counts from the batch's beginning, before it yields anything.
     """
     items = encode(batch, columns, ids, first=first, most_bytes=options.max_message_bytes)
     topics, topic_of = _topics(batch, columns, options)
     delays = _delays(batch, columns)
-    queues = [sender.queues(topic) for topic in topics]
+    queues = [queues_of(topic) for topic in topics]
     lanes = topic_of * _LANES + _queue_numbers(batch, columns, queues, topic_of) + 1
     if len(lanes) and (lanes != lanes[0]).any():
         order = np.argsort(lanes, kind="stable")
@@ -122,7 +124,7 @@ def _topics(batch: pa.RecordBatch, columns: RowColumns, options: WriteOptions) -
 
 
 def _queue_numbers(
-    batch: pa.RecordBatch, columns: RowColumns, queues: list[tuple[Queue, ...]], topic_of: NDArray[np.int64]
+    batch: pa.RecordBatch, columns: RowColumns, queues: list[Sequence[Queue]], topic_of: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Return which of its topic's queues each row goes to by its key; -1 for any."""
     if columns.key is None:

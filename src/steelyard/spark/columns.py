@@ -1,30 +1,34 @@
 """Records of the broker's log as columns of Arrow: what a task of Spark hands on.
 
 A step in Python for each row would cost more than all else together, so rows are read all at once: where records begin
-(record_walk.py), what is where in them (record_columns.py), what their properties say (property_columns.py). Rows that
-cannot be read so are read again one by one, as a consumer reads them (slow_rows.py), and put in their places. Columns
-that are not wanted cost nothing.
+(record_walk.py), what is where in them (record_columns.py), what their properties say (property_columns.py). What
+cannot be read so is read one by one, as a consumer reads it (slow_rows.py), and put in its place. Columns that are not
+wanted cost nothing.
 
-The rule: whatever the records are, the columns say what `steelyard.wire.stored.messages` says of them, and damaged ones
-raise what it raises, with the name of the queue. Left out: how much is decoded at once is up to the caller; some
-thousand messages or some MiB go best.
+The rule: whatever the records are, the columns say what `steelyard.wire.stored.messages` says of them, and what is
+damaged is an error that names the queue. How much is decoded at once is up to the caller: some thousand messages or a
+few MiB go best, since a call has a price of its own of about half a millisecond.
 """
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql.types import BinaryType, DataType, IntegerType, LongType, MapType, StringType, TimestampType
 
 from steelyard.client.names import Names
-from steelyard.errors import ConfigurationError, LimitExceeded, MalformedRecord, ProtocolError
+from steelyard.errors import LimitExceeded, MalformedRecord, ProtocolError
 from steelyard.model.message import KEYS, TAGS, UNIQUE_KEY
 from steelyard.spark.damage import damage_among, damage_at
 from steelyard.spark.property_columns import MAP, Properties
 from steelyard.spark.record_columns import MOMENT, Rows
 from steelyard.spark.record_walk import record_starts
-from steelyard.spark.segments import numbers
-from steelyard.spark.slow_rows import OPENED_BYTES, column_of, open_record, size_of
+from steelyard.spark.schema import SCHEMA
+from steelyard.spark.scratch import joined
+from steelyard.spark.segments import numbers, repeated
+from steelyard.spark.slow_rows import Opener, column_of
 from steelyard.wire.sysflag import COMPRESSED, STORE_IPV6, WRAPPED
 
 if TYPE_CHECKING:
@@ -33,175 +37,196 @@ if TYPE_CHECKING:
     from steelyard.client.bulk.reading import Piece
     from steelyard.model.message import StoredMessage
 
-__all__ = ["ARROW_TYPES", "arrow_schema", "decode"]
+__all__ = ["arrow_schema", "decode"]
 
-ARROW_TYPES: dict[str, pa.DataType] = {
-    "topic": pa.string(),
-    "broker": pa.string(),
-    "queue_id": pa.int32(),
-    "offset": pa.int64(),
-    "body": pa.binary(),
-    "tags": pa.string(),
-    "keys": pa.string(),
-    "message_id": pa.string(),
-    "born_at": MOMENT,
-    "stored_at": MOMENT,
-    "reconsume_times": pa.int32(),
-    "properties": MAP,
+_ARROW: dict[type[DataType], pa.DataType] = {
+    BinaryType: pa.binary(),
+    IntegerType: pa.int32(),
+    LongType: pa.int64(),
+    MapType: MAP,
+    StringType: pa.string(),
+    TimestampType: MOMENT,
 }
-"""The columns there are, in their order, as Spark wants each from Arrow."""
+_FIELDS = {field.name: pa.field(field.name, _ARROW[type(field.dataType)]) for field in SCHEMA.fields}
 
 _OF_PROPERTIES = frozenset({"tags", "keys", "message_id", "properties"})
 
-# Arrow counts the bytes of a column in 31 bits.
-_MOST_BYTES = (1 << 31) - 1
+# Arrow counts the bytes of a column in 31 bits, and what is read one by one may become three times as long.
+_MOST_BYTES = 1 << 29
 
 
-def arrow_schema(columns: Sequence[str]) -> pa.Schema:
-    """Return the schema of some columns, in the order given."""
-    unknown = [column for column in columns if column not in ARROW_TYPES]
-    if unknown:
-        raise ConfigurationError(f"there is no column {unknown[0]!r}", next_step=f"there are {', '.join(ARROW_TYPES)}")
-    return pa.schema([pa.field(column, ARROW_TYPES[column]) for column in columns])
+@lru_cache(maxsize=256)
+def arrow_schema(columns: tuple[str, ...]) -> pa.Schema:
+    """Return the schema of some columns, in their order, as Spark wants it of Arrow."""
+    return pa.schema([_FIELDS[column] for column in columns])
 
 
-def decode(pieces: "Sequence[Piece]", columns: Sequence[str], *, namespace: str = "") -> pa.RecordBatch:
+def decode(pieces: "Sequence[Piece]", columns: tuple[str, ...], *, namespace: str = "") -> pa.RecordBatch:
     """Return the messages of some pieces, in order, as the columns that are wanted, in the order that is wanted.
 
     Messages outside the range of their piece are left out. Topics lose the namespace.
     """
     schema = arrow_schema(columns)
-    filled = [piece for piece in pieces if len(piece.records)]
+    filled = [piece for piece in pieces if piece.records]
+    size = sum([len(piece.records) for piece in filled])
+    if size > _MOST_BYTES:
+        raise LimitExceeded("size of the records of one batch", where="batch", limit=_MOST_BYTES, found=size)
     if not filled:
-        return pa.RecordBatch.from_arrays([pa.array([], kind) for kind in schema.types], schema=schema)
-    return _Batch(filled, Names(namespace)).columns(schema)
+        return _nothing(schema)
+    with joined([piece.records for piece in filled]) as data:
+        return _Batch(filled, data, Names(namespace)).columns(schema)
 
 
 class _Batch:
     """The rows of some pieces on their way to columns."""
 
-    def __init__(self, pieces: "Sequence[Piece]", names: Names) -> None:
+    def __init__(self, pieces: "Sequence[Piece]", data: bytes | bytearray, names: Names) -> None:
         self._pieces, self._names = pieces, names
-        data = pieces[0].records if len(pieces) == 1 else b"".join([piece.records for piece in pieces])
-        if len(data) > _MOST_BYTES:
-            raise LimitExceeded("size of the records of one batch", where="batch", limit=_MOST_BYTES, found=len(data))
-        self._bounds = np.cumsum([0, *[len(piece.records) for piece in pieces]])
+        bounds = np.cumsum([0, *[len(piece.records) for piece in pieces]])
+        end = int(bounds[-1])
         try:
-            starts = record_starts(data)
+            starts = record_starts(data, end)
             self._rows = Rows(data, starts)
         except MalformedRecord as error:
             raise damage_among(pieces) from error
-        firsts = np.searchsorted(starts, self._bounds)
-        if not np.array_equal(np.append(starts, len(data))[firsts], self._bounds):
+        self._firsts = np.searchsorted(starts, bounds)
+        if not np.array_equal(np.append(starts, end)[self._firsts], bounds):
+            # One piece was cut, and what the next one begins with made up for it.
             raise damage_among(pieces)
-        self._firsts = firsts
         self._odd: set[int] = set()
-        self._keep_wanted()
+        self._opener = Opener(_MOST_BYTES)
+        self._keep_wanted(bounds)
 
-    def _keep_wanted(self) -> None:
-        """Leave out the rows that their piece does not want, and note those that have to be read one by one."""
+    def _keep_wanted(self, bounds: "NDArray[np.int64]") -> None:
+        """Leave out the rows that their piece does not want."""
         rows, counts = self._rows, np.diff(self._firsts)
-        starts, ends = (np.repeat([piece[i] for piece in self._pieces], counts) for i in (1, 2))
-        is_wanted = (rows.offsets >= starts) & (rows.offsets < ends)
-        flags = int(np.bitwise_or.reduce(rows.sys_flags))
-        if flags & WRAPPED:
-            # Which offsets are in a batch that was stored as one record, only opening it tells.
-            is_wanted |= rows.sys_flags & WRAPPED == WRAPPED
+        starts = np.repeat([piece.start for piece in self._pieces], counts)
+        ends = np.repeat([piece.end for piece in self._pieces], counts)
+        # Which offsets are in a batch that was stored as one record, only opening it tells.
+        is_wanted = (rows.offsets >= starts) & (rows.offsets < ends) | rows.are_flagged(WRAPPED)
         if not is_wanted.all():
             self._rows = rows = Rows(rows.data, rows.starts[is_wanted])
-            self._firsts = np.searchsorted(rows.starts, self._bounds)
-        if flags & WRAPPED == WRAPPED:
-            self._odd.update(np.flatnonzero(rows.sys_flags & WRAPPED == WRAPPED).tolist())
+            self._firsts = np.searchsorted(rows.starts, bounds)
+        self._odd.update(np.flatnonzero(rows.are_flagged(WRAPPED)).tolist())
 
     def columns(self, schema: pa.Schema) -> pa.RecordBatch:
         """Return the columns of a schema."""
-        names, rows = schema.names, self._rows
-        readers = self._readers(names)
-        arrays = [readers[name]() for name in names]
-        if "body" in names and np.bitwise_or.reduce(rows.sys_flags, initial=0) & COMPRESSED:
-            self._odd.update(np.flatnonzero(rows.sys_flags & COMPRESSED).tolist())
+        if not len(self._rows):
+            return _nothing(schema)
+        readers = self._readers(schema.names)
+        arrays = [readers[name]() for name in schema.names]
         if self._odd:
             arrays = self._with_odd(arrays, schema)
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def _readers(self, wanted: Sequence[str]) -> dict[str, Callable[[], pa.Array]]:
+        """Return what makes each column, without having made any."""
         rows = self._rows
         readers: dict[str, Callable[[], pa.Array]] = {
             "topic": self._topic,
             "broker": self._broker,
-            "queue_id": rows.queue_ids,
+            "queue_id": rows.queue_id,
             "offset": lambda: numbers(rows.offsets, pa.int64()),
-            "body": rows.body,
+            "body": self._body,
             "born_at": rows.born_at,
             "stored_at": rows.stored_at,
             "reconsume_times": rows.reconsume_times,
         }
-        if len(rows) and not _OF_PROPERTIES.isdisjoint(wanted):
+        if not _OF_PROPERTIES.isdisjoint(wanted):
             properties = Properties(rows)
-            self._odd.update(properties.not_unicode.tolist())
+            self._odd.update(properties.not_unicode().tolist())
             if "properties" in wanted:
-                self._odd.update(properties.maybe_twice.tolist())
+                self._odd.update(properties.maybe_twice().tolist())
             readers |= {
                 "tags": lambda: properties.texts(TAGS),
                 "keys": lambda: properties.texts(KEYS),
                 "message_id": lambda: self._message_id(properties),
                 "properties": properties.map,
             }
-        else:
-            readers |= {name: lambda name=name: pa.array([], ARROW_TYPES[name]) for name in _OF_PROPERTIES}
         return readers
 
     def _topic(self) -> pa.Array:
-        stored = self._rows.topic().dictionary_encode()
-        try:
-            bare = [self._names.bare(topic.decode()) for topic in stored.dictionary.to_pylist()]
-        except UnicodeDecodeError:
-            raise damage_among(self._pieces) from None
-        return pa.array(bare, pa.string()).take(stored.indices)
+        topics, which = self._rows.topics_seen()
+        bare = []
+        for number, topic in enumerate(topics):
+            try:
+                bare.append(self._names.bare(topic.decode()))
+            except UnicodeDecodeError:
+                error = MalformedRecord(f"the topic {topic[:80]!r} is not UTF-8", where="record")
+                raise self._damage(int((which == number).argmax()), error) from None
+        return _chosen(bare, which)
 
     def _broker(self) -> pa.Array:
-        brokers = pa.array([piece.queue.broker for piece in self._pieces], pa.string())
-        return brokers.take(np.repeat(np.arange(len(self._pieces)), np.diff(self._firsts)))
+        brokers = list({piece.queue.broker: None for piece in self._pieces})
+        numbered = [brokers.index(piece.queue.broker) for piece in self._pieces]
+        return _chosen(brokers, np.repeat(numbered, np.diff(self._firsts)))
+
+    def _body(self) -> pa.Array:
+        rows = self._rows
+        packed = np.flatnonzero(rows.are_flagged(COMPRESSED) & ~rows.are_flagged(WRAPPED))
+        if not len(packed):
+            return rows.body()
+        opened = []
+        for row in packed.tolist():
+            try:
+                opened.append(self._opener.body(rows.body_of(row), int(rows.sys_flags[row])))
+            except ProtocolError as error:
+                raise self._damage(row, error) from error
+        return _replaced(rows.body(), packed, pa.array(opened, pa.binary()))
 
     def _message_id(self, properties: Properties) -> pa.Array:
-        rows = self._rows
-        entries = properties.named(UNIQUE_KEY)
-        missing = np.flatnonzero(entries < 0)
-        if not len(missing):
-            return properties.values(entries)
-        self._odd.update(missing[rows.sys_flags[missing] & STORE_IPV6 != 0].tolist())
-        given = properties.values(entries[entries >= 0])
-        order = np.empty(len(rows), np.int64)
-        order[entries >= 0] = np.arange(len(given))
-        order[missing] = len(given) + np.arange(len(missing))
-        return pa.concat_arrays([given, rows.offset_ids(missing)]).take(order)
+        """Return the ids: those that producers gave, and where there is none, those made of the place."""
+        rows, given = self._rows, properties.texts(UNIQUE_KEY)
+        if not given.null_count:
+            return given
+        nameless = np.flatnonzero(given.is_null().to_numpy(zero_copy_only=False))
+        self._odd.update(nameless[rows.sys_flags[nameless] & STORE_IPV6 != 0].tolist())
+        return _replaced(given, nameless, rows.offset_ids(nameless))
 
     def _with_odd(self, arrays: list[pa.Array], schema: pa.Schema) -> list[pa.Array]:
         """Return columns with the odd rows read one by one; one of them may become several rows, or none."""
-        odd = np.array(sorted(self._odd))
+        odd, count = sorted(self._odd), len(self._rows)
         opened: list[StoredMessage] = []
-        counts = np.ones(len(self._rows), np.int64)
-        room = OPENED_BYTES
-        for row in odd.tolist():
-            found = self._open(row, room)
-            room -= sum(map(size_of, found))
-            counts[row] = len(found)
-            opened += found
-        is_odd = np.zeros(len(self._rows), np.bool_)
+        copies, is_odd = np.ones(count, np.int64), np.zeros(count, np.bool_)
         is_odd[odd] = True
-        order = np.repeat(np.arange(len(self._rows)), counts)
-        order[np.repeat(is_odd, counts)] = len(self._rows) + np.arange(len(opened))
+        for row in odd:
+            found = self._open(row)
+            copies[row] = len(found)
+            opened += found
+        order = np.repeat(np.arange(count), copies)
+        order[np.repeat(is_odd, copies)] = count + np.arange(len(opened))
         return [
-            pa.concat_arrays([array, column_of(opened, field.name, field.type, self._names)]).take(order)
+            pa.concat_arrays([array, column_of(opened, field, self._names)]).take(pa.array(order))
             for array, field in zip(arrays, schema, strict=True)
         ]
 
-    def _open(self, row: int, room: int) -> "list[StoredMessage]":
-        """Read one row as a consumer would."""
-        rows = self._rows
-        piece = self._pieces[int(np.searchsorted(self._firsts, row, "right")) - 1]
-        record = bytes(rows.data[rows.starts[row] : rows.ends[row]])
+    def _open(self, row: int) -> "list[StoredMessage]":
+        piece = self._piece_of(row)
         try:
-            return list(open_record(record, piece.queue.broker, start=piece.start, end=piece.end, room=room))
+            return self._opener.messages(self._rows.record(row), piece.queue.broker, piece.start, piece.end)
         except ProtocolError as error:
-            raise damage_at(piece.queue, int(rows.offsets[row]), error) from error
+            raise self._damage(row, error) from error
+
+    def _piece_of(self, row: int) -> "Piece":
+        return self._pieces[int(np.searchsorted(self._firsts, row, "right")) - 1]
+
+    def _damage(self, row: int, error: ProtocolError) -> MalformedRecord:
+        return damage_at(self._piece_of(row).queue, int(self._rows.offsets[row]), error)
+
+
+def _nothing(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], kind) for kind in schema.types], schema=schema)
+
+
+def _chosen(texts: Sequence[str], which: "NDArray[np.int64]") -> pa.Array:
+    """Return a column of the texts that the numbers stand for."""
+    if len(texts) == 1:
+        return repeated([texts[0].encode()], len(which))
+    return pa.array(texts, pa.string()).take(pa.array(which))
+
+
+def _replaced(column: pa.Array, rows: "NDArray[np.int64]", others: pa.Array) -> pa.Array:
+    """Return a column with others in some of its rows."""
+    order = np.arange(len(column))
+    order[rows] = len(column) + np.arange(len(others))
+    return pa.concat_arrays([column, others]).take(pa.array(order))

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TypeVar
 
 from steelyard.client.session import Session
-from steelyard.errors import NotFound, SteelyardError, error_for
+from steelyard.errors import GroupNotFound, NotFound, SteelyardError, error_for
 from steelyard.model import Queue
 from steelyard.wire.codes import RequestCode, ResponseCode, Version
 from steelyard.wire.command import Command
@@ -18,35 +18,35 @@ from steelyard.wire.headers.group import CommitOffset, QueryOffset, SearchOffset
 from steelyard.wire.headers.pull import Pull
 from steelyard.wire.record import Record, read_records
 
-__all__ = ["Answers", "ask_committed", "ask_each", "ask_times", "offset_in", "sample", "tell_committed"]
+__all__ = ["About", "Answers", "ask_committed", "ask_each", "ask_times", "offset_in", "sample", "tell_committed"]
 
 Answers = dict[Queue, Command | SteelyardError]
+About = Callable[[Queue, str], Command]
+"""Makes the question about a queue; the second argument is its topic as servers know it."""
 
 T = TypeVar("T")
 
-ASK_MS = 3_000
+_ASK_MS = 3_000
 _COMMIT_MS = 1_000
 """How long a batch may be held up by a broker that does not take a group's progress."""
 _AT_ONCE = 1_000
 """Questions under way: enough for a line never to be idle, and few enough for the last to be answered in time."""
 _SUBSCRIPTION_INSIDE = 4
-_SAMPLED = 32
-"""As many as Apache's brokers give by default."""
+_LOOKED_AT = 32
+"""As many messages as Apache's brokers give by default."""
+_LONGEST_WALK = 64
+"""How often a few messages are looked at; beyond that a read begins a little early, and never late."""
 
 
-async def ask_each(
-    session: Session, queues: Iterable[Queue], command: Callable[[Queue], Command], *, timeout_ms: int = ASK_MS
-) -> Answers:
-    """Ask the brokers of queues the same about each; the command is made of a queue's full name."""
+async def ask_each(session: Session, queues: Iterable[Queue], about: About, *, timeout_ms: int = _ASK_MS) -> Answers:
+    """Ask the brokers of queues the same about each, and return all answers that are no refusals as they came."""
     answers: Answers = {}
     for some in _by(_AT_ONCE, queues):
-        asked = [_ask(session, session.names.full_queue(queue), command, timeout_ms) for queue in some]
+        asked = [_ask(session, queue, about, timeout_ms) for queue in some]
         for queue, answer in zip(some, await asyncio.gather(*asked, return_exceptions=True), strict=True):
             if isinstance(answer, Command):
-                if answer.code in (ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND):
-                    answers[queue] = answer
-                else:
-                    answers[queue] = error_for(answer.code, answer.remark or "", server=queue.broker)
+                is_good = answer.code in (ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND)
+                answers[queue] = answer if is_good else error_for(answer.code, answer.remark or "", server=queue.broker)
             elif isinstance(answer, SteelyardError):
                 answers[queue] = answer
             else:
@@ -54,11 +54,9 @@ async def ask_each(
     return answers
 
 
-def _ask(
-    session: Session, full: Queue, command: Callable[[Queue], Command], timeout_ms: int
-) -> "asyncio.Future[Command]":
+def _ask(session: Session, queue: Queue, about: About, timeout_ms: int) -> "asyncio.Future[Command]":
     try:
-        return session.broker(full.broker).ask(command(full), timeout_ms)
+        return session.broker(queue.broker).ask(about(queue, session.names.full(queue.topic)), timeout_ms)
     except SteelyardError as error:
         failed: asyncio.Future[Command] = session.loop.create_future()
         failed.set_exception(error)
@@ -78,19 +76,26 @@ def offset_in(answer: Command | SteelyardError) -> int:
     return answer.header(OffsetAnswer).offset
 
 
-async def ask_times(session: Session, times_ms: Mapping[Queue, int]) -> dict[Queue, int]:
+async def ask_times(session: Session, group: str, times_ms: Mapping[Queue, int]) -> dict[Queue, int]:
     """Return the first message of each queue that was stored at a time or later; its end if there is none."""
+    # A 4.9 broker gives the message that is nearest to a time, or any of its millisecond, or the last one of all. So it
+    # is asked for the millisecond before, which is not too late, and messages are looked at from there on.
+    unsure = {queue for queue in times_ms if session.broker(queue.broker).version < Version.V5_0_0}
 
-    def search(full: Queue) -> Command:
-        header = SearchOffset(full.topic, full.queue_id, times_ms[session.names.bare_queue(full)])
-        return Command(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
+    def search(queue: Queue, topic: str) -> Command:
+        time_ms = max(0, times_ms[queue] - (queue in unsure))
+        return Command(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, SearchOffset(topic, queue.queue_id, time_ms))
 
     found = {queue: offset_in(answer) for queue, answer in (await ask_each(session, times_ms, search)).items()}
-    # A 4.9 broker gives the message that is nearest to the time, or the last one: it may be older.
-    unsure = {queue: at for queue, at in found.items() if session.broker(queue.broker).version < Version.V5_0_0}
-    for queue, records in (await _look(session, unsure, group="", most=1)).items():
-        if records and records[0].stored_ms < times_ms[queue]:
-            found[queue] = records[0].offset + 1
+    for _ in range(_LONGEST_WALK):
+        if not unsure:
+            break
+        for queue, records in (await _look(session, group, {queue: found[queue] for queue in unsure})).items():
+            early = [record for record in records if record.stored_ms < times_ms[queue]]
+            if early:
+                found[queue] = early[-1].offset + 1
+            if len(early) < len(records) or not records:
+                unsure.discard(queue)
     return found
 
 
@@ -98,8 +103,8 @@ async def ask_committed(session: Session, group: str, queues: Iterable[Queue]) -
     """Return how far a group is; queues where it never committed anything are left out."""
     full_group = session.names.full(group)
 
-    def query(full: Queue) -> Command:
-        header = QueryOffset(full_group, full.topic, full.queue_id, set_zero_if_not_found=False)
+    def query(queue: Queue, topic: str) -> Command:
+        header = QueryOffset(full_group, topic, queue.queue_id, set_zero_if_not_found=False)
         return Command(RequestCode.QUERY_CONSUMER_OFFSET, header)
 
     answers = await ask_each(session, queues, query)
@@ -110,31 +115,37 @@ async def tell_committed(session: Session, group: str, offsets: Mapping[Queue, i
     """Store how far a group is; return the brokers that did not take it, and why."""
     full_group = session.names.full(group)
 
-    def commit(full: Queue) -> Command:
-        header = CommitOffset(full_group, full.topic, full.queue_id, offsets[session.names.bare_queue(full)])
+    def commit(queue: Queue, topic: str) -> Command:
+        header = CommitOffset(full_group, topic, queue.queue_id, offsets[queue])
         return Command(RequestCode.UPDATE_CONSUMER_OFFSET, header)
 
     answers = await ask_each(session, offsets, commit, timeout_ms=_COMMIT_MS)
+    unknown = [queue for queue, answer in answers.items() if isinstance(answer, GroupNotFound)]
+    if unknown:
+        # A broker knows a group from its first pull on, and where nothing was to be read there was none.
+        one_each = {queue.broker: queue for queue in unknown}
+        await _look(session, group, {queue: offsets[queue] for queue in one_each.values()})
+        answers |= await ask_each(session, unknown, commit, timeout_ms=_COMMIT_MS)
     return {queue.broker: answer for queue, answer in answers.items() if isinstance(answer, SteelyardError)}
 
 
 async def sample(session: Session, group: str, places: Mapping[Queue, int]) -> tuple[int, int]:
     """Look at a few messages of each queue from a place on; return how many there were, and their bytes as stored."""
-    records = [each for some in (await _look(session, places, group=group, most=_SAMPLED)).values() for each in some]
+    records = [each for some in (await _look(session, group, places)).values() for each in some]
     return len(records), sum(record.size for record in records)
 
 
-async def _look(session: Session, places: Mapping[Queue, int], *, group: str, most: int) -> dict[Queue, list[Record]]:
+async def _look(session: Session, group: str, places: Mapping[Queue, int]) -> dict[Queue, list[Record]]:
     """Pull a few messages of queues; who has none, or does not answer, has an empty list."""
-    full_group = session.names.full(group or "steelyard-spark")
+    full_group = session.names.full(group)
 
-    def pull(full: Queue) -> Command:
+    def pull(queue: Queue, topic: str) -> Command:
         header = Pull(
             consumer_group=full_group,
-            topic=full.topic,
-            queue_id=full.queue_id,
-            queue_offset=places[session.names.bare_queue(full)],
-            max_msg_nums=most,
+            topic=topic,
+            queue_id=queue.queue_id,
+            queue_offset=places[queue],
+            max_msg_nums=_LOOKED_AT,
             sys_flag=_SUBSCRIPTION_INSIDE,
             commit_offset=0,
             suspend_timeout_millis=0,

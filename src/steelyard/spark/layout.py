@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from steelyard.client.names import DEAD, RETRY
 from steelyard.client.session import Session
-from steelyard.errors import SteelyardError, TopicNotFound
+from steelyard.errors import TopicNotFound
 from steelyard.model import Queue, Route, in_order
+from steelyard.model.names import DEAD, RETRY, is_system_topic
 from steelyard.spark.topics import Topics
 from steelyard.wire.bodies import decode_body
 from steelyard.wire.bodies.routes import ClusterBody
@@ -16,8 +16,6 @@ from steelyard.wire.codes import RequestCode
 from steelyard.wire.command import Command
 
 __all__ = ["Layout", "ask_layout"]
-
-_SERVERS_OWN = (RETRY, DEAD, "rmq_sys_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,24 +56,15 @@ async def _matching(session: Session, topics: Topics) -> tuple[str, ...]:
     answer = await session.ask_well(None, Command(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER))
     names, told = session.names, decode_body(TopicNames, answer.body).topics
     here = [names.bare(full) for full in sorted(told) if names.full(names.bare(full)) == full]
-    matching = [name for name in here if topics.takes(name) and not name.startswith(_SERVERS_OWN)]
-    own = await _servers_own(session) if matching else frozenset()
-    return tuple(name for name in matching if name not in own)
+    matching = [name for name in here if topics.takes(name) and not name.startswith((RETRY, DEAD))]
+    if not matching:
+        return ()
+    own = await _named_after_brokers(session)
+    return tuple(name for name in matching if name not in own and not is_system_topic(name))
 
 
-async def _servers_own(session: Session) -> frozenset[str]:
-    """Return the topics that brokers have for themselves, such as one of their name."""
+async def _named_after_brokers(session: Session) -> set[str]:
+    """Return the names that Apache's brokers make a topic of each for themselves: their own, and their cluster's."""
     answer = await session.ask_well(None, Command(RequestCode.GET_BROKER_CLUSTER_INFO))
-    own: set[str] = set()
-    for name, entry in decode_body(ClusterBody, answer.body).brokers.items():
-        own |= {name, entry.cluster or name}
-        for address in entry.addresses.values():
-            try:
-                told = await session.ask_well(
-                    session.at(address), Command(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
-                )
-            except SteelyardError:
-                continue  # others tell the same
-            own |= set(decode_body(TopicNames, told.body).topics)
-            break
-    return frozenset(own)
+    brokers = decode_body(ClusterBody, answer.body).brokers
+    return {*brokers, *(entry.cluster for entry in brokers.values() if entry.cluster)}

@@ -93,8 +93,8 @@ class Given:
     def _hint(self, key: str) -> str:
         here = {option.name.lower(): option.name for option in OPTIONS if option.modes & self.mode}
         meant = here.get(_ELSEWHERE.get(key, "").lower())
-        if key == "topic" and self.mode & Mode.READ:
-            meant = "subscribe"
+        if key in ("topic", "subscribe"):
+            meant = "topic" if key == "subscribe" else "subscribe"
         meant = meant or here.get(nearest(key, here) or "")
         return f"did you mean {meant}?" if meant and key not in here else ""
 

@@ -1,11 +1,12 @@
-"""Many parts of one buffer as an Arrow column: the one copy that bodies and texts need, made in C++.
+"""Columns of Arrow out of bytes and numbers that are there already.
 
-Arrow's columns of bytes lie without gaps. A part and the gap behind it, in turns, are such a column over the buffer as
-it is; taking every second element of it leaves the gaps out.
+Columns of bytes lie without gaps, so parts of a buffer have to be copied. A part and the gap behind it, in turns, are
+such a column over the buffer as it is; taking every second element of it leaves the gaps out, in C++.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,21 +14,13 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["every", "numbers", "parts"]
+__all__ = ["numbers", "parts", "repeated", "unaligned"]
 
 
-def parts(
-    buffer: pa.Buffer, starts: "NDArray[np.int64]", ends: "NDArray[np.int64]", kind: pa.DataType
-) -> pa.Array:
-    """Return the parts of a buffer from each start to its end, in order; none may begin before the one before ends."""
-    count = len(starts)
-    offsets = np.empty(2 * count, np.int32)
-    offsets[0::2] = starts
-    offsets[1::2] = ends
-    if not count:
-        return pa.array([], kind)
-    with_gaps = pa.Array.from_buffers(kind, 2 * count - 1, [None, pa.py_buffer(offsets), buffer])
-    return with_gaps.take(every(2, count))
+def unaligned(data: Any, kind: str) -> "NDArray[Any]":
+    """Return all values of a kind that can be read out of some bytes, one for each byte that one can begin at."""
+    read = np.dtype(kind)
+    return np.ndarray((max(0, len(data) - read.itemsize + 1),), read, data, 0, (1,))
 
 
 def numbers(values: "NDArray[np.int32] | NDArray[np.int64]", kind: pa.DataType) -> pa.Array:
@@ -35,11 +28,26 @@ def numbers(values: "NDArray[np.int32] | NDArray[np.int64]", kind: pa.DataType) 
     return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
 
 
-def every(step: int, count: int, first: int = 0) -> pa.Array:
-    """Return the numbers of some elements, each so many behind the one before."""
-    return _counted(step, first, 1 << max(10, count - 1).bit_length()).slice(0, count)
+def parts(buffer: pa.Buffer, starts: "NDArray[np.int64]", ends: "NDArray[np.int64]", kind: pa.DataType) -> pa.Array:
+    """Return the parts of a buffer from each start to its end; each begins at the end of the one before or later."""
+    count = len(starts)
+    if not count:
+        return pa.array([], kind)
+    bounds = np.empty(2 * count, np.int32)
+    bounds[0::2], bounds[1::2] = starts, ends
+    with_gaps = pa.Array.from_buffers(kind, 2 * count - 1, [None, pa.py_buffer(bounds), buffer])
+    return with_gaps.take(_even_numbers(max(10, count.bit_length())).slice(0, count))
 
 
-@lru_cache(maxsize=64)
-def _counted(step: int, first: int, count: int) -> pa.Array:
-    return pa.array(np.arange(first, first + step * count, step))
+def repeated(texts: Sequence[bytes], times: int) -> pa.Array:
+    """Return a column of some texts in turns, each so many times; they must be UTF-8."""
+    turn, count = b"".join(texts), len(texts) * times
+    bounds = np.zeros(count + 1, np.int32)
+    ends = np.cumsum([len(text) for text in texts])
+    bounds[1:].reshape(times, len(texts))[:] = np.arange(times)[:, None] * len(turn) + ends
+    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(bounds), pa.py_buffer(turn * times)])
+
+
+@lru_cache(maxsize=32)
+def _even_numbers(bits: int) -> pa.Array:
+    return pa.array(np.arange(0, 2 << bits, 2))

@@ -128,7 +128,7 @@ def _send(
             assert isinstance(batch, pa.RecordBatch)
             for piece in pieces_of(batch):
                 try:
-                    for bundle in bundles_of(piece, columns, options, ids, first, sender):
+                    for bundle in bundles_of(piece, columns, options, ids, first, sender.queues):
                         sender.send(bundle)
                 except RowRefused as error:
                     raise error.behind(first, partition) from None

@@ -30,8 +30,9 @@ class RocketMQSource(DataSource):
 
     def schema(self) -> StructType:
         """Return all columns, if the user gives no schema."""
-        wanted = str(self.options.get("includeProperties", "true")).strip().lower()
-        return schema_of(tuple(name for name in COLUMNS if name != PROPERTIES or wanted != "false"))
+        given = {name.lower(): value for name, value in self.options.items()}
+        is_out = str(given.get("includeproperties")).strip().lower() == "false"
+        return schema_of(tuple(name for name in COLUMNS if not (is_out and name == PROPERTIES)))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Read what is there."""

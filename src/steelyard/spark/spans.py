@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from steelyard.client.session import Session
-from steelyard.errors import ServerError, SteelyardError, TopicNotFound, TransportError
+from steelyard.errors import ServerError, SteelyardError, TopicNotFound
 from steelyard.model import Queue
 from steelyard.spark.each_queue import ask_each, offset_in
 from steelyard.wire.bodies import decode_body
@@ -62,11 +62,11 @@ async def _ask_one(session: Session, topic: str, broker: str, queues: list[Queue
     except TopicNotFound:
         spans.gone.update(queues)
         return
-    except TransportError as error:
-        spans.silent[broker] = error
-        return
     except ServerError:
         told = {}
+    except SteelyardError as error:
+        spans.silent[broker] = error
+        return
     untold = [queue for queue in queues if queue.queue_id not in told]
     spans.found.update((queue, _sound(*told[queue.queue_id])) for queue in queues if queue.queue_id in told)
     if untold:
@@ -74,11 +74,11 @@ async def _ask_one(session: Session, topic: str, broker: str, queues: list[Queue
 
 
 async def _ask_by_itself(session: Session, queues: list[Queue], spans: Spans) -> None:
-    def first(full: Queue) -> Command:
-        return Command(RequestCode.GET_MIN_OFFSET, QueueRequest(full.topic, full.queue_id))
+    def first(queue: Queue, topic: str) -> Command:
+        return Command(RequestCode.GET_MIN_OFFSET, QueueRequest(topic, queue.queue_id))
 
-    def last(full: Queue) -> Command:
-        return Command(RequestCode.GET_MAX_OFFSET, GetMaxOffset(full.topic, full.queue_id))
+    def last(queue: Queue, topic: str) -> Command:
+        return Command(RequestCode.GET_MAX_OFFSET, GetMaxOffset(topic, queue.queue_id))
 
     begins, ends = await asyncio.gather(ask_each(session, queues, first), ask_each(session, queues, last))
     for queue in queues:

@@ -8,6 +8,7 @@ says so, and who owns the log takes no more writes.
 """
 
 from bisect import bisect_right
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -106,8 +107,8 @@ class Log:
         room = self.segment_bytes - position % self.segment_bytes
         return position if size + BLANK_BYTES <= room else position + room
 
-    def add(self, parts: tuple[bytes, ...], size: int, position: int) -> None:
-        """Keep the parts of a record for the next flush, at the place that `place` gave for it."""
+    def add(self, parts: Iterable[bytes], size: int, position: int) -> None:
+        """Keep the parts of a record, or of several in a line, for the next flush, at the place that `place` gave."""
         tail = self._tail
         if tail is None or position != self._wanted_end:
             tail = self._turn_to(position)

@@ -7,10 +7,9 @@ a crash of the process then, and safe from a loss of power once `durable` has pa
 
 from contextlib import suppress
 from dataclasses import replace
-from itertools import accumulate, chain, count
+from itertools import count
 
 from msgspec import Struct
-from msgspec.structs import replace as replace_struct
 
 from steelyard.errors import ConfigurationError, DiskFailed, LimitExceeded, StoreReadOnly
 from steelyard.store.checkpoint import Checkpoint, write_checkpoint
@@ -19,7 +18,7 @@ from steelyard.store.forgotten import forget_topic
 from steelyard.store.index_files import can_be_folder, checksum, save_indexes
 from steelyard.store.log import Segment
 from steelyard.store.lookup import Lookup
-from steelyard.store.marks import mark_of
+from steelyard.store.marks import SCHEDULE_TOPIC, mark_of
 from steelyard.store.opening import give_back, look_at, mark_as_ours, refuse_others, take
 from steelyard.store.options import StoreOptions
 from steelyard.store.queues import ENTRY_BYTES, QueueIndex
@@ -32,8 +31,9 @@ from steelyard.store.sum_files import SumFiles, SumsByNeed
 from steelyard.store.sums import pack_sums
 from steelyard.store.syncing import Syncing, SyncJob
 from steelyard.store.walk import Damage
-from steelyard.wire.batch import BatchItem, read_batch
-from steelyard.wire.properties import append_properties
+from steelyard.wire.batch import read_batch
+from steelyard.wire.batch_records import batch_records
+from steelyard.wire.limits import TOPIC_BYTES_V1
 from steelyard.wire.record import head_shape, pack_head, pack_tail
 from steelyard.wire.record_layout import BLANK_BYTES
 
@@ -186,72 +186,54 @@ class Store:
         topic: bytes,
         queue_id: int,
         batch: bytes,
-        added: bytes = b"",
         *,
         born_ms: int,
         born_host: bytes,
         stored_ms: int,
         sys_flag: int = 0,
     ) -> list[Appended]:
-        """Take all messages of a batch, one after the other, or none; ``added`` are properties that each gets."""
-        shape = head_shape(born_host, self._options.store_host)
-        items = list(read_batch(batch))
-        if added:
-            items = [replace_struct(item, properties=append_properties(item.properties, added)) for item in items]
-        tails = [pack_tail(topic, item.properties) for item in items]
-        sizes = [shape.size + len(item.body) + len(tail) for item, tail in zip(items, tails, strict=True)]
-        total = sum(sizes)
-        fits = total + BLANK_BYTES <= self._log.segment_bytes and self._log.place(total) == self._log.place(0)
-        if not items or not fits:
-            return self._append_apart(topic, queue_id, items, sizes, born_ms, born_host, stored_ms, sys_flag)
+        """Take all messages of a batch, one after the other, or none."""
         if self.refusal is not None or not self._log.is_healthy:
             self._mend()
-        # They fit into one file, which is the rule: everything that is the same for all is looked up once.
         store_host, log = self._options.store_host, self._log
-        index = self._queues.get((topic, queue_id)) or self._new_queue(topic, queue_id)
-        start, offset = log.place(0), index.end
-        ends = list(accumulate(sizes, initial=start))
-        heads = [
-            pack_head(
-                shape,
-                size,
-                topic,
-                queue_id,
-                number,
-                position,
-                item.body,
-                born_ms,
-                born_host,
-                stored_ms,
-                store_host,
-                item.flag,
-                sys_flag,
-                0,
-                0,
+        index = self._queues.get((topic, queue_id))
+        start, offset = log.place(0), 0 if index is None else index.end
+        records = None
+        if len(topic) <= TOPIC_BYTES_V1:
+            shape = head_shape(born_host, store_host)
+            records = batch_records(
+                batch, shape, topic, queue_id, offset, start, born_ms, born_host, stored_ms, store_host, sys_flag
             )
-            for number, (item, size, position) in enumerate(zip(items, sizes, ends, strict=False), offset)
-        ]
-        bodies = [item.body for item in items]
-        log.add(tuple(chain.from_iterable(zip(heads, bodies, tails, strict=True))), ends[-1] - start, start)
-        index.add_many(ends, sizes, [mark_of(topic, item.properties, stored_ms) for item in items])
-        self._added += [index] * len(items)
-        self._unsummed += zip(ends, heads, tails, strict=False)
-        return list(map(Appended, count(offset), ends, sizes))
+        if records is None or log.place(records.end - start) != start:
+            return self._append_apart(topic, queue_id, batch, born_ms, born_host, stored_ms, sys_flag)
+        # They fit into one file, which is the rule.
+        if index is None:
+            index = self._new_queue(topic, queue_id)
+        log.add(records.parts, records.end - start, start)
+        if records.may_have_tags or topic == SCHEDULE_TOPIC:
+            marks = [mark_of(topic, properties, stored_ms) for properties in records.properties()]
+        else:
+            marks = [0] * len(records.sizes)
+        index.add_many(records.positions, records.sizes, marks)
+        self._added += [index] * len(records.sizes)
+        self._unsummed += zip(records.positions, records.heads, records.tails, strict=True)
+        return list(map(Appended, count(offset), records.positions, records.sizes))
 
     def _append_apart(
         self,
         topic: bytes,
         queue_id: int,
-        items: list[BatchItem],
-        sizes: list[int],
+        batch: bytes,
         born_ms: int,
         born_host: bytes,
         stored_ms: int,
         sys_flag: int,
     ) -> list[Appended]:
-        """Take messages of a batch that do not fit into what is left of a file."""
-        for size in sizes:
-            self._refuse_if_too_large(size)
+        """Take messages of a batch that do not fit into what is left of a file; a damaged one is refused here."""
+        items = list(read_batch(batch))
+        shape = head_shape(born_host, self._options.store_host)
+        for item in items:
+            self._refuse_if_too_large(shape.size + len(item.body) + len(pack_tail(topic, item.properties)))
         return [
             self.append(
                 topic,

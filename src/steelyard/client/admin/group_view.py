@@ -61,6 +61,8 @@ class QueueInGroup:
     committed: int | None = None
     end: int | None = None
     consumed_at: datetime | None = None
+    owned_at: datetime | None = None
+    """Since when its owner has it, where that tells; only members of ours do."""
 
     @property
     def owner(self) -> str | None:
@@ -92,6 +94,8 @@ class Facts:
     our_brokers: frozenset[str] = frozenset()
     claimed: Mapping[str, frozenset[Queue]] = field(default_factory=dict)
     """What members say that they have."""
+    owned_at: Mapping[tuple[str, Queue], datetime] = field(default_factory=dict)
+    """Since when members have what they have, as they say."""
     progress: Mapping[Queue, Progress] = field(default_factory=dict)
     consumed: Mapping[Queue, datetime] = field(default_factory=dict)
     listed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -147,14 +151,15 @@ def look_at(facts: Facts, earlier: GroupView | None = None) -> GroupView:
     owners = _owners(facts)
     rows = []
     for queue in in_order(facts.queues):
-        far = facts.progress.get(queue)
+        far, mine = facts.progress.get(queue), owners.get(queue, ())
         rows.append(
             QueueInGroup(
                 queue,
-                owners.get(queue, ()),
+                mine,
                 None if far is None else far.committed,
                 None if far is None else far.end,
                 facts.consumed.get(queue),
+                facts.owned_at.get((mine[0], queue)) if len(mine) == 1 else None,
             )
         )
     samples = {

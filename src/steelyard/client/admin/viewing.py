@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime
 
 from steelyard.balance.hazards import Progress
 from steelyard.client.admin.asking import together
 from steelyard.client.admin.group_view import Facts, GroupView, Member, look_at
 from steelyard.client.admin.members import started_at
 from steelyard.client.admin.offsets import Offsets
+from steelyard.client.admin.times import moment
 from steelyard.errors import SteelyardError
 from steelyard.model import BrokerPlace, Queue
 from steelyard.net.clock import now_ms
@@ -58,6 +60,11 @@ class Viewing(Offsets):
             },
             our_brokers=frozenset(broker for broker, body in connections.items() if body.steelyard is not None),
             claimed={name: frozenset(map(self._names.bare_queue, _held(state))) for name, state in states.items()},
+            owned_at={
+                (name, self._names.bare_queue(queue)): since
+                for name, state in states.items()
+                for queue, since in _owned_at(state, at_ms).items()
+            },
             progress={row.queue: Progress(at_ms, row.committed, row.end) for row in rows},
             consumed={row.queue: row.consumed_at for row in rows if row.consumed_at is not None},
             listed={
@@ -121,6 +128,16 @@ def _held(state: RunningState) -> set[Queue]:
     if word is not None:
         return {*(word.held or ()), *(word.draining or ())}
     return {queue for queue, each in state.queues.items() if not each.dropped}
+
+
+def _owned_at(state: RunningState, at_ms: int) -> dict[Queue, datetime]:
+    """Return since when a member has its queues, where it says so. Its clock may be wrong, so it tells how long."""
+    word = state.steelyard
+    if word is None:
+        return {}
+    told = zip(word.held or (), word.owned_ms or (), strict=False)
+    found = {queue: moment(at_ms - owned_ms) for queue, owned_ms in told if owned_ms >= 0}
+    return {queue: since for queue, since in found.items() if since is not None}
 
 
 def _locked(broker: str, body: ConsumerConnections) -> dict[Queue, str]:

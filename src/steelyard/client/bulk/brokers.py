@@ -106,7 +106,7 @@ class BrokerReading:
     # -- asking -------------------------------------------------------------------------------------------------------
 
     def ask(self, depth: int, room_bytes: int) -> int:
-        """Have as many pulls under way as may be; return how many were added. Beyond the room only what others wait for."""
+        """Have as many pulls under way as may be, beyond the room only what others wait for; return how many more."""
         now_ms = steady_ms()
         line = self.line
         if now_ms < self._due_ms or not self.has_work or (line is None and (line := self._open()) is None):

@@ -8,9 +8,12 @@
 import sys
 import threading
 import traceback
+from collections.abc import Iterable
 
 from msgspec import structs
 
+from steelyard.balance.life import State
+from steelyard.balance.looks import QueueLook
 from steelyard.balance.member_options import Mode
 from steelyard.client.consuming.crew import Crew
 from steelyard.client.consuming.job import Job
@@ -27,7 +30,7 @@ from steelyard.dialect.asked import (
 from steelyard.dialect.running import running_properties
 from steelyard.net.clock import now_ms, steady_ms
 from steelyard.version import __version__
-from steelyard.wire.bodies.running import DirectOutcome, QueueState, RunningState
+from steelyard.wire.bodies.running import DirectOutcome, QueueState, RunningState, RunningWord
 from steelyard.wire.codes import RequestCode
 from steelyard.wire.command import Command
 from steelyard.wire.maps import ByQueue
@@ -72,7 +75,8 @@ class Serving:
         options = self._options
         at_ms, offset_ms = now_ms(), now_ms() - steady_ms()
         queues = dict(state.queues)
-        for look in self._membership.member.looks():
+        looks = self._membership.member.looks()
+        for look in looks:
             known = queues.get(look.queue)
             if known is None:
                 continue
@@ -91,6 +95,7 @@ class Serving:
         return structs.replace(
             state,
             queues=ByQueue(queues),
+            steelyard=None if state.steelyard is None else _with_times(state.steelyard, looks),
             topics=self._crew.tallies.states(at_ms),
             thread_dump=_stacks() if wants_stacks else None,
             properties=running_properties(
@@ -101,6 +106,13 @@ class Serving:
                 strategy=self._membership.member.strategy_name,
             ),
         )
+
+
+def _with_times(word: RunningWord, looks: Iterable[QueueLook]) -> RunningWord:
+    """Add how long the queues have been owned."""
+    at_ms = steady_ms()
+    owned_ms = {look.queue: at_ms - look.since_ms for look in looks if look.state is State.OWNED}
+    return structs.replace(word, owned_ms=tuple(owned_ms.get(queue, -1) for queue in word.held or ()))
 
 
 def _told(request: Command, job: Job, is_orderly: bool) -> Command:

@@ -37,6 +37,9 @@ class Change:
     """How often a queue went to another member in it."""
     explanation: Explanation
 
+    members: int = 0
+    """How many there were after it."""
+
     @property
     def least(self) -> int:
         """How many queues move in any even plan."""
@@ -80,7 +83,7 @@ def changes_of(events: Sequence[Event], silent: Mapping[str, int], moved_ms: Seq
         if not (joined or left or lost or moves):
             continue
         told = explain(before, {name: list(mine) for name, mine in owned.items()})
-        yield Change(start_ms, end_ms, joined, left, tuple(lost), moves, told)
+        yield Change(start_ms, end_ms, joined, left, tuple(lost), moves, told, len(owned))
 
 
 def _stretches(events: Sequence[Event]) -> Iterator[list[Event]]:

@@ -7,13 +7,14 @@ possible causes it is. What is fine is said too, in one line each, so that nobod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
+from math import ceil
 from statistics import median
 
 from steelyard.client.short_names import shortened
 from steelyard.pipelines.report.skew import skew
 from steelyard.pipelines.report.study import Study
 from steelyard.pipelines.report.traffic import QueueLoad
-from steelyard.pipelines.report.words import count, duration, named, number, share, size, times
+from steelyard.pipelines.report.words import count, duration, named, share, size, times
 
 __all__ = ["Finding", "Kind", "findings", "opening"]
 
@@ -123,7 +124,7 @@ def _keys(study: Study) -> Iterator[Finding]:
             yield Finding(
                 Kind.LOOK,
                 f"key {named(each.key)} is {share(each.messages, traffic.messages)} of all messages: as long as it "
-                f"stays in one queue, more than {number(traffic.messages / each.messages)} queues bring nothing",
+                f"stays in one queue, more than {ceil(traffic.messages / each.messages)} queues bring nothing",
             )
     spread = [each for each in traffic.keys if each.queues > 1]
     if traffic.keys and len(spread) < len(traffic.keys) / 2:
@@ -229,7 +230,7 @@ def _moves(study: Study) -> Iterator[Finding]:
         queue = longest.queue
         yield Finding(
             Kind.LOOK if gaps[-1] > _LONG_GAP_MS else Kind.FINE,
-            f"a hand-over took {duration(median(gaps))} in the middle; the longest left {named(queue.broker)}:"
+            f"a hand-over mostly took {duration(median(gaps))}; the longest left {named(queue.broker)}:"
             f"{queue.queue_id} without a reader for {duration(gaps[-1])}, between {who(longest.before)} and "
             f"{who(longest.after)}",
         )

@@ -64,7 +64,7 @@ def tiles(figures: Iterable[tuple[str, str]]) -> str:
 
 
 def legend(entries: Iterable[tuple[int | str, str, str]]) -> str:
-    """Say which colour is whose: a colour's number, or ``gap`` or ``overlap``; a mark; a name."""
+    """Say which colour is whose: a colour's number, or ``gap``, ``overlap`` or ``pale``; a mark; a name."""
     lines = "".join(
         f"<li class='{f'is-{colour}' if isinstance(colour, str) else f'c{colour % COLOURS}'}'>"
         f"<i>{escape(mark) or '&nbsp;'}</i>{escape(name)}</li>"
@@ -79,4 +79,5 @@ def paragraph(text: str, *, soft: bool = False) -> str:
     >>> paragraph("a < b", soft=True)
     "<p class='soft'>a &lt; b</p>"
     """
-    return f"<p{" class='soft'" if soft else ''}>{escape(text)}</p>"
+    kind = " class='soft'" if soft else ""
+    return f"<p{kind}>{escape(text)}</p>"

@@ -39,13 +39,14 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of a lane: ``colour`` is a number, or one of the words ``gap`` and ``overlap``."""
+    """A stretch of a lane: ``colour`` is a number, or one of the words ``gap`` and ``overlap``; pale if not sure."""
 
     start_ms: int
     end_ms: int
     colour: int | str
     title: str
     mark: str = ""
+    is_pale: bool = False
 
 
 def bars(rows: Sequence[Bar], *, about: str, mean: float | None = None) -> str:
@@ -57,26 +58,29 @@ def bars(rows: Sequence[Bar], *, about: str, mean: float | None = None) -> str:
     top = max((row.value for row in rows), default=0) or 1
     room = _WIDTH - _GUTTER - _RIGHT
     head = 16 if mean is not None else 4
-    parts = []
+    # Bars first, then the line, then what is written: nothing lies over a number.
+    drawn, written = [], []
     for place, row in enumerate(rows):
         y = head + place * _ROW
         width = max(room * row.value / top, 1.5 if row.value else 0)
-        parts.append(
-            f"<g>{_title(row.title or f'{row.label}: {row.text}')}"
-            f"{_label(row.label, y + _ROW / 2)}"
+        title = _title(row.title or f"{row.label}: {row.text}")
+        drawn.append(
             f'<rect class="c{row.colour % COLOURS}" x="{_GUTTER}" y="{y + 2}" width="{width:.1f}" '
-            f'height="{_ROW - 4}" rx="2"/>'
+            f'height="{_ROW - 4}" rx="2">{title}</rect>'
+        )
+        written.append(
+            f"{_label(row.label, y + _ROW / 2)}"
             f'<text class="value" x="{_GUTTER + width + 6:.1f}" y="{y + _ROW / 2:.1f}" dy=".35em">'
-            f"{escape(row.text)}</text></g>"
+            f"{title}{escape(row.text)}</text>"
         )
     height = head + len(rows) * _ROW + 4
     if mean is not None and rows:
         x = _GUTTER + room * min(mean / top, 1)
-        parts.append(
+        drawn.append(
             f'<line class="mean" x1="{x:.1f}" x2="{x:.1f}" y1="{head - 2}" y2="{height - 2}"/>'
             f'<text class="axis" x="{x:.1f}" y="{head - 6}" text-anchor="middle">mean {escape(number(mean))}</text>'
         )
-    return _svg(height, about, parts)
+    return _svg(height, about, drawn + written)
 
 
 def columns(series: Mapping[str, Mapping[int, float]], *, step_ms: int, start_ms: int, end_ms: int, about: str) -> str:
@@ -148,6 +152,7 @@ def lanes(rows: Mapping[str, Sequence[Span]], *, start_ms: int, end_ms: int, abo
             x = _GUTTER + room * (span.start_ms - start_ms) / span_ms
             width = max(room * (span.end_ms - span.start_ms) / span_ms, 0.75)
             colour = span.colour if isinstance(span.colour, str) else f"c{span.colour % COLOURS}"
+            colour += " pale" if span.is_pale else ""
             parts.append(
                 f'<rect class="{colour}" x="{x:.2f}" y="{y + 1}" width="{width:.2f}" height="{tall - 3}">'
                 f"{_title(span.title)}</rect>"

@@ -209,7 +209,8 @@ def members_section(study: Study) -> str:
         [
             "<h2>Members</h2>",
             paragraph(
-                f"{said}. Skew {times(weighed.ratio)}: a member counts by all that was written to the queues that it has now."
+                f"{said}. Skew {times(weighed.ratio)}: a member counts by all that was written to the queues that it "
+                "has now."
             ),
             bars(
                 [

@@ -61,11 +61,15 @@ class TopicState(Body, frozen=True, kw_only=True):
 
 
 class RunningWord(Body, frozen=True, kw_only=True):
-    """What our member says of its queues beyond Java; ``departed`` has the milliseconds since each id was seen."""
+    """What our member says of its queues beyond Java; ``departed`` has the milliseconds since each id was seen.
+
+    ``owned_ms`` has how long each of ``held`` has been its own, in the same order; -1 for one that is not for certain.
+    """
 
     departed: Mapping[str, Int64] | None = None
     draining: tuple[Queue, ...] | None = None
     held: tuple[Queue, ...] | None = None
+    owned_ms: tuple[Int64, ...] | None = None
     v: Int32 = always(1)
     wanted: tuple[Queue, ...] | None = None
 

@@ -1,0 +1,61 @@
+"""What a stream still has to read: from where it is to where queues end, and what came, went or is lost.
+
+Rules. A queue that an offset says nothing about begins at its first message, and the next offset says so (``base``).
+A queue whose topic is not read any more is forgotten. No end is below where the stream is, with one exception: a queue
+that was made anew, or lost its newest messages, ends below. That is a loss; where losses are accepted, it is read from
+its first message again, and the next offset says so.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from steelyard.model import OffsetRange, Queue, in_order
+from steelyard.spark.offsets import Offsets
+from steelyard.spark.topics import Topics
+from steelyard.spark.watch import Seen
+
+__all__ = ["Backlog", "Lost", "backlog_of"]
+
+Lost = Callable[[Queue, int, int | None, str], None]
+"""Hears of messages that are lost: of which queue, from where to where if that is known, and why. It may raise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What there is to read, and the beginnings that an offset has to tell."""
+
+    ranges: list[OffsetRange]
+    """One for each queue, in order; many may be empty."""
+    base: Mapping[Queue, int] = field(default_factory=dict)
+
+    def upto(self, admitted: list[OffsetRange]) -> Offsets:
+        """Return the offset after these parts of the ranges."""
+        return Offsets({each.queue: each.end for each in admitted}, self.base)
+
+
+def backlog_of(began: Offsets, seen: Seen, topics: Topics, lost: Lost) -> Backlog:
+    """Compare where a stream is with what is known of queues."""
+    chosen = topics.queues
+    kept = {
+        queue: offset
+        for queue, offset in began.places.items()
+        if (topics.takes(queue.topic) if chosen is None else queue in chosen)
+    }
+    ranges: list[OffsetRange] = []
+    base = dict(kept) if began.is_initial else {}
+    for queue in in_order({*kept, *seen.spans}):
+        start, span, is_gone = kept.get(queue), seen.spans.get(queue), queue in seen.gone
+        if start is None:
+            if span is not None and not is_gone:
+                base[queue] = span[0]
+                ranges.append(OffsetRange(queue, *span))
+            continue
+        if is_gone:
+            if span is None or span[1] > start:
+                lost(queue, start, span[1] if span else None, "the queue is gone, with its topic or alone")
+        elif span is not None and span[1] < start:
+            lost(queue, span[1], start, f"it was read up to {start} and ends at {span[1]}, as if it were made anew")
+            base[queue] = start = span[0]
+        end = start if is_gone or span is None else span[1]
+        ranges.append(OffsetRange(queue, start, end))
+    return Backlog(ranges, base)

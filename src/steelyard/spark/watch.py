@@ -1,0 +1,167 @@
+"""What is known of queues while a stream runs: asked again now and then, and kept while nobody answers.
+
+Spark asks a source for its ends about 90 times a second when nothing happens, so what brokers said counts for a moment.
+Rules: a broker that does not answer keeps the ends that it had, is named once in the log, and is asked less and less
+often, because the whole query waits for its answer; a topic that no name server tells of is not gone as long as none of
+its brokers says so. A replica's word never takes an end back: it may be late.
+
+Left out: what it means for a query that queues came or are gone (backlog.py).
+"""
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from time import sleep
+
+from steelyard.client.nearest import missing_topic
+from steelyard.errors import SteelyardError, TopicNotFound
+from steelyard.model import Queue, in_order
+from steelyard.spark.asking import Asking
+from steelyard.spark.layout import Layout
+from steelyard.spark.planning import PAUSES_S
+from steelyard.spark.spans import Span, Spans
+
+__all__ = ["Seen", "Watch"]
+
+_LAYOUT_MS = 5_000
+"""How often name servers are asked for queues that came or went."""
+_REST_MS = 500
+_LONGEST_REST_MS = 15_000
+
+_log = logging.getLogger("steelyard")
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What is known of queues."""
+
+    spans: Mapping[Queue, Span]
+    """As far as brokers ever said."""
+    gone: frozenset[Queue] = frozenset()
+    """Those that are there no more."""
+    turn: int = 0
+    """Counts up whenever something changes."""
+
+
+@dataclass(slots=True)
+class _Resting:
+    """A broker that does not answer."""
+
+    until_ms: int
+    rest_ms: int
+
+
+class Watch:
+    """Looks after the queues of one stream; times are milliseconds of a clock that never goes back."""
+
+    def __init__(self, asking: Asking, poll_ms: int, *, layout_ms: int = _LAYOUT_MS) -> None:
+        self._asking = asking
+        self._poll_ms = poll_ms
+        self._layout_ms = layout_ms
+        self._queues: tuple[Queue, ...] = ()
+        self._shrunk: frozenset[Queue] = frozenset()
+        self._polled_ms: int | None = None
+        self._laid_out_ms = 0
+        self._resting: dict[str, _Resting] = {}
+        self._is_told = False
+        self.is_new = True
+        """Whether `begin` is still to come."""
+        self.seen = Seen({})
+        """The last look."""
+
+    def knows(self, spans: Mapping[Queue, Span]) -> None:
+        """Take what was asked already, at the start of a query."""
+        self._queues = tuple(in_order({*self._queues, *spans}))
+        self.seen = Seen({**self.seen.spans, **spans}, self.seen.gone, self.seen.turn + 1)
+
+    def look(self, now_ms: int) -> Seen:
+        """Return what is known, asked again if it is old; this never raises, and goes on with what was known."""
+        if self._polled_ms is None or now_ms - self._polled_ms >= self._poll_ms:
+            if now_ms - self._laid_out_ms >= self._layout_ms:
+                self._look_for_queues(now_ms)
+            self._ask(now_ms)
+        return self.seen
+
+    def begin(self, now_ms: int, started: Iterable[Queue], *, must_be: bool) -> Seen:
+        """Look for the first time; ``started`` are queues that a checkpoint tells of.
+
+        Topics that were named have to be there, and brokers have to answer, or they are waited for some seconds. A
+        topic that is missing then is an error, unless the checkpoint tells of it and ``must_be`` is False.
+        """
+        started = frozenset(started)
+        for pause_s in (*PAUSES_S, None):
+            layout = self._asking.layout()
+            self._lay_out(layout, {*self._queues, *started})
+            self._ask(now_ms, everybody=True)
+            missing = self._missing(layout, started, must_be=must_be)
+            if not (missing or self._resting) or pause_s is None:
+                break
+            sleep(pause_s)
+        if missing:
+            raise missing[0]
+        self._laid_out_ms = now_ms
+        self.is_new = False
+        return self.seen
+
+    # -- queues -------------------------------------------------------------------------------------------------------
+
+    def _missing(self, layout: Layout, started: frozenset[Queue], *, must_be: bool) -> list[TopicNotFound]:
+        known = {queue.topic for queue in started}
+        missing = dict(layout.missing)
+        for topic in known - layout.brokers.keys() - missing.keys():
+            missing[topic] = missing_topic(topic, layout.brokers, where="the name servers")
+        return [error for topic, error in missing.items() if must_be or topic not in known]
+
+    def _look_for_queues(self, now_ms: int) -> None:
+        self._laid_out_ms = now_ms
+        try:
+            layout = self._asking.layout()
+        except SteelyardError as error:
+            if not self._is_told:
+                self._is_told = True
+                _log.warning("queues that come or go are not seen for now: %s", error)
+            return
+        self._is_told = False
+        self._lay_out(layout, set(self._queues))
+
+    def _lay_out(self, layout: Layout, before: set[Queue]) -> None:
+        """Take the queues that there are, and keep those whose broker or topic may be only away."""
+        here = set(layout.queues)
+        left = before - here
+        self._shrunk = frozenset(queue for queue in left if queue.broker in layout.brokers.get(queue.topic, ()))
+        self._queues = tuple(in_order(here | (left - self._shrunk)))
+
+    # -- brokers ------------------------------------------------------------------------------------------------------
+
+    def _ask(self, now_ms: int, *, everybody: bool = False) -> None:
+        self._polled_ms = now_ms
+        awake = [queue for queue in self._queues if everybody or not self._rests(queue.broker, now_ms)]
+        if awake:
+            self._note(self._asking.spans(awake), now_ms)
+
+    def _rests(self, broker: str, now_ms: int) -> bool:
+        resting = self._resting.get(broker)
+        return resting is not None and now_ms < resting.until_ms
+
+    def _note(self, spans: Spans, now_ms: int) -> None:
+        for broker, error in spans.silent.items():
+            self._rest(broker, error, now_ms)
+        for broker in {queue.broker for queue in spans.found} - spans.silent.keys():
+            if self._resting.pop(broker, None) is not None:
+                _log.warning("broker %s answers again", broker)
+        known = dict(self.seen.spans)
+        for queue, (begin, end) in spans.found.items():
+            if queue.broker in spans.replicas and queue in known:
+                end = max(end, known[queue][1])
+            known[queue] = begin, end
+        gone = frozenset((self.seen.gone | spans.gone | self._shrunk) - spans.found.keys())
+        if known != self.seen.spans or gone != self.seen.gone:
+            self.seen = Seen(known, gone, self.seen.turn + 1)
+
+    def _rest(self, broker: str, error: SteelyardError, now_ms: int) -> None:
+        resting = self._resting.get(broker)
+        if resting is None:
+            _log.warning("broker %s does not answer: the query goes on without news of it (%s)", broker, error.what)
+            resting = self._resting[broker] = _Resting(now_ms, _REST_MS // 2)
+        resting.rest_ms = min(2 * resting.rest_ms, _LONGEST_REST_MS)
+        resting.until_ms = now_ms + resting.rest_ms

