@@ -232,6 +232,31 @@ def test_a_server_that_cannot_be_reached_is_not_called_while_it_rests(monkeypatc
     asyncio.run(run())
 
 
+def test_a_line_that_was_being_opened_is_not_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = []
+
+    async def wait(address: str, *_: object, **__: object) -> Line:
+        never: asyncio.Future[Line] = asyncio.get_running_loop().create_future()
+        try:
+            return await never
+        finally:
+            ended.append(address)
+
+    monkeypatch.setattr(caller_module, "open_line", wait)
+
+    async def run() -> None:
+        caller = Caller(Switch(_ignore, _ignore, _ignore), None, ("10.0.0.8:10911",), stays=False)
+        with pytest.raises(CannotConnect):
+            await caller.ask(_CONFIG, 1)
+        assert ended == []
+        caller.rest()
+        await _until(lambda: ended)
+        caller.close()
+        await caller.closed(1.0)
+
+    asyncio.run(run())
+
+
 def test_a_broker_that_is_told_of_again_in_time_has_its_whole_grace_anew() -> None:
     keeping = Keeping()
     place = BrokerPlace("broker-x", "c", {0: "10.0.0.7:10911"})

@@ -15,6 +15,8 @@ class DataType: ...
 class MapType(DataType):
     key_type: DataType
     item_type: DataType
+    key_field: Field
+    item_field: Field
 
 class Field:
     name: str
@@ -73,6 +75,10 @@ class Array:
     def validate(self, *, full: bool = ...) -> None: ...
     def view(self, target_type: DataType) -> Array: ...
 
+class BooleanArray(Array):
+    false_count: int
+    true_count: int
+
 class DictionaryArray(Array):
     dictionary: Array
     indices: Array
@@ -95,6 +101,10 @@ class MapArray(Array):
     def from_arrays(
         offsets: Array, keys: Array, items: Array, kind: DataType | None = ..., mask: Array | None = ...
     ) -> MapArray: ...
+
+class StructArray(Array):
+    @staticmethod
+    def from_arrays(arrays: Sequence[Array], *, fields: Sequence[Field]) -> StructArray: ...
 
 class ChunkedArray:
     type: DataType

@@ -211,6 +211,9 @@ class Caller:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if self._opening is not None:
+            self._opening.cancel()
+            self._opening = None
         if self._line is not None:
             self._leave(self._line, "nobody needs the line")
 

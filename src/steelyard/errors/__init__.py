@@ -11,6 +11,7 @@
     ├── SendFailed                    a message was not stored; lists every attempt
     │   └── PartlySent                some of many messages were not stored; says which
     ├── MessagesLost                  messages that were to be read are not there any more; says which
+    ├── JobFailed                     a job on Spark began and could not go on
     ├── QueuesLost                    what was polled of queues that others have by now cannot be committed
     ├── AllocationError               a plan cannot be made from these queues and members
     ├── ImpossibleEvent               a queue met what its life has no row for: a bug of ours
@@ -96,6 +97,7 @@ from steelyard.errors.causes import (
     DiskFull,
     Fault,
     ImpossibleEvent,
+    JobFailed,
     LimitExceeded,
     LineClosed,
     MalformedBody,
@@ -148,6 +150,7 @@ __all__ = [
     "GroupNotFound",
     "IllegalOperation",
     "ImpossibleEvent",
+    "JobFailed",
     "InvalidParameter",
     "LimitExceeded",
     "LineClosed",

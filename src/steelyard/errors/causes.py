@@ -15,6 +15,7 @@ __all__ = [
     "DiskFull",
     "Fault",
     "ImpossibleEvent",
+    "JobFailed",
     "LimitExceeded",
     "LineClosed",
     "MalformedBody",
@@ -171,6 +172,13 @@ class SendFailed(SteelyardError):
             next_step = last.next_step if next_step is None else next_step
         tried = ", ".join(f"{broker} after {took_ms} ms ({why})" for broker, took_ms, why in attempts)
         super().__init__(f"{what}: {tried}" if tried else what, next_step=next_step)
+
+
+class JobFailed(SteelyardError):
+    """A job on Spark began and could not go on; what it had done counts, and it may be run again."""
+
+    fault = Fault.SERVER
+    retry = Retry.LATER
 
 
 class QueuesLost(SteelyardError):

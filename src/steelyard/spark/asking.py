@@ -7,11 +7,12 @@ The lines are on the loop that the blocking clients of a process share. They are
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, TypeVar
 
+from steelyard.client.conditions import check_condition
 from steelyard.client.guard import Guard
 from steelyard.client.hub import Hub
 from steelyard.client.session import Session
 from steelyard.errors import SteelyardError
-from steelyard.model import Queue
+from steelyard.model import FilterKind, Queue, Subscription
 from steelyard.spark.each_queue import ask_committed, ask_times, sample, tell_committed
 from steelyard.spark.layout import Layout, ask_layout
 from steelyard.spark.options import ReadOptions
@@ -30,10 +31,16 @@ class Asking(Guard):
         self._options = options
         self._hub: Hub | None = None
         self._session: Session | None = None
+        self._checked: set[str] = set()
+        """Topics whose brokers were shown the condition."""
 
     def layout(self) -> Layout:
-        """Ask the name servers which queues there are; raises NoNameServer."""
-        return self._run(lambda session: ask_layout(session, self._options.topics))
+        """Ask the name servers which queues there are; raises NoNameServer.
+
+        A condition in SQL92 is shown to the brokers of each topic once, and what they have against it is raised: some
+        would return every message instead, and never say why.
+        """
+        return self._run(self._layout)
 
     def spans(self, queues: Iterable[Queue]) -> Spans:
         """Ask brokers where queues begin and end; a layout must have told of them."""
@@ -71,6 +78,17 @@ class Asking(Guard):
                 hub.run(session.close())
         finally:
             hub.give_back()
+
+    async def _layout(self, session: Session) -> Layout:
+        layout = await ask_layout(session, self._options.topics)
+        if self._options.wanted is not None:
+            kind, expression = self._options.wanted
+            group = session.names.full(self._options.pull_group)
+            for topic in layout.brokers.keys() - self._checked:
+                wanted = Subscription(session.names.full(topic), expression, FilterKind(kind))
+                await check_condition(session, group, wanted)
+                self._checked.add(topic)
+        return layout
 
     def _run(self, work: Callable[[Session], Coroutine[Any, Any, T]]) -> T:
         self.check_process()

@@ -9,6 +9,7 @@ larger than a batch should be.
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice, pairwise, zip_longest
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -54,55 +55,56 @@ def bundles_of(
 
     Raises RowRefused, whose row counts from the batch's beginning, before it yields anything.
     """
+    if not batch.num_rows:
+        return
     items = encode(batch, columns, ids, first=first, most_bytes=options.max_message_bytes)
     topics, topic_of = _topics(batch, columns, options)
     delays = _delays(batch, columns)
     queues = [queues_of(topic) for topic in topics]
     lanes = topic_of * _LANES + _queue_numbers(batch, columns, queues, topic_of) + 1
-    if len(lanes) and (lanes != lanes[0]).any():
+    if (lanes != lanes[0]).any():
         order = np.argsort(lanes, kind="stable")
         items, lanes, delays = items.take(order), lanes[order], delays[order]
-    ends, _ = span_of(items)
+    ends, raw = span_of(items)
     is_alone = (np.diff(ends) > options.max_batch_bytes) | (delays > 0)
     for number, topic in enumerate(topics):
         if not is_for_batches(topic):
             is_alone |= lanes // _LANES == number
-    view = memoryview(items.buffers()[2] or b"")
+    laid = _Laid(ends, raw, is_alone, delays, options.max_batch_bytes)
     by_lane = []
-    borders = [0, *(np.flatnonzero(np.diff(lanes)) + 1).tolist(), len(lanes)]
-    for start, stop in pairwise(borders):
-        if start < stop:
-            number, place = divmod(int(lanes[start]), _LANES)
-            queue = queues[number][place - 1] if place else None
-            by_lane.append(
-                Bundle(
-                    topics[number],
-                    bytes(view[ends[begin] : ends[end]]),
-                    end - begin,
-                    queue,
-                    bool(is_alone[begin]),
-                    int(delays[begin]),
-                )
-                for begin, end in _cut(ends, is_alone, start, stop, options.max_batch_bytes)
-            )
+    for start, stop in pairwise([0, *(np.flatnonzero(np.diff(lanes)) + 1).tolist(), len(lanes)]):
+        number, place = divmod(int(lanes[start]), _LANES)
+        by_lane.append(laid.bundles(topics[number], queues[number][place - 1] if place else None, start, stop))
     for turn in zip_longest(*by_lane):
         yield from (bundle for bundle in turn if bundle is not None)
 
 
-def _cut(
-    ends: NDArray[np.int64], is_alone: NDArray[np.bool_], start: int, stop: int, most_bytes: int
-) -> Iterator[tuple[int, int]]:
-    """Yield where bundles begin and end among rows that go to one place."""
-    alone = deque((np.flatnonzero(is_alone[start:stop]) + start).tolist())
-    while start < stop:
-        if alone and alone[0] == start:
-            alone.popleft()
-            end = start + 1
-        else:
-            end = int(np.searchsorted(ends, ends[start] + most_bytes, side="right")) - 1
-            end = min(end, start + BATCH_MESSAGES, stop, *islice(alone, 1))
-        yield start, end
-        start = end
+class _Laid(NamedTuple):
+    """Items side by side: those that go to one place are neighbours."""
+
+    ends: NDArray[np.int64]
+    raw: NDArray[np.uint8]
+    is_alone: NDArray[np.bool_]
+    delays: NDArray[np.int64]
+    most_bytes: int
+
+    def bundles(self, topic: str, queue: Queue | None, start: int, stop: int) -> Iterator[Bundle]:
+        """Yield some items that go to one place, cut to size."""
+        for begin, end in self._cut(start, stop):
+            items = self.raw[self.ends[begin] : self.ends[end]].tobytes()
+            yield Bundle(topic, items, end - begin, queue, bool(self.is_alone[begin]), int(self.delays[begin]))
+
+    def _cut(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
+        alone = deque((np.flatnonzero(self.is_alone[start:stop]) + start).tolist())
+        while start < stop:
+            if alone and alone[0] == start:
+                alone.popleft()
+                end = start + 1
+            else:
+                end = int(np.searchsorted(self.ends, self.ends[start] + self.most_bytes, side="right")) - 1
+                end = min(end, start + BATCH_MESSAGES, stop, *islice(alone, 1))
+            yield start, end
+            start = end
 
 
 def _topics(batch: pa.RecordBatch, columns: RowColumns, options: WriteOptions) -> tuple[list[str], NDArray[np.int64]]:
@@ -139,7 +141,7 @@ def _delays(batch: pa.RecordBatch, columns: RowColumns) -> NDArray[np.int64]:
         return np.zeros(batch.num_rows, np.int64)
     column = batch.column(columns.delay)
     delays: NDArray[np.int64] = column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-    if len(delays) and delays.min() < 0:
+    if delays.min() < 0:
         row = int(np.argmin(delays))
         raise RowRefused(
             f"the delay is {delays[row]}", row=row, column="delay", next_step="give milliseconds, 0 or more"

@@ -51,8 +51,8 @@ _FIELDS = {field.name: pa.field(field.name, _ARROW[type(field.dataType)]) for fi
 
 _OF_PROPERTIES = frozenset({"tags", "keys", "message_id", "properties"})
 
-# Arrow counts the bytes of a column in 31 bits, and what is read one by one may become three times as long.
-_MOST_BYTES = 1 << 29
+# Arrow counts the bytes of a column in 31 bits; a letter that is read one by one may become four bytes.
+_MOST_BYTES = 1 << 28
 
 
 @lru_cache(maxsize=256)
@@ -64,13 +64,14 @@ def arrow_schema(columns: tuple[str, ...]) -> pa.Schema:
 def decode(pieces: "Sequence[Piece]", columns: tuple[str, ...], *, namespace: str = "") -> pa.RecordBatch:
     """Return the messages of some pieces, in order, as the columns that are wanted, in the order that is wanted.
 
-    Messages outside the range of their piece are left out. Topics lose the namespace.
+    Messages outside the range of their piece are left out. Topics lose the namespace. `LimitExceeded` where one batch
+    cannot hold all: fewer pieces at once can.
     """
     schema = arrow_schema(columns)
     filled = [piece for piece in pieces if piece.records]
     size = sum([len(piece.records) for piece in filled])
     if size > _MOST_BYTES:
-        raise LimitExceeded("size of the records of one batch", where="batch", limit=_MOST_BYTES, found=size)
+        raise LimitExceeded("size of one batch", where="records", limit=_MOST_BYTES, found=size)
     if not filled:
         return _nothing(schema)
     with joined([piece.records for piece in filled]) as data:
@@ -172,6 +173,7 @@ class _Batch:
                 opened.append(self._opener.body(rows.body_of(row), int(rows.sys_flags[row])))
             except ProtocolError as error:
                 raise self._damage(row, error) from error
+            self._opener.check_room()
         return _replaced(rows.body(), packed, pa.array(opened, pa.binary()))
 
     def _message_id(self, properties: Properties) -> pa.Array:
@@ -191,6 +193,7 @@ class _Batch:
         is_odd[odd] = True
         for row in odd:
             found = self._open(row)
+            self._opener.check_room()
             copies[row] = len(found)
             opened += found
         order = np.repeat(np.arange(count), copies)

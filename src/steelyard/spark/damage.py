@@ -1,12 +1,13 @@
 """Which record of which queue is damaged: the second, slow look once it is known that one is."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from steelyard.errors import MalformedRecord, ProtocolError
 from steelyard.wire.record import read_records
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from steelyard.client.bulk.reading import Piece
     from steelyard.model import Queue
 

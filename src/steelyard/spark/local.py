@@ -13,15 +13,16 @@ Left out: Spark Connect, and Python on the machines of a cluster, where `steelya
 import os
 import re
 import sys
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from steelyard.errors import ConfigurationError, MissingExtra
 from steelyard.spark.java import choose_java
 
 if TYPE_CHECKING:
+    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
 __all__ = ["OLDEST_SPARK", "is_local", "prepare", "session"]
@@ -32,6 +33,8 @@ OLDEST_SPARK = (4, 2)
 _LOOPBACK = "127.0.0.1"
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _EVERYWHERE = {
+    # As every reader of Parquet knows it: the usual one is a relic of other systems.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.showConsoleProgress": "false",
 }
@@ -69,20 +72,29 @@ def session(
     """Return the running session of this process, or start one; ``conf`` has the last word."""
     master = master or "local[*]"
     prepare(master=master)
-    from pyspark.errors import PySparkRuntimeError
+    from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.appName(name).master(master)
-    for key, value in _settings(master, conf or {}).items():
-        builder = builder.config(key, value)
+    settings = SparkConf().setMaster(master).setAppName(name).setAll(list(_settings(master, conf or {}).items()))
+    if SparkContext._gateway is None:
+        _start_java(settings)
+    return SparkSession.builder.config(conf=settings).getOrCreate()
+
+
+def _start_java(settings: "SparkConf") -> None:
+    """Start Spark's Java apart from us, so that Ctrl-C is ours alone: it would end Python's workers within a batch."""
+    from pyspark import SparkContext
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.java_gateway import launch_gateway
+
+    launch: Callable[..., Any] = launch_gateway  # which has no types
     try:
-        return builder.getOrCreate()
+        gateway = launch(settings, {"start_new_session": True})
     except PySparkRuntimeError as error:
-        if error.getCondition() != "JAVA_GATEWAY_EXITED":
-            raise
         raise ConfigurationError(
             f"Java did not start (JAVA_HOME is {os.environ['JAVA_HOME']})", next_step="see what it said above"
         ) from error
+    SparkContext._ensure_initialized(gateway=gateway, conf=settings)
 
 
 def is_local(master: str | None) -> bool:

@@ -27,17 +27,27 @@ __all__ = ["MAP", "Properties"]
 MAP = pa.map_(pa.string(), pa.string())
 
 _EQUALS, _END = 1, 2
+_EQUALS_BYTE, _END_BYTE = b"\x01", b"\x02"
 
 # The last eight bytes of a name are compared at once: that many must stand before the first of them.
 _WORD_BYTES = 8
 _OF_THE_NAME = np.array([(1 << 8 * length) - 1 for length in range(_WORD_BYTES + 1)], np.uint64)
-_FACTORS = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F], np.uint64)
+
+# Odd numbers without a pattern.
+_FACTORS = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0xFF51AFD7ED558CCD], np.uint64)
 
 _NONE = np.empty(0, np.int64)
 
 
 class Properties:
     """The properties of rows, split into entries."""
+
+    # Where the name of each entry begins, the separator behind it, and where its value ends; by number the first entry
+    # of each row, and how many there are.
+    _names: "NDArray[np.int64]"
+    _equals: "NDArray[np.int64]"
+    _ends: "NDArray[np.int64]"
+    _firsts: "NDArray[np.int64]"
 
     def __init__(self, rows: "Rows") -> None:
         self._count = len(rows)
@@ -56,7 +66,7 @@ class Properties:
         starts, ends = np.append(0, starts), np.append(_WORD_BYTES, np.minimum(ends + is_open, len(data)))
         joined = parts(rows.buffer, starts, ends, pa.binary()).buffers()[2]
         assert joined is not None
-        text = np.frombuffer(joined, np.uint8)
+        text = np.frombuffer(memoryview(joined), np.uint8)
         if is_open.any():
             # One more, for the last row may be the end of the data.
             text = np.append(text, np.uint8(_END))
@@ -65,93 +75,90 @@ class Properties:
         self._text, self._buffer = text, joined
 
     def _split(self) -> None:
-        """Find the entries: where each name begins, its separator, and where the value ends."""
+        """Find the entries."""
         text = self._text[: self._bounds[-1]]
-        marks = np.flatnonzero(text[_WORD_BYTES:] <= _END) + _WORD_BYTES
-        kinds = text[marks]
-        if len(marks) % 2 == 0 and (kinds[0::2] == _EQUALS).all() and (kinds[1::2] == _END).all():
-            equals, ends = marks[0::2], marks[1::2]
-            names = _behind(ends)
-        else:
-            ends, all_equals = marks[kinds == _END], np.append(marks[kinds == _EQUALS], len(text))
-            names = _behind(ends)
-            equals = np.minimum(all_equals[np.searchsorted(all_equals, names)], ends)
-        is_kept = (equals > names) & (ends > equals + 1)
-        if not is_kept.all():
-            names, equals, ends = names[is_kept], equals[is_kept], ends[is_kept]
-        self._names, self._equals, self._ends = names, equals, ends
-        self._firsts = self._first_entries()
-
-    def _first_entries(self) -> "NDArray[np.int64]":
-        """Return for each row the number of its first entry, and how many there are in all."""
-        entries = len(self._ends)
-        each = entries // self._count or 1
-        if each * self._count == entries and (self._ends[each - 1 :: each] == self._bounds[1:] - 1).all():
-            return np.arange(0, entries + 1, each)
-        return np.searchsorted(self._ends, self._bounds)
-
-    @cached_property
-    def _same_names(self) -> list[bytes] | None:
-        """The names of every row, where all have the same ones in the same order."""
-        each = int(self._firsts[1])
-        if not each or not np.array_equal(self._firsts, np.arange(0, len(self._names) + 1, each)):
-            return None
-        starts = self._names.reshape(self._count, each)
-        lengths = (self._equals - self._names).reshape(self._count, each)
-        if not (lengths == lengths[0]).all():
-            return None
-        names = []
-        for start, length in zip(starts.T, lengths[0].tolist(), strict=True):
-            found = unaligned(self._text, f"V{length}")[start].tobytes()
-            if found != found[:length] * self._count:
-                return None
-            names.append(found[:length])
-        return names
-
-    def named(self, name: str) -> "NDArray[np.int64]":
-        """Return for each row the number of the entry with a name of eight letters at the most, or -1."""
-        entries, wanted = np.full(self._count, -1), name.encode()
-        if self._same_names is None:
-            word = np.uint64(int.from_bytes(wanted, "big"))
-            found = np.flatnonzero((self._last_words == word) & (self._lengths == len(wanted)))
-            # Of several in one row the last one stays.
-            entries[self._rows_of_entries[found]] = found
-        elif wanted in self._same_names:
+        ends = np.flatnonzero(text[_WORD_BYTES:] == _END) + _WORD_BYTES
+        names = np.append(_WORD_BYTES, ends[:-1] + 1)[: len(ends)]
+        self._same_names = self._names_if_same(names, ends)
+        if self._same_names is not None:
             each = len(self._same_names)
-            last = each - 1 - self._same_names[::-1].index(wanted)
-            entries = np.arange(last, len(self._names), each)
-        return entries
+            lengths = [len(name) for name in self._same_names]
+            equals = (names.reshape(self._count, each) + np.array(lengths)).ravel()
+            self._firsts = np.arange(0, len(ends) + 1, each)
+        else:
+            equals = np.flatnonzero(text[_WORD_BYTES:] == _EQUALS) + _WORD_BYTES
+            if len(equals) != len(ends) or not ((names <= equals) & (equals < ends)).all():
+                # Entries without a separator, or with several of which the first one counts.
+                equals = np.append(equals, len(text))
+                equals = np.minimum(equals[np.searchsorted(equals, names)], ends)
+            is_kept = (equals > names) & (ends > equals + 1)
+            if not is_kept.all():
+                names, equals, ends = names[is_kept], equals[is_kept], ends[is_kept]
+            self._firsts = np.searchsorted(ends, self._bounds)
+        self._names, self._equals, self._ends = names, equals, ends
 
-    def values(self, entries: "NDArray[np.int64]") -> pa.Array:
-        """Return the values of some entries, in order."""
-        return parts(self._buffer, self._equals[entries] + 1, self._ends[entries], pa.string())
+    def _names_if_same(self, names: "NDArray[np.int64]", ends: "NDArray[np.int64]") -> list[bytes] | None:
+        """Return the names of every row where all have those of the first in the same order, each with a value."""
+        entries = self._text[_WORD_BYTES : self._bounds[1]].tobytes().split(_END_BYTE)[:-1]
+        each, found = len(entries), [entry.partition(_EQUALS_BYTE)[0] for entry in entries]
+        if not all(found) or len(ends) != each * self._count or not each:
+            return None
+        lengths = np.array([len(name) for name in found])
+        is_whole = names.reshape(self._count, each) + lengths < ends.reshape(self._count, each) - 1
+        if not is_whole.all() or (ends[each - 1 :: each] != self._bounds[1:] - 1).any():
+            return None
+        for name, places in zip(found, names.reshape(self._count, each).T, strict=True):
+            opening = name + _EQUALS_BYTE
+            if unaligned(self._text, f"V{len(opening)}")[places].tobytes() != opening * self._count:
+                return None
+        return found
 
     def texts(self, name: str) -> pa.Array:
         """Return for each row the property with a name of eight letters at the most, or null."""
-        entries = self.named(name)
+        found = self._entries_named(name)
+        if not len(found):
+            return pa.nulls(self._count, pa.string())
+        entries = np.full(self._count, -1)
+        # Of several in one row the last one stays.
+        entries[self._rows_of(found)] = found
         is_there = entries >= 0
         if is_there.all():
-            return self.values(entries)
-        found = self.values(entries[is_there])
-        return found.take(pa.array(np.cumsum(is_there) - 1, mask=~is_there))
+            return self._values(entries)
+        return self._values(entries[is_there]).take(pa.array(np.cumsum(is_there) - 1, mask=~is_there))
 
     def map(self) -> pa.Array:
         """Return all properties of each row but the checksum that belongs to the store."""
-        names, equals, ends, firsts = self._names, self._equals, self._ends, self._firsts
-        hidden = self.named(CRC32)
-        if (hidden >= 0).any():
-            is_kept = np.ones(len(names), np.bool_)
-            is_kept[hidden[hidden >= 0]] = False
-            names, equals, ends = names[is_kept], equals[is_kept], ends[is_kept]
-            firsts = np.append(0, np.cumsum(is_kept))[firsts]
+        hidden = self._entries_named(CRC32)
+        entries: NDArray[np.bool_] | slice = slice(None)
+        firsts = self._firsts
+        if len(hidden):
+            entries = np.ones(len(self._names), np.bool_)
+            entries[hidden] = False
+            firsts = np.append(0, np.cumsum(entries))[firsts]
         if self._same_names is None:
-            keys = parts(self._buffer, names, equals, pa.string())
+            keys = parts(self._buffer, self._names[entries], self._equals[entries], pa.string())
         else:
             keys = repeated([name for name in self._same_names if name != CRC32.encode()], self._count)
-        values = parts(self._buffer, equals + 1, ends, pa.string())
-        entries = pa.StructArray.from_arrays([keys, values], fields=[MAP.key_field, MAP.item_field])
+        pairs = pa.StructArray.from_arrays([keys, self._values(entries)], fields=[MAP.key_field, MAP.item_field])
         starts = pa.py_buffer(firsts.astype(np.int32))
-        return pa.Array.from_buffers(MAP, self._count, [None, starts], children=[entries])
+        return pa.Array.from_buffers(MAP, self._count, [None, starts], children=[pairs])
+
+    def _values(self, entries: "NDArray[np.int64] | NDArray[np.bool_] | slice") -> pa.Array:
+        return parts(self._buffer, self._equals[entries] + 1, self._ends[entries], pa.string())
+
+    def _entries_named(self, name: str) -> "NDArray[np.int64]":
+        """Return all entries with a name of eight letters at the most."""
+        wanted = name.encode()
+        if self._same_names is not None:
+            places = [place for place, each in enumerate(self._same_names) if each == wanted]
+            return (self._firsts[:-1, None] + np.array(places, np.int64)).ravel()
+        word = np.uint64(int.from_bytes(wanted, "big"))
+        return np.flatnonzero((self._last_words == word) & (self._lengths == len(wanted)))
+
+    def _rows_of(self, entries: "NDArray[np.int64]") -> "NDArray[np.int64]":
+        if self._same_names is not None:
+            return entries // len(self._same_names)
+        return self._rows_of_entries[entries]
 
     def not_unicode(self) -> "NDArray[np.int64]":
         """Return the rows whose text is not UTF-8, and perhaps others with more than ASCII."""
@@ -171,19 +178,18 @@ class Properties:
         if self._same_names is not None:
             is_twice = len(set(self._same_names)) < len(self._same_names)
             return np.arange(self._count) if is_twice else _NONE
-        names, rows, most = self._signatures(), self._rows_of_entries, int(np.diff(self._firsts).max())
-        found = [
-            rows[apart:][(names[apart:] == names[:-apart]) & (rows[apart:] == rows[:-apart])]
-            for apart in range(1, most)
-        ]
-        return np.unique(np.concatenate(found)) if found else _NONE
+        # The row is part of the number, so that equal numbers are equal names of one row.
+        numbers = self._numbers() + self._rows_of_entries.astype(np.uint64) * _FACTORS[2]
+        in_order = np.sort(numbers)
+        twice = in_order[1:][in_order[1:] == in_order[:-1]]
+        return np.unique(self._rows_of_entries[np.isin(numbers, twice)]) if len(twice) else _NONE
 
-    def _signatures(self) -> "NDArray[np.uint64]":
+    def _numbers(self) -> "NDArray[np.uint64]":
         """Return a number for each name: the same for the same name, and seldom so for others."""
-        signatures = self._last_words * _FACTORS[0] ^ self._lengths.astype(np.uint64)
+        numbers: NDArray[np.uint64] = self._last_words * _FACTORS[0] ^ self._lengths.astype(np.uint64)
         long = np.flatnonzero(self._lengths > _WORD_BYTES)
-        signatures[long] ^= unaligned(self._text, ">u8")[self._names[long]] * _FACTORS[1]
-        return signatures
+        numbers[long] ^= unaligned(self._text, ">u8")[self._names[long]] * _FACTORS[1]
+        return numbers
 
     @cached_property
     def _lengths(self) -> "NDArray[np.int64]":
@@ -192,14 +198,9 @@ class Properties:
     @cached_property
     def _last_words(self) -> "NDArray[np.uint64]":
         """The last eight bytes of each name as a number; a shorter one has zeros in front."""
-        words = unaligned(self._text, ">u8")[self._equals - _WORD_BYTES]
+        words: NDArray[np.uint64] = unaligned(self._text, ">u8")[self._equals - _WORD_BYTES]
         return words & _OF_THE_NAME[np.minimum(self._lengths, _WORD_BYTES)]
 
     @cached_property
     def _rows_of_entries(self) -> "NDArray[np.int64]":
         return np.repeat(np.arange(self._count), np.diff(self._firsts))
-
-
-def _behind(ends: "NDArray[np.int64]") -> "NDArray[np.int64]":
-    """Return where names begin: at the first byte of all, and behind each end but the last."""
-    return np.append(_WORD_BYTES, ends[:-1] + 1)[: len(ends)]

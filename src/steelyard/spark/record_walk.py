@@ -30,10 +30,10 @@ _read_size = Layout(">i").unpack_from
 _MAGIC_AT, _MAGIC_END = 4, 8
 
 # A run is guessed this long first, then twice as long each time that all of it was right.
-_FIRST_RUN = 16
+_FIRST_RUN = 32
 
-# Runs shorter than this cost more than walking from many places.
-_SHORT_RUN = 8
+# A run that ends before this costs more than walking from many places.
+_SHORT_RUN = 128
 
 # How many records there are for each that is searched for, and how many steps are made before it is given up.
 _RECORDS_A_WALKER = 16
@@ -65,7 +65,7 @@ def _equal_runs(data: bytes | bytearray, end: int) -> "tuple[list[NDArray[np.int
         run = length if is_equal.all() else int(is_equal.argmin())
         runs.append(np.arange(at, at + run * size, size))
         at += run * size
-        if run < _SHORT_RUN:
+        if run < min(length, _SHORT_RUN):
             break
         guess = guess * 2 if run == guess else _FIRST_RUN
     return runs, at
@@ -77,7 +77,8 @@ def _by_walkers(data: bytes | bytearray, at: int, end: int) -> "NDArray[np.int64
     if len(begun) < _FEWEST_WALKERS:
         return None
     sizes, limits, last_size = unaligned(data, ">i4"), np.append(begun[1:], end), end - SMALLEST_BYTES
-    places, passed = begun, []
+    places = begun
+    passed: list[NDArray[np.int64]] = []
     while (places < limits).any():
         if len(passed) == _MOST_STEPS:
             return None

@@ -113,8 +113,7 @@ def _is_right(name: str, kind: DataType) -> bool:
 
 def _unknown(name: str) -> ConfigurationError:
     meant = _ELSEWHERE_CALLED.get(name.lower()) or nearest(name, COLUMNS)
-    hint = f"did you mean {meant!r}? " if meant else ""
+    hint = f"did you mean {meant!r}? Rename" if meant else "rename"
     return ConfigurationError(
-        f"a message has no column {name!r}",
-        next_step=f"{hint}Rename or drop it: columns are {', '.join(COLUMNS)}",
+        f"a message has no column {name!r}", next_step=f"{hint} or drop it: columns are {', '.join(COLUMNS)}"
     )

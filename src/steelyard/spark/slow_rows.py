@@ -17,7 +17,7 @@ from steelyard.wire.stored import messages
 
 __all__ = ["Opener", "column_of"]
 
-# What a message takes in memory beside its body and its properties.
+# What a message takes beside its texts and its body.
 _MESSAGE_BYTES = 256
 
 _READ: dict[str, Callable[[StoredMessage], object]] = {
@@ -29,7 +29,7 @@ _READ: dict[str, Callable[[StoredMessage], object]] = {
 
 
 class Opener:
-    """Opens the records of one batch, up to a limit for all of them: a few bytes may become very many."""
+    """Opens the records of one batch as long as there is room for all of them: a few bytes may become very many."""
 
     def __init__(self, most_bytes: int) -> None:
         self._limit = self._room = most_bytes
@@ -37,23 +37,23 @@ class Opener:
     def body(self, body: bytes, sys_flag: int) -> bytes:
         """Open a compressed body; an empty one is not compressed, whatever its flag says."""
         opened = decompress(body, sys_flag) if body else body
-        self._take(len(opened))
+        self._room -= len(opened)
         return opened
 
     def messages(self, record: bytes, broker: str, start: int, end: int) -> list[StoredMessage]:
         """Return the messages of one record that have offsets from ``start`` to ``end``."""
         found = []
         for message in messages(record, broker):
-            if start <= message.offset < end:
+            if start <= message.offset < end and self._room >= 0:
                 texts = sum([len(name) + len(text) for name, text in message.properties.items()])
-                self._take(_MESSAGE_BYTES + len(message.body) + texts)
+                self._room -= _MESSAGE_BYTES + len(message.topic) + len(message.body) + texts
                 found.append(message)
         return found
 
-    def _take(self, size: int) -> None:
-        self._room -= size
+    def check_room(self) -> None:
+        """Raise `LimitExceeded` if more came out than there is room for."""
         if self._room < 0:
-            raise LimitExceeded("what comes out of the records of one batch", where="batch", limit=self._limit)
+            raise LimitExceeded("what comes out of the records of one batch", where="records", limit=self._limit)
 
 
 def column_of(opened: Sequence[StoredMessage], field: pa.Field, names: Names) -> pa.Array:

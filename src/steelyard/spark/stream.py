@@ -88,10 +88,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: Json, limit: ReadLimit) -> Json:
         """Return how far the next batch may go; ``start`` itself if there is nothing for it."""
-        now_ms = _now_ms()
-        seen = self._look(start, now_ms)
+        seen = self._look(start)
         if self._idle == (seen.turn, start):
             return start
+        now_ms = _now_ms()
         began = Offsets.of(start)
         self._mirror(began, now_ms)
         backlog = backlog_of(began, seen, self._options.topics, self._lost)
@@ -137,15 +137,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # -- parts --------------------------------------------------------------------------------------------------------
 
-    def _look(self, start: Json, now_ms: int) -> Seen:
+    def _look(self, start: Json) -> Seen:
         """Return what is known of queues: now, or when a query with a goal began."""
         if self._goal is not None:
             return self._goal
         if self._watch.is_new:
             started = [queue for queue in Offsets.of(start).places if self._options.topics.takes(queue.topic)]
-            seen = self._watch.begin(now_ms, started, must_be=self._options.fail_on_data_loss)
+            seen = self._watch.begin(started, must_be=self._options.fail_on_data_loss)
         else:
-            seen = self._watch.look(now_ms)
+            seen = self._watch.look()
         if self._is_available_now:
             self._goal = seen
         return seen

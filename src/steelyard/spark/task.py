@@ -1,38 +1,176 @@
-"""What one task of Spark reads: some ranges of some queues, as batches of Arrow."""
+"""What one task of Spark reads: some ranges of some queues, as batches of Arrow.
 
+Records of many pulls and many queues are decoded together: a decode has a price of its own, whatever it decodes. What
+comes out is held against what was asked for: without a filter every offset of a range is there once, in order, or the
+rest is told as lost; with tags, whose hashes alone a broker compares, the tags themselves decide.
+
+Lines are those of the process (client/bulk/lines.py). A task that is tried again does not trust the ones that rest.
+"""
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
 from pyspark.sql.datasource import InputPartition
 
-from steelyard.client.bulk.reading import read_ranges
+from steelyard.client.bulk.lines import shared_lines
+from steelyard.client.bulk.reading import Piece, fail_on_loss, is_filter, read_ranges
+from steelyard.errors import LimitExceeded, MalformedRecord, ProtocolError
+from steelyard.model import FilterKind, OffsetRange, Subscription
+from steelyard.spark.columns import decode
+from steelyard.wire.record_layout import SMALLEST_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from numpy.typing import NDArray
 
-    import pyarrow as pa
-
-    from steelyard.model import OffsetRange
     from steelyard.spark.options import ReadOptions
 
 __all__ = ["Slice", "read_slice"]
 
+_MESSAGES = 5_000
+_BYTES = 4 << 20
+"""What is decoded together: so many messages, or so many bytes of records. More would fall out of the caches."""
+
+_OFFSET, _TAGS = "offset", "tags"
+
+_log = logging.getLogger("steelyard")
+
 
 @dataclass(frozen=True)
 class Slice(InputPartition):
-    """A part of a read: ranges of queues, and where the driver knows their brokers to be."""
+    """A part of a read: ranges of queues, and where the driver knows their brokers to be.
 
-    ranges: "tuple[OffsetRange, ...]"
+    >>> from steelyard.model import Queue
+    >>> Slice((OffsetRange(Queue("orders", "broker-a", 0), 10, 25),), {"broker-a": "127.0.0.1:10911"})
+    Slice(orders@broker-a:0[10, 25))
+    """
+
+    ranges: tuple[OffsetRange, ...]
     addresses: dict[str, str]
+    """Of brokers, by name."""
 
     def __repr__(self) -> str:
         return f"Slice({', '.join(map(str, self.ranges))})"
 
 
-def read_slice(part: Slice, options: "ReadOptions", columns: tuple[str, ...]) -> "Iterator[pa.RecordBatch]":
-    """Read the messages of a slice."""
-    from steelyard.spark.columns import decode
+def read_slice(part: Slice, options: "ReadOptions", columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+    """Read the messages of a slice, as the columns that are wanted.
 
-    group = options.group or "steelyard-spark"
-    for piece in read_ranges(part.ranges, options.connect, part.addresses, group=group, wanted=options.wanted):
-        yield decode([piece], columns, namespace=options.connect.namespace)
+    Raises MessagesLost if some are not there any more, unless the options say to go on: then each range that is lost is
+    a line in the log.
+    """
+    context = TaskContext.get()
+    if context is not None and context.attemptNumber() > 0:
+        shared_lines().close()
+    sieve = _Sieve(options, columns)
+    pieces = read_ranges(
+        part.ranges,
+        options.connect,
+        part.addresses,
+        group=options.pull_group,
+        wanted=options.wanted,
+        depth=options.pull_depth,
+        most=options.pull_messages,
+        on_lost=sieve.on_lost,
+    )
+    with closing(pieces):
+        for gathered in _gathered(pieces):
+            for batch in sieve.batches(gathered):
+                if batch.num_rows:
+                    yield batch
+
+
+def _gathered(pieces: Iterator[Piece]) -> Iterator[list[Piece]]:
+    """Gather pieces that are decoded together."""
+    gathered: list[Piece] = []
+    count = size = 0
+    for piece in pieces:
+        gathered.append(piece)
+        size += len(piece.records)
+        count += min(piece.end - piece.start, len(piece.records) // SMALLEST_BYTES)
+        if count >= _MESSAGES or size >= _BYTES:
+            yield gathered
+            gathered, count, size = [], 0, 0
+    if gathered:
+        yield gathered
+
+
+class _Sieve:
+    """Makes columns of pieces, and holds them against what was asked for."""
+
+    def __init__(self, options: "ReadOptions", columns: tuple[str, ...]) -> None:
+        self._namespace = options.connect.namespace
+        self._columns = columns
+        self._tags = _tags(options.wanted)
+        self._is_filtered = is_filter(options.wanted)
+        self.on_lost = fail_on_loss if options.fail_on_data_loss else _warn
+        more = (_TAGS if self._tags is not None else None, None if self._is_filtered else _OFFSET)
+        self._decoded = (*columns, *[name for name in more if name is not None and name not in columns])
+
+    def batches(self, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
+        """Return the columns of some pieces; in several batches where bodies grow too large when they are opened."""
+        try:
+            yield self._batch(pieces)
+        except ProtocolError as error:
+            if not isinstance(error, LimitExceeded) and not isinstance(error.__cause__, LimitExceeded):
+                raise
+            halves = _halves(pieces)
+            if halves is None:
+                raise
+            for half in halves:
+                yield from self.batches(half)
+
+    def _batch(self, pieces: Sequence[Piece]) -> pa.RecordBatch:
+        batch = decode(pieces, self._decoded, namespace=self._namespace)
+        if not self._is_filtered:
+            self._check(pieces, batch.column(_OFFSET).to_numpy())
+        elif self._tags is not None:
+            # Other tags may have the same hash.
+            is_wanted = pc.is_in(batch.column(_TAGS), value_set=self._tags)
+            if is_wanted.false_count:
+                batch = batch.filter(is_wanted)
+        return batch if self._decoded == self._columns else batch.select(self._columns)
+
+    def _check(self, pieces: Sequence[Piece], offsets: "NDArray[np.int64]") -> None:
+        """Tell what is missing; more than there should be is damage."""
+        if np.array_equal(offsets, np.concatenate([np.arange(piece.start, piece.end) for piece in pieces])):
+            return
+        for piece in pieces:
+            found = decode([piece], (_OFFSET,)).column(_OFFSET).to_numpy()
+            if (np.diff(found) <= 0).any():
+                what = f"the broker gave messages twice, or in no order, among offsets [{piece.start}, {piece.end})"
+                raise MalformedRecord(what, where=str(piece.queue), next_step="look at the broker's log")
+            edges = [piece.start - 1, *found.tolist(), piece.end]
+            for at in np.flatnonzero(np.diff(edges) > 1).tolist():
+                lost = OffsetRange(piece.queue, edges[at] + 1, edges[at + 1])
+                self.on_lost(lost, "the broker steps over them: they were removed one by one, or are damaged")
+
+
+def _tags(wanted: tuple[str, str] | None) -> pa.Array | None:
+    """Return the tags that a filter by tags wants; None if it is another filter, or wants all."""
+    if wanted is None or FilterKind(wanted[0]) is not FilterKind.TAG:
+        return None
+    tags = Subscription("any", wanted[1]).tags
+    return pa.array(tags, pa.string()) if tags else None
+
+
+def _halves(pieces: Sequence[Piece]) -> tuple[Sequence[Piece], Sequence[Piece]] | None:
+    """Cut pieces in two; None if that cannot be."""
+    if len(pieces) > 1:
+        middle = len(pieces) // 2
+        return pieces[:middle], pieces[middle:]
+    queue, start, end, records = pieces[0]
+    if end - start < 2:
+        return None
+    cut = (start + end) // 2
+    return [Piece(queue, start, cut, records)], [Piece(queue, cut, end, records)]
+
+
+def _warn(lost: OffsetRange, why: str) -> None:
+    _log.warning("%s is lost and passed over: %s", lost, why)

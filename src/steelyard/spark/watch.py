@@ -11,7 +11,7 @@ Left out: what it means for a query that queues came or are gone (backlog.py).
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from time import sleep
+from time import monotonic_ns, sleep
 
 from steelyard.client.nearest import missing_topic
 from steelyard.errors import SteelyardError, TopicNotFound
@@ -52,16 +52,15 @@ class _Resting:
 
 
 class Watch:
-    """Looks after the queues of one stream; times are milliseconds of a clock that never goes back."""
+    """Looks after the queues of one stream."""
 
-    def __init__(self, asking: Asking, poll_ms: int, *, layout_ms: int = _LAYOUT_MS) -> None:
+    def __init__(self, asking: Asking, poll_ms: int) -> None:
         self._asking = asking
         self._poll_ms = poll_ms
-        self._layout_ms = layout_ms
         self._queues: tuple[Queue, ...] = ()
         self._shrunk: frozenset[Queue] = frozenset()
-        self._polled_ms: int | None = None
-        self._laid_out_ms = 0
+        self._ask_after_ms = 0
+        self._look_after_ms = 0
         self._resting: dict[str, _Resting] = {}
         self._is_told = False
         self.is_new = True
@@ -74,15 +73,15 @@ class Watch:
         self._queues = tuple(in_order({*self._queues, *spans}))
         self.seen = Seen({**self.seen.spans, **spans}, self.seen.gone, self.seen.turn + 1)
 
-    def look(self, now_ms: int) -> Seen:
+    def look(self) -> Seen:
         """Return what is known, asked again if it is old; this never raises, and goes on with what was known."""
-        if self._polled_ms is None or now_ms - self._polled_ms >= self._poll_ms:
-            if now_ms - self._laid_out_ms >= self._layout_ms:
-                self._look_for_queues(now_ms)
-            self._ask(now_ms)
+        if _now_ms() >= self._ask_after_ms:
+            if _now_ms() >= self._look_after_ms:
+                self._look_for_queues()
+            self._ask()
         return self.seen
 
-    def begin(self, now_ms: int, started: Iterable[Queue], *, must_be: bool) -> Seen:
+    def begin(self, started: Iterable[Queue], *, must_be: bool) -> Seen:
         """Look for the first time; ``started`` are queues that a checkpoint tells of.
 
         Topics that were named have to be there, and brokers have to answer, or they are waited for some seconds. A
@@ -92,14 +91,14 @@ class Watch:
         for pause_s in (*PAUSES_S, None):
             layout = self._asking.layout()
             self._lay_out(layout, {*self._queues, *started})
-            self._ask(now_ms, everybody=True)
+            self._ask(everybody=True)
             missing = self._missing(layout, started, must_be=must_be)
             if not (missing or self._resting) or pause_s is None:
                 break
             sleep(pause_s)
         if missing:
             raise missing[0]
-        self._laid_out_ms = now_ms
+        self._look_after_ms = _now_ms() + _LAYOUT_MS
         self.is_new = False
         return self.seen
 
@@ -112,16 +111,17 @@ class Watch:
             missing[topic] = missing_topic(topic, layout.brokers, where="the name servers")
         return [error for topic, error in missing.items() if must_be or topic not in known]
 
-    def _look_for_queues(self, now_ms: int) -> None:
-        self._laid_out_ms = now_ms
+    def _look_for_queues(self) -> None:
         try:
             layout = self._asking.layout()
         except SteelyardError as error:
             if not self._is_told:
                 self._is_told = True
                 _log.warning("queues that come or go are not seen for now: %s", error)
+            self._look_after_ms = _now_ms() + _LONGEST_REST_MS
             return
         self._is_told = False
+        self._look_after_ms = _now_ms() + _LAYOUT_MS
         self._lay_out(layout, set(self._queues))
 
     def _lay_out(self, layout: Layout, before: set[Queue]) -> None:
@@ -133,19 +133,22 @@ class Watch:
 
     # -- brokers ------------------------------------------------------------------------------------------------------
 
-    def _ask(self, now_ms: int, *, everybody: bool = False) -> None:
-        self._polled_ms = now_ms
-        awake = [queue for queue in self._queues if everybody or not self._rests(queue.broker, now_ms)]
+    def _ask(self, *, everybody: bool = False) -> None:
+        began_ms = _now_ms()
+        awake = [queue for queue in self._queues if everybody or not self._rests(queue.broker, began_ms)]
         if awake:
-            self._note(self._asking.spans(awake), now_ms)
+            self._note(self._asking.spans(awake))
+        # With very many queues asking takes a while; a stream has more to do than that.
+        took_ms = _now_ms() - began_ms
+        self._ask_after_ms = _now_ms() + max(self._poll_ms, took_ms if self._poll_ms else 0)
 
     def _rests(self, broker: str, now_ms: int) -> bool:
         resting = self._resting.get(broker)
         return resting is not None and now_ms < resting.until_ms
 
-    def _note(self, spans: Spans, now_ms: int) -> None:
+    def _note(self, spans: Spans) -> None:
         for broker, error in spans.silent.items():
-            self._rest(broker, error, now_ms)
+            self._rest(broker, error)
         for broker in {queue.broker for queue in spans.found} - spans.silent.keys():
             if self._resting.pop(broker, None) is not None:
                 _log.warning("broker %s answers again", broker)
@@ -158,10 +161,14 @@ class Watch:
         if known != self.seen.spans or gone != self.seen.gone:
             self.seen = Seen(known, gone, self.seen.turn + 1)
 
-    def _rest(self, broker: str, error: SteelyardError, now_ms: int) -> None:
+    def _rest(self, broker: str, error: SteelyardError) -> None:
         resting = self._resting.get(broker)
         if resting is None:
             _log.warning("broker %s does not answer: the query goes on without news of it (%s)", broker, error.what)
-            resting = self._resting[broker] = _Resting(now_ms, _REST_MS // 2)
+            resting = self._resting[broker] = _Resting(0, _REST_MS // 2)
         resting.rest_ms = min(2 * resting.rest_ms, _LONGEST_REST_MS)
-        resting.until_ms = now_ms + resting.rest_ms
+        resting.until_ms = _now_ms() + resting.rest_ms
+
+
+def _now_ms() -> int:
+    return monotonic_ns() // 1_000_000

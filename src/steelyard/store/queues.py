@@ -5,14 +5,17 @@ is due in the topic of delayed messages). Offsets are dense: a message that was 
 nothing and that readers step over. Entries of messages that are not yet in the log file are there, but not shown.
 """
 
+import sys
+from array import array
 from collections.abc import Iterable, Iterator
 from struct import Struct as Layout
 from typing import NamedTuple
 
-__all__ = ["ENTRY_BYTES", "HOLE", "HOLE_SIZE", "Entry", "QueueIndex"]
+__all__ = ["ENTRY_BYTES", "ENTRY_WORDS", "HOLE", "HOLE_SIZE", "Entry", "QueueIndex"]
 
 _ENTRY = Layout(">qiq")
 ENTRY_BYTES = _ENTRY.size
+ENTRY_WORDS = 5
 HOLE_SIZE = 0x7FFFFFFF
 """What stands for the size of a lost message."""
 
@@ -20,6 +23,7 @@ HOLE = _ENTRY.pack(0, HOLE_SIZE, 0)
 """The entry of a lost message, as Apache writes it too."""
 
 _pack = _ENTRY.pack
+_IS_TURNED = sys.byteorder == "little"
 
 
 class Entry(NamedTuple):
@@ -94,6 +98,22 @@ class QueueIndex:
         """Yield position, size and mark of the offsets from ``start`` to ``end``, as plain tuples."""
         at, stop = (start - self.start) * ENTRY_BYTES, (end - self.start) * ENTRY_BYTES
         return _ENTRY.iter_unpack(self.entries[at:stop])
+
+    def words(self, start: int, end: int) -> "array[int]":
+        """Return the entries of the offsets from ``start`` to ``end`` as words of 32 bits, `ENTRY_WORDS` each.
+
+        Two are the position, then the size, two the mark. Taking every fifth is much quicker than taking entries apart.
+
+        >>> index = QueueIndex()
+        >>> index.add(5, 120, 7); index.add(125, 90, 8)
+        >>> index.words(0, 2)[2::ENTRY_WORDS].tolist()
+        [120, 90]
+        """
+        at, stop = (start - self.start) * ENTRY_BYTES, (end - self.start) * ENTRY_BYTES
+        found = array("I", bytes(self.entries[at:stop]))
+        if _IS_TURNED:
+            found.byteswap()
+        return found
 
     def first_from(self, position: int) -> int:
         """Return the first offset whose message lies at or behind a position of the log; holes before it are passed."""

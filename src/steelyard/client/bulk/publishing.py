@@ -9,13 +9,13 @@ import random
 
 from steelyard.balance.ledger import Ledger
 from steelyard.balance.pick import Picker
-from steelyard.client.bulk.finding import find_route
+from steelyard.client.bulk.finding import find_route, known_topics
 from steelyard.client.connect import Connect
 from steelyard.client.names import Names
-from steelyard.client.nearest import missing_topic
-from steelyard.dialect.sending import DEFAULT_TOPIC
+from steelyard.client.nearest import missing_topic, no_broker
 from steelyard.errors import BrokerNotInRoute, NoRoute, SteelyardError, TopicNotFound
 from steelyard.model import PublishList, Queue
+from steelyard.model.names import DEFAULT_TOPIC
 from steelyard.net.clock import steady_ms
 
 __all__ = ["Publishing"]
@@ -94,4 +94,13 @@ class Publishing:
         try:
             return find_route(DEFAULT_TOPIC, self._connect).borrowed_list(self._names.full(topic))
         except TopicNotFound:
-            raise missing_topic(topic, (), where=str(self._connect)) from None
+            raise self._missing(topic) from None
+
+    def _missing(self, topic: str) -> TopicNotFound:
+        where = str(self._connect)
+        try:
+            known = known_topics(self._connect)
+        except SteelyardError:
+            return missing_topic(topic, (), where=where)
+        # Brokers always have some topics of their own.
+        return missing_topic(topic, known, where=where) if known else no_broker(topic, where=where)

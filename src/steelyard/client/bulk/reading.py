@@ -9,7 +9,7 @@ only: whoever decodes compares the tags themselves.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 
 from steelyard.client.bulk.brokers import ANSWER_MS, BrokerReading, Terms
 from steelyard.client.bulk.lines import LineShelf, shared_lines
@@ -25,7 +25,7 @@ from steelyard.wire.command import Command
 from steelyard.wire.headers.pull import Pull
 from steelyard.wire.signing import signed
 
-__all__ = ["DEFAULT_GROUP", "Piece", "fail_on_loss", "read_ranges"]
+__all__ = ["DEFAULT_GROUP", "Piece", "fail_on_loss", "is_filter", "read_ranges"]
 
 DEFAULT_GROUP = "steelyard-bulk"
 """Who pulls where nobody says so."""
@@ -55,7 +55,7 @@ def read_ranges(
     settle_ms: int = 3_000,
     on_lost: Lost = fail_on_loss,
     lines: LineShelf | None = None,
-) -> Iterator[Piece]:
+) -> Generator[Piece, None, None]:
     """Yield the records of some ranges, each range in the order of offsets.
 
     ``addresses`` are those of the brokers by name, as far as they are known. ``wanted`` is a filter's language and
@@ -68,7 +68,7 @@ def read_ranges(
         shared_lines() if lines is None else lines,
         _requests(connect, group, wanted, max(_LEAST_ANSWER_BYTES, min(_MOST_ANSWER_BYTES, ahead_bytes // depth))),
         most,
-        _is_filter(wanted),
+        is_filter(wanted),
         patience_ms,
         settle_ms,
     )
@@ -121,7 +121,12 @@ def _hear(brokers: list[BrokerReading]) -> list[Piece]:
     return pieces
 
 
-def _is_filter(wanted: tuple[str, str] | None) -> bool:
+def is_filter(wanted: tuple[str, str] | None) -> bool:
+    """Say whether a filter leaves anything out.
+
+    >>> is_filter(None), is_filter(("TAG", "*")), is_filter(("TAG", "paid"))
+    (False, False, True)
+    """
     if wanted is None:
         return False
     kind, expression = wanted

@@ -32,6 +32,7 @@ SHARDING_KEY = "__SHARDINGKEY"
 _COLUMNS = "broker string, queue_id int, body binary, keys string, stored_at timestamp"
 _PROPERTIES = "properties map<string, string>"
 _BLANKS = r"\s+"
+_FEWEST_PIECES = 4
 _MOST_CELLS_QUEUES = 512
 """With more queues than these there are no sums of each queue in each step."""
 
@@ -40,9 +41,12 @@ def read_traffic(
     spark: "SparkSession", options: dict[str, str], queues: Iterable[Queue], *, key: str | None = None, top: int = 20
 ) -> Traffic:
     """Read a topic and sum it up; ``options`` are those of the source, ``queues`` all that the topic has."""
-    wants_properties = key != KEYS
-    schema = f"{_COLUMNS}, {_PROPERTIES}" if wants_properties else _COLUMNS
-    frame = spark.read.format("rocketmq").options(**options).schema(schema).load()
+    # A session beside the user's, with settings of its own. Spark cuts every sum into 200 pieces unless told otherwise,
+    # and on a small machine that takes ten times as long as the sum itself.
+    own = spark.newSession()
+    own.conf.set("spark.sql.shuffle.partitions", max(_FEWEST_PIECES, spark.sparkContext.defaultParallelism))
+    schema = _COLUMNS if key == KEYS else f"{_COLUMNS}, {_PROPERTIES}"
+    frame = own.read.format("rocketmq").options(**options).schema(schema).load()
     return sum_traffic(frame, queues, key=key, top=top)
 
 
@@ -57,8 +61,8 @@ def sum_traffic(frame: "DataFrame", queues: Iterable[Queue], *, key: str | None 
         _keys_of(key).alias("keys"),
     ).persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        loads, span = _queue_loads(rows, listed)
-        keys, heaviest, keyed, distinct = _key_loads(rows, listed, top)
+        loads, keyed, span = _queue_loads(rows, listed)
+        keys, heaviest, distinct = _key_loads(rows, listed, top) if keyed else ((), {}, 0)
         step_ms = step_for(*span)
         steps, cells = _step_loads(rows, listed, step_ms, with_cells=len(loads) <= _MOST_CELLS_QUEUES)
     finally:
@@ -86,7 +90,7 @@ def _keys_of(key: str | None) -> "Column":
     return sql.array_distinct(sql.filter(found, lambda each: each != ""))
 
 
-def _queue_loads(rows: "DataFrame", listed: list[Queue]) -> tuple[dict[Queue, QueueLoad], tuple[int, int]]:
+def _queue_loads(rows: "DataFrame", listed: list[Queue]) -> tuple[dict[Queue, QueueLoad], int, tuple[int, int]]:
     sums = (
         rows.groupBy("broker", "queue_id")
         .agg(
@@ -94,6 +98,7 @@ def _queue_loads(rows: "DataFrame", listed: list[Queue]) -> tuple[dict[Queue, Qu
             sql.sum("body_bytes").alias("body_bytes"),
             sql.min("at_ms").alias("start_ms"),
             sql.max("at_ms").alias("end_ms"),
+            sql.count_if(sql.size("keys") > 0).alias("keyed"),
         )
         .collect()
     )
@@ -105,12 +110,12 @@ def _queue_loads(rows: "DataFrame", listed: list[Queue]) -> tuple[dict[Queue, Qu
         loads[queue] = QueueLoad(queue, row.messages, row.body_bytes or 0)
     start_ms = min((row.start_ms for row in sums), default=0)
     end_ms = max((row.end_ms for row in sums), default=0)
-    return {queue: loads[queue] for queue in sorted(loads)}, (start_ms, end_ms)
+    return {queue: loads[queue] for queue in sorted(loads)}, sum(row.keyed for row in sums), (start_ms, end_ms)
 
 
 def _key_loads(
     rows: "DataFrame", listed: list[Queue], top: int
-) -> tuple[tuple[KeyLoad, ...], dict[Queue, KeyInQueue], int, int]:
+) -> tuple[tuple[KeyLoad, ...], dict[Queue, KeyInQueue], int]:
     topic = listed[0].topic if listed else ""
     each_key = rows.select("broker", "queue_id", "body_bytes", sql.explode("keys").alias("key"))
     in_queues = (
@@ -128,14 +133,13 @@ def _key_loads(
         heavy = of_keys.orderBy(sql.desc("messages"), "key").limit(top).collect()
         first = Window.partitionBy("broker", "queue_id").orderBy(sql.desc("messages"), "key")
         firsts = in_queues.withColumn("place", sql.row_number().over(first)).where("place = 1").collect()
-        distinct = of_keys.count() if heavy else 0
-        keyed = rows.where(sql.size("keys") > 0).count() if heavy else 0
+        distinct = of_keys.count()
     finally:
         in_queues.unpersist()
     keys = tuple(
         KeyLoad(row.key, row.messages, row.body_bytes, row.queues, _queue(topic, row.mostly_in)) for row in heavy
     )
-    return keys, {_queue(topic, row): KeyInQueue(row.key, row.messages) for row in firsts}, keyed, distinct
+    return keys, {_queue(topic, row): KeyInQueue(row.key, row.messages) for row in firsts}, distinct
 
 
 def _step_loads(
