@@ -1,64 +1,17 @@
 """A line that one thread has for itself: a question, its answer, and what becomes of it when there is none."""
 
-import asyncio
 import os
 import socket
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
-from tests.net.served import ECHO, HANG_UP, SHOUT, SILENT, Served, served
+from tests.net.elsewhere import running, scripted
+from tests.net.served import ECHO, HANG_UP, SHOUT, SILENT
 
 from steelyard.errors import CannotConnect, ConfigurationError, LineClosed, TimedOut
 from steelyard.net.blocking import BlockingLine
 from steelyard.wire.command import ONEWAY, Command, answer_to
 from steelyard.wire.frames import Splitter, encode_frame
-
-
-@contextmanager
-def running() -> Iterator[tuple[str, Served]]:
-    """Run a server in another thread."""
-    started, ended = threading.Event(), threading.Event()
-    found: list[Served] = []
-
-    async def serve() -> None:
-        async with served() as server:
-            found.append(server)
-            started.set()
-            await asyncio.to_thread(ended.wait)
-
-    thread = threading.Thread(target=lambda: asyncio.run(serve()))
-    thread.start()
-    started.wait()
-    try:
-        yield f"127.0.0.1:{found[0].listener.port}", found[0]
-    finally:
-        ended.set()
-        thread.join()
-
-
-@contextmanager
-def scripted(*pieces: bytes) -> Iterator[str]:
-    """Run a server that reads one request and then writes some bytes, piece by piece, and waits for the end."""
-    listener = socket.create_server(("127.0.0.1", 0))
-
-    def serve() -> None:
-        line, _ = listener.accept()
-        with line:
-            line.recv(65_536)
-            line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            for piece in pieces:
-                line.sendall(piece)
-            line.recv(65_536)
-
-    thread = threading.Thread(target=serve)
-    thread.start()
-    try:
-        yield f"127.0.0.1:{listener.getsockname()[1]}"
-    finally:
-        thread.join()
-        listener.close()
 
 
 def test_questions_get_their_answers_one_after_the_other() -> None:

@@ -1,11 +1,13 @@
 """A stream's reader called as Spark calls it, without Spark; and messages for it to find."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import cast
 
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
+from tests.live.clusters import Live
 
 from steelyard import Message, Producer
 from steelyard.model import OffsetRange, Queue
@@ -15,7 +17,7 @@ from steelyard.spark.schema import COLUMNS
 from steelyard.spark.stream import StreamReader
 from steelyard.spark.task import Slice
 
-__all__ = ["Batch", "Driver", "batch_options", "fill", "ranges_in", "reader", "spans"]
+__all__ = ["Batch", "Driver", "batch_options", "fill", "on", "ranges_in", "reader", "spans", "streaming"]
 
 Batch = list[OffsetRange]
 
@@ -33,12 +35,25 @@ def reader(namesrv: str, **given: str) -> StreamReader:
     return StreamReader(options, COLUMNS)
 
 
+@contextmanager
+def streaming(namesrv: str, **given: str) -> Iterator[StreamReader]:
+    """Run the reader of a stream."""
+    source = reader(namesrv, **given)
+    try:
+        yield source
+    finally:
+        source.stop()
+
+
+def on(cluster: Live, topic: str, *numbers: int) -> list[Queue]:
+    """Return queues of the first broker."""
+    return [Queue(topic, cluster.brokers[0], number) for number in numbers]
+
+
 def fill(namesrv: str, topic: str, count: int, *queues: Queue) -> None:
     """Send so many messages to each of some queues; without queues, over all that there are."""
     with Producer(namesrv) as producer:
-        if not queues:
-            producer.send_many(Message(topic, b"%d" % number) for number in range(count))
-        for queue in queues:
+        for queue in queues or (None,):
             for number in range(count):
                 producer.send(Message(topic, b"%d" % number), queue=queue)
 

@@ -16,6 +16,7 @@ from pyspark.sql.types import (
     StructField,
     StructType,
 )
+from tests.live.clusters import until
 
 from steelyard import Admin
 from steelyard.client.bulk.reading import read_ranges
@@ -59,9 +60,10 @@ def arrow(columns: Mapping[str, Sequence[Any]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(values, schema=kinds)
 
 
-def by_queue(namesrv: str, topic: str) -> dict[Queue, list[StoredMessage]]:
-    """Read all messages of a topic."""
+def by_queue(namesrv: str, topic: str, at_least: int) -> dict[Queue, list[StoredMessage]]:
+    """Read all messages of a topic, once it has so many: Apache's show a while after they are stored."""
     with Admin(namesrv) as admin:
+        until(lambda: admin.topic(topic).messages >= at_least, f"{topic} has {at_least} messages")
         ends = admin.topic(topic).queues
     found: dict[Queue, list[StoredMessage]] = {each.queue: [] for each in ends}
     ranges = [OffsetRange(each.queue, each.start, each.end) for each in ends if each.messages]
@@ -71,6 +73,6 @@ def by_queue(namesrv: str, topic: str) -> dict[Queue, list[StoredMessage]]:
     return found
 
 
-def stored(namesrv: str, topic: str) -> list[StoredMessage]:
-    """Read all messages of a topic, queue by queue."""
-    return [message for held in by_queue(namesrv, topic).values() for message in held]
+def stored(namesrv: str, topic: str, at_least: int) -> list[StoredMessage]:
+    """Read all messages of a topic, queue by queue, once it has so many."""
+    return [message for held in by_queue(namesrv, topic, at_least).values() for message in held]

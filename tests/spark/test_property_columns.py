@@ -76,6 +76,14 @@ def test_no_name_stands_twice_in_a_map() -> None:
     assert row["properties"] == [("a", "two"), ("b", "x")]
 
 
+def test_what_a_broker_adds_to_each_message_of_a_batch_replaces_what_stood_there() -> None:
+    added = b"WAIT\x01false\x02CLUSTER\x01c\x02"
+    alike = [b"UNIQ_KEY\x01%d\x02WAIT\x01true\x02KEYS\x01k\x02" % number + added for number in range(3)]
+    unlike = [b"WAIT\x01true\x02" + added, _PLAIN, b"", *alike]
+    assert _rows(*alike) == _expected(*alike)
+    assert _rows(*unlike) == _expected(*unlike)
+
+
 def test_what_is_not_unicode_never_reaches_spark() -> None:
     first, second = _rows(b"TAGS\x01\xff\x02name\x01\xe4\x02", _PLAIN)
     assert first == {"tags": "�", "keys": None, "properties": [("TAGS", "�"), ("name", "�")]}

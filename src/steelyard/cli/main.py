@@ -13,6 +13,7 @@ import typer
 from steelyard.cli.consume import consume
 from steelyard.cli.exits import Exit, exit_for
 from steelyard.cli.group import app as group_app
+from steelyard.cli.pipeline import app as pipeline_app
 from steelyard.cli.plan import plan
 from steelyard.cli.screen import refuse, shown
 from steelyard.cli.send import send
@@ -37,6 +38,7 @@ app.command()(consume)
 app.add_typer(topic_app)
 app.add_typer(group_app)
 app.command()(plan)
+app.add_typer(pipeline_app)
 app.command()(sim)
 app.add_typer(store_app)
 

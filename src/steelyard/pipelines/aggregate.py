@@ -133,7 +133,7 @@ def _handle(
                 _send(rows, options, f"{query}-{number}")
             else:
                 for line in rows.toJSON().toLocalIterator():
-                    show(line)
+                    show(str(line))
         finally:
             rows.unpersist()
 

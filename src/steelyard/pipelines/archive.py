@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from steelyard.errors import ConfigurationError
-from steelyard.pipelines.compacting import Compaction, compact
+from steelyard.pipelines.compacting import Compaction, compact, merging
 from steelyard.pipelines.files import HadoopFiles, full_path
 from steelyard.pipelines.publishing import Publishing
 from steelyard.pipelines.running import Progress, run_stream
@@ -59,7 +59,7 @@ def run(spark: "SparkSession", options: ArchiveOptions, progress: Progress | Non
 
         def publish(rows: "DataFrame", _query: str, number: int) -> None:
             touched = publishing.publish(number, lambda staged: _write(rows, staged))
-            compact(publishing, rows.sparkSession, touched, number, options.compaction)
+            compact(publishing, touched, number, options.compaction, merging(rows.sparkSession))
 
         return run_stream(
             stream.read(spark),

@@ -5,8 +5,9 @@ written aside and counted; how it takes the place of the small ones, and that no
 publishing.py. It is done between batches by whoever writes the directory: there is no second writer.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from steelyard.errors import ConfigurationError, JobFailed
@@ -15,9 +16,12 @@ from steelyard.pipelines.publishing import Publishing
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Compaction", "compact", "in_order", "small_files"]
+__all__ = ["Compaction", "Merge", "compact", "in_order", "merging", "small_files"]
 
 _ORDER = ("topic", "broker", "queue_id", "offset")
+
+Merge = Callable[[Sequence[str], str], None]
+"""Takes files, and writes what they hold together into a directory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +53,7 @@ def small_files(sizes: Mapping[str, int], rule: Compaction) -> tuple[str, ...]:
     return tuple(small) if rule.least_files and len(small) >= rule.least_files else ()
 
 
-def compact(
-    publishing: Publishing, spark: "SparkSession", directories: Iterable[str], number: int, rule: Compaction
-) -> int:
+def compact(publishing: Publishing, directories: Iterable[str], number: int, rule: Compaction, merge: Merge) -> int:
     """Merge the small files of these directories, each of which has its slash behind it; return how many there were.
 
     ``number`` is that of the batch before it: it makes the merged file's name one that nothing had before.
@@ -61,22 +63,23 @@ def compact(
         small = small_files(publishing.files.sizes(f"{publishing.directory}/{directory}"), rule)
         if small:
             paths = tuple(directory + name for name in small)
-            _merge(publishing, spark, paths, f"merged-{number:010}")
+            full = [f"{publishing.directory}/{path}" for path in paths]
+            publishing.replace(f"merged-{number:010}", paths, partial(merge, full))
             merged += len(paths)
     return merged
 
 
-def _merge(publishing: Publishing, spark: "SparkSession", paths: tuple[str, ...], name: str) -> None:
-    full = [f"{publishing.directory}/{path}" for path in paths]
-    together = spark.read.option("mergeSchema", "true").parquet(*full)
+def merging(spark: "SparkSession") -> Merge:
+    """Return how Spark merges files: in order, and counted."""
 
-    def write(staged: str) -> None:
+    def merge(paths: Sequence[str], staged: str) -> None:
+        together = spark.read.option("mergeSchema", "true").parquet(*paths)
         in_order(together.coalesce(1)).write.parquet(staged)
         before, after = together.count(), spark.read.parquet(staged).count()
         if before != after:
             raise JobFailed(f"{before} rows of {len(paths)} files became {after}", next_step="nothing was changed")
 
-    publishing.replace(name, paths, write)
+    return merge
 
 
 def in_order(rows: "DataFrame") -> "DataFrame":

@@ -17,7 +17,7 @@ from steelyard.balance.split import cap_fairly
 from steelyard.model import OffsetRange, Queue
 from steelyard.spark.options import ReadOptions
 
-__all__ = ["Admission", "default_limit"]
+__all__ = ["Admission", "Sample", "default_limit"]
 
 _LOOKED_AT = 16
 """Queues that are looked into to learn how large messages are."""

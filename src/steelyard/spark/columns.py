@@ -136,8 +136,6 @@ class _Batch:
         if not _OF_PROPERTIES.isdisjoint(wanted):
             properties = Properties(rows)
             self._odd.update(properties.not_unicode().tolist())
-            if "properties" in wanted:
-                self._odd.update(properties.maybe_twice().tolist())
             readers |= {
                 "tags": lambda: properties.texts(TAGS),
                 "keys": lambda: properties.texts(KEYS),

@@ -12,8 +12,11 @@ Left out: Spark Connect, and Python on the machines of a cluster, where `steelya
 
 import os
 import re
+import signal
 import sys
-from collections.abc import Callable, Mapping, MutableMapping
+import threading
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
-__all__ = ["OLDEST_SPARK", "is_local", "prepare", "session"]
+__all__ = ["OLDEST_SPARK", "check_packages", "is_local", "prepare", "session"]
 
 OLDEST_SPARK = (4, 2)
 """The first whose Python sources may be told how much to take at a time."""
@@ -55,7 +58,7 @@ def prepare(environ: MutableMapping[str, str] | None = None, *, master: str | No
     It has to be called before the first session of a process; `session` does.
     """
     there = os.environ if environ is None else environ
-    version = _check_packages()
+    version = check_packages()
     java = choose_java(there)
     there["JAVA_HOME"] = str(java.home)
     python = there.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -78,7 +81,18 @@ def session(
     settings = SparkConf().setMaster(master).setAppName(name).setAll(list(_settings(master, conf or {}).items()))
     if SparkContext._gateway is None:
         _start_java(settings)
-    return SparkSession.builder.config(conf=settings).getOrCreate()
+    with _ctrl_c_as_it_was():
+        return SparkSession.builder.config(conf=settings).getOrCreate()
+
+
+@contextmanager
+def _ctrl_c_as_it_was() -> Iterator[None]:
+    """Give Ctrl-C back to whoever had taken it: Spark takes it for itself, to cancel jobs, as is right in a shell."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    is_taken = before not in (signal.default_int_handler, signal.SIG_DFL, None)
+    if is_taken and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, before)
 
 
 def _start_java(settings: "SparkConf") -> None:
@@ -114,7 +128,7 @@ def _settings(master: str, conf: Mapping[str, str]) -> dict[str, str]:
     return settings
 
 
-def _check_packages() -> str:
+def check_packages() -> str:
     """Return the version of PySpark, or say which package is missing or too old."""
     if any(find_spec(package) is None for package in ("pyspark", "pyarrow", "numpy")):
         raise MissingExtra("Spark sessions", extra="spark")

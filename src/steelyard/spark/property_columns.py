@@ -5,7 +5,8 @@ forgiven, what follows the first ``\x01`` is the value, the last of two entries 
 
 All texts are copied into one, each ending with ``\x02``, and all separators are found in one search. Rows of one
 producer mostly have the same names in the same order: that is looked at first, for then names need no search and no
-copy. What is left to the caller are rows whose text is not UTF-8, or where one name may stand twice.
+copy. Names that stand twice are nothing rare: to each message of a batch Apache's broker adds what the batch says, and
+producers say WAIT in both. What is left to the caller are rows whose text is not UTF-8.
 """
 
 from functools import cached_property
@@ -128,20 +129,46 @@ class Properties:
 
     def map(self) -> pa.Array:
         """Return all properties of each row but the checksum that belongs to the store."""
-        hidden = self._entries_named(CRC32)
-        entries: NDArray[np.bool_] | slice = slice(None)
-        firsts = self._firsts
-        if len(hidden):
-            entries = np.ones(len(self._names), np.bool_)
-            entries[hidden] = False
-            firsts = np.append(0, np.cumsum(entries))[firsts]
-        if self._same_names is None:
-            keys = parts(self._buffer, self._names[entries], self._equals[entries], pa.string())
+        if self._same_names is not None:
+            # Of several with one name the last one counts, at the place of the first.
+            kept = {name: place for place, name in enumerate(self._same_names) if name != CRC32.encode()}
+            firsts = np.arange(self._count + 1) * len(kept)
+            keys, values = repeated(list(kept), self._count), self._values(slice(None))
+            if len(kept) < len(self._same_names):
+                places = np.array(list(kept.values()), np.int64)
+                values = values.take(pa.array((self._firsts[:-1, None] + places).ravel()))
         else:
-            keys = repeated([name for name in self._same_names if name != CRC32.encode()], self._count)
-        pairs = pa.StructArray.from_arrays([keys, self._values(entries)], fields=[MAP.key_field, MAP.item_field])
+            entries, firsts = self._entries_of_map()
+            keys = parts(self._buffer, self._names, self._equals, pa.string())
+            values = self._values(slice(None))
+            if len(entries) < len(keys):
+                keys, values = keys.take(pa.array(entries)), values.take(pa.array(entries))
+        pairs = pa.StructArray.from_arrays([keys, values], fields=[MAP.key_field, MAP.item_field])
         starts = pa.py_buffer(firsts.astype(np.int32))
         return pa.Array.from_buffers(MAP, self._count, [None, starts], children=[pairs])
+
+    def _entries_of_map(self) -> "tuple[NDArray[np.int64], NDArray[np.int64]]":
+        """Return the entries that the map has, and by number the first of each row among these."""
+        hidden, entries = self._entries_named(CRC32), np.arange(len(self._names))
+        if self._may_be_twice():
+            entries = self._last_of_each()
+        elif not len(hidden):
+            return entries, self._firsts
+        is_shown = np.ones(len(self._names), np.bool_)
+        is_shown[hidden] = False
+        entries = entries[is_shown[entries]]
+        counts = np.bincount(self._rows_of_entries[entries], minlength=self._count)
+        return entries, np.append(0, np.cumsum(counts))
+
+    def _last_of_each(self) -> "NDArray[np.int64]":
+        """Return for each name of each row the last entry, in the order of the first ones."""
+        names = parts(self._buffer, self._names, self._equals, pa.binary()).dictionary_encode()
+        which = self._rows_of_entries * len(names.dictionary) + names.indices.to_numpy()
+        order = np.argsort(which, kind="stable")
+        is_next = np.diff(which[order]) != 0
+        firsts, lasts = order[np.append(True, is_next)], order[np.append(is_next, True)]
+        in_order: NDArray[np.int64] = lasts[np.argsort(firsts)]
+        return in_order
 
     def _values(self, entries: "NDArray[np.int64] | NDArray[np.bool_] | slice") -> pa.Array:
         return parts(self._buffer, self._equals[entries] + 1, self._ends[entries], pa.string())
@@ -173,16 +200,11 @@ class Properties:
             return np.unique(np.searchsorted(self._bounds, places, "right") - 1)
         return _NONE
 
-    def maybe_twice(self) -> "NDArray[np.int64]":
-        """Return the rows that have one name twice, and perhaps others."""
-        if self._same_names is not None:
-            is_twice = len(set(self._same_names)) < len(self._same_names)
-            return np.arange(self._count) if is_twice else _NONE
+    def _may_be_twice(self) -> bool:
+        """Say whether some row has one name twice; seldom it is said of rows that do not."""
         # The row is part of the number, so that equal numbers are equal names of one row.
-        numbers = self._numbers() + self._rows_of_entries.astype(np.uint64) * _FACTORS[2]
-        in_order = np.sort(numbers)
-        twice = in_order[1:][in_order[1:] == in_order[:-1]]
-        return np.unique(self._rows_of_entries[np.isin(numbers, twice)]) if len(twice) else _NONE
+        in_order = np.sort(self._numbers() + self._rows_of_entries.astype(np.uint64) * _FACTORS[2])
+        return bool((in_order[1:] == in_order[:-1]).any())
 
     def _numbers(self) -> "NDArray[np.uint64]":
         """Return a number for each name: the same for the same name, and seldom so for others."""

@@ -96,9 +96,22 @@ def batch_records(
         size += more
         # By order, as everything that is done for each message.
         head = pack(
-            size, V1_MAGIC, crc32(body) & 0x7FFFFFFF, queue_id, flag, offset, position, sys_flag, born_ms, born_host,
-            stored_ms, store_host, 0, 0, body_bytes,
-        )  # fmt: skip
+            size,
+            V1_MAGIC,
+            crc32(body) & 0x7FFFFFFF,
+            queue_id,
+            flag,
+            offset,
+            position,
+            sys_flag,
+            born_ms,
+            born_host,
+            stored_ms,
+            store_host,
+            0,
+            0,
+            body_bytes,
+        )
         parts += (head, body, topic_part + batch[body_end:end])
         positions.append(position)
         sizes.append(size)

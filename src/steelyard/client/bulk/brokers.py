@@ -262,7 +262,7 @@ class BrokerReading:
         if silent_ms >= self._terms.patience_ms:
             where = f" at {self._address}" if self._address else ""
             raise TimedOut(
-                f"{self.name}{where} gave nothing for {silent_ms / 1000:.0f} s ({why})",
+                f"{self.name}{where} gave nothing for {silent_ms / 1000:.0f} s: {why}",
                 next_step="check that it runs, and that the name servers know where",
             )
         self._due_ms = now_ms + _PAUSES_MS[min(self._failures, len(_PAUSES_MS) - 1)]

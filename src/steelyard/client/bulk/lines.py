@@ -8,6 +8,7 @@ an empty shelf.
 Servers close lines that rest for two minutes. Here they are closed after one, by whoever comes to the shelf next.
 """
 
+import atexit
 import os
 import threading
 from functools import lru_cache
@@ -116,6 +117,7 @@ def _context(tls: "bool | str | Path | ssl.SSLContext | Tls") -> "ssl.SSLContext
 
 
 _shared = LineShelf()
+atexit.register(_shared.close)
 
 
 def shared_lines() -> LineShelf:

@@ -1,0 +1,118 @@
+"""Running a job on Spark for a verb: what was chosen is said, Spark is started, and an end is told in time.
+
+Until Spark has started, Ctrl-C and SIGTERM end it all at once; then they are a wish to end after the batch that runs.
+While a job runs, news of its batches go to stderr: a line that changes on a terminal, a line for each batch elsewhere.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from steelyard.cli.ending import until_told
+from steelyard.cli.logs import log_on_stderr
+from steelyard.cli.screen import visible
+from steelyard.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from steelyard.pipelines.running import Batch, Progress
+
+__all__ = ["ConfOption", "MasterOption", "Spark", "pairs", "run_job", "say"]
+
+_PANEL = "Spark"
+
+MasterOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Where Spark runs: spark://host:7077, yarn, local[2] …",
+        show_default="this machine, all of its cores",
+        rich_help_panel=_PANEL,
+    ),
+]
+ConfOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--conf", metavar="NAME=VALUE", help="A setting of Spark; several by repeating it.", rich_help_panel=_PANEL
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Spark:
+    """Where Spark runs, and how."""
+
+    master: str | None = None
+    conf: Sequence[str] = field(default=())
+
+    @contextmanager
+    def running(self, name: str) -> "Iterator[SparkSession]":
+        """Start Spark, say what was chosen, and stop it at the end."""
+        from steelyard.spark.local import prepare, session
+
+        conf = pairs("--conf", self.conf)
+        say(prepare(master=self.master))
+        spark = session(name, master=self.master, conf=conf)
+        yield spark
+        spark.stop()  # not after an error: it may hang, and Java ends with us
+
+
+def pairs(option: str, given: "Sequence[str] | None") -> dict[str, str]:
+    """Read what was given as NAME=VALUE.
+
+    >>> pairs("--conf", ["spark.driver.memory=2g"])
+    {'spark.driver.memory': '2g'}
+    """
+    for each in given or ():
+        if not each.partition("=")[0].strip() or "=" not in each:
+            raise ConfigurationError(f"{option} is {each!r}", next_step=f"write it as {option} name=value")
+    return {name.strip(): value for name, _, value in (each.partition("=") for each in given or ())}
+
+
+def say(line: str) -> None:
+    """Say something about the job itself: on stderr, so that stdout has answers alone."""
+    print("steelyard:", visible(line), file=sys.stderr)
+
+
+def run_job(
+    name: str, spark: Spark, work: "Callable[[SparkSession, Progress], int]", *, did: str = "read {:,} messages"
+) -> None:
+    """Run a job to its end, or until it is told to end."""
+    # Here and not above: other verbs do not wait for it.
+    from steelyard.pipelines.running import Progress
+
+    with log_on_stderr(), spark.running(name) as running, until_told() as ending, _news(name) as tell:
+        begin = time.monotonic()
+        rows = work(running, Progress(tell, ending.__bool__))
+        took_s = time.monotonic() - begin
+    why = ", and ended as it was told to" if ending else ""
+    say(f"{name}: {did.format(rows)} in {took_s:.1f} s{why}")
+
+
+@contextmanager
+def _news(name: str) -> "Iterator[Callable[[Batch], None]]":
+    """Return what hears of each batch."""
+    if not sys.stderr.isatty():
+        yield lambda batch: say(f"{name}: {batch}")
+        return
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    rows = 0
+    console = Console(stderr=True, markup=False, emoji=False, highlight=False)
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Bar(*columns, console=console, transient=True) as bar:
+        line = bar.add_task(f"{name}: the first batch is under way", total=None)
+
+        def tell(batch: "Batch") -> None:
+            nonlocal rows
+            rows += batch.rows
+            bar.update(line, description=f"{name}: {rows:,} rows; {batch}")
+
+        yield tell

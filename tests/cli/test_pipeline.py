@@ -1,0 +1,113 @@
+"""`steelyard pipeline`: jobs are listed, mistakes are told before Spark starts, and a job ends when it is told to."""
+
+import subprocess
+import sys
+from pathlib import Path
+from signal import SIGTERM
+
+import pytest
+from tests.cli import live
+from tests.cli.live import create_topic, verb
+from tests.pipelines.lake import places, send
+
+from steelyard.cli.exits import Exit
+from steelyard.cli.main import main
+from steelyard.model import Message
+from steelyard.serve.embedded import Cluster
+from steelyard.spark import local
+
+
+def test_jobs_are_listed_each_with_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["pipeline", "ls"]) == 0
+    out = capsys.readouterr().out
+    assert [line.split()[0] for line in out.splitlines() if line[0] != " "] == [
+        *("pipeline", "archive", "aggregate", "replay", "balance")
+    ]
+
+
+def test_a_job_that_is_not_there_is_refused_with_the_one_that_was_meant(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["pipeline", "run", "archvie"]) == Exit.USAGE
+    assert "Did you mean 'archive'?" in capsys.readouterr().err
+
+
+def test_help_loads_neither_spark_nor_jobs() -> None:
+    program = (
+        "import sys\nfrom steelyard.cli.main import main\nmain(['pipeline', 'run', 'archive', '--help'])\n"
+        "print([name for name in sys.modules if name.startswith(('pyspark', 'pyarrow', 'steelyard.pipelines'))])"
+    )
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert said.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_dry_run_shows_ranges_and_writes_nothing(
+    cluster: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    create_topic(cluster.namesrv, "dry", 1)
+    send(cluster.namesrv, [Message("dry", b"x")] * 10)
+    words = ["archive", "--topic", "dry", "--to", str(tmp_path / "lake"), "--namesrv", cluster.namesrv]
+    assert main(["pipeline", "run", *words, "--dry-run"]) == 0
+    told = capsys.readouterr()
+    rows = [line.split() for line in told.out.splitlines()[1:]]
+    assert [row[:2] for row in rows] == [["dry@broker-0:0", "0"], ["dry@broker-1:0", "0"]]
+    assert sum(int(row[3]) for row in rows) == 10
+    assert "begins without a checkpoint: 10 messages in 2 queues" in told.err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (["archive", "--topic", "ordres", "--to", "lake"], Exit.NOT_FOUND, "Did you mean 'orders'?"),
+        (["archive", "--topic", "orders", "--to", "lake", "--trigger", "soon"], Exit.USAGE, "'soon' is no trigger"),
+        (["archive", "--topic", "orders", "--to", "lake", "--merge", "1"], Exit.USAGE, "give 2 or more, or 0"),
+        (["archive", "--topic", "orders", "--to", "lake", "--option", "tgas=a"], Exit.USAGE, "did you mean tags?"),
+        (["archive", "--topic", "orders", "--to", "lake", "--option", "tags"], Exit.USAGE, "--option name=value"),
+        (["archive", "--topic", "orders", "--to", "lake", "--start", "soon"], Exit.USAGE, "'soon' is no time"),
+        (["aggregate", "--topic", "orders", "--sql", "gone.sql"], Exit.USAGE, "'gone.sql' cannot be read"),
+        (["replay", "--from", "lake", "--to-topic", "ordres"], Exit.NOT_FOUND, "Did you mean 'orders'?"),
+        (["replay", "--from", "lake", "--to-topic", "orders", "--rate", "fast"], Exit.USAGE, "'fast' is no rate"),
+    ],
+)
+def test_a_mistake_is_one_line_before_spark_starts(
+    cluster: Cluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    code: Exit,
+    says: str,
+) -> None:
+    create_topic(cluster.namesrv, "orders")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(local, "session", lambda: pytest.fail("Spark was started"))
+    assert main(["pipeline", "run", *words, "--namesrv", cluster.namesrv]) == code
+    (line,) = capsys.readouterr().err.splitlines()
+    assert says in line
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_extra_is_one_sentence(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def nothing(name: str) -> None:
+        assert name
+
+    monkeypatch.setattr(local, "find_spec", nothing)
+    assert main(["pipeline", "run", "archive", "--topic", "orders", "--to", "lake"]) == Exit.USAGE
+    assert capsys.readouterr().err == (
+        "steelyard: Spark sessions need a package that is not installed; run: pip install 'steelyard[spark]'\n"
+    )
+
+
+@pytest.mark.xdist_group("spark")
+@pytest.mark.timeout(300)
+def test_told_to_end_a_job_ends_after_its_batch(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "SECONDS", 240)  # on a busy machine Spark alone needs more than other verbs do
+    create_topic(cluster.namesrv, "stopped")
+    sent = send(cluster.namesrv, [Message("stopped", b"%d" % number) for number in range(50)])
+    words = ["archive", "--topic", "stopped", "--to", str(tmp_path / "lake"), "--trigger", "500ms"]
+    with verb(cluster.namesrv, "pipeline", "run", *words, "--master", "local[1]") as running:
+        running.wait_for(lambda: any("batch 0: 50 rows" in line for line in running.err))
+        assert running.stop(SIGTERM) == 0
+        assert "ended as it was told to" in running.err[-1]
+    assert places(tmp_path / "lake") == sorted(sent)

@@ -1,0 +1,141 @@
+"""An archive is sent again: all of it, in the order per key, at a rate, and on from where it was stopped."""
+
+import re
+from collections import defaultdict
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.live.clusters import Live
+from tests.pipelines.crashing import CrashingFiles
+from tests.pipelines.lake import stream_options
+
+from steelyard import Admin, Connect, Message, OffsetRange, Producer, Puller, Queue, StoredMessage
+from steelyard.errors import ConfigurationError, JobFailed
+from steelyard.pipelines import archive, replay
+from steelyard.pipelines.archive import ArchiveOptions
+from steelyard.pipelines.pacing import Pace, read_rate
+from steelyard.pipelines.replay import ReplayOptions
+from steelyard.pipelines.replaying import ReplayPlan, Steps
+from steelyard.pipelines.running import Batch, Progress
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def _read_all(namesrv: str, topic: str) -> list[StoredMessage]:
+    """Read a topic, queue by queue in their order."""
+    with Puller(namesrv, "tests", auto_commit=False) as puller:
+        queues = puller.queues(topic)
+        puller.assign(queues)
+        for queue in queues:
+            puller.seek(queue, "first")
+        wanted, found = sum(puller.ends(queues).values()), list[StoredMessage]()
+        while len(found) < wanted:
+            found += puller.poll(timeout_s=1.0)
+    return sorted(found, key=lambda each: (each.queue, each.offset))
+
+
+@pytest.mark.xdist_group("spark")
+@pytest.mark.timeout(240)
+def test_a_replay_keeps_messages_and_the_order_per_key_and_goes_on(
+    spark: "SparkSession", cluster: Live, topic: str, tmp_path: Path
+) -> None:
+    again = f"{topic}-again"
+    with Admin(cluster.namesrv) as admin:
+        admin.create_topic(again, 3)
+    messages = [
+        Message(topic, b"%d" % number, keys=f"k{number % 11}", tags="t", properties={"region": "eu"})
+        for number in range(2_000)
+    ]
+    with Producer(cluster.namesrv, "tests") as producer:
+        producer.send_many(messages, key=lambda message: " ".join(message.keys))
+    stream = stream_options(cluster.namesrv, topic, tmp_path / "lake.checkpoint", most=700)
+    archive.run(spark, ArchiveOptions(stream, str(tmp_path / "lake")))
+
+    connect = Connect(cluster.namesrv)
+    options = ReplayOptions(
+        connect, str(tmp_path / "lake"), again, rate=500, checkpoint=str(tmp_path / "replay"), where="offset >= 0"
+    )
+    plan, done = replay.plan_of(spark, options)
+    assert (plan.rows, plan.steps, done) == (2_000, 4, 0)
+    assert not (tmp_path / "replay").exists(), "a plan writes nothing"
+    news: list[Batch] = []
+    first = replay.run(spark, options, Progress(news.append, lambda: len(news) == 2))
+    assert first == sum(batch.rows for batch in news) < 2_000
+    assert replay.plan_of(spark, options)[1] == 2
+    assert replay.run(spark, options) == 2_000 - first
+
+    found = _read_all(cluster.namesrv, again)
+    by_key: dict[str, list[int]] = defaultdict(list)
+    queues: dict[str, set[Queue]] = defaultdict(set)
+    for each in found:
+        by_key[each.keys[0]].append(int(each.body))
+        queues[each.keys[0]].add(each.queue)
+        assert (each.tags, each.properties["region"]) == ("t", "eu")
+    assert by_key == {f"k{key}": list(range(key, 2_000, 11)) for key in range(11)}
+    assert all(len(each) == 1 for each in queues.values()), "one key, one queue"
+    with pytest.raises(ConfigurationError, match="is the checkpoint of another job"):
+        replay.run(spark, ReplayOptions(connect, options.source, topic, checkpoint=options.checkpoint))
+
+
+@pytest.mark.xdist_group("spark")
+@pytest.mark.timeout(240)
+def test_what_is_no_archive_is_refused(spark: "SparkSession", tmp_path: Path) -> None:
+    spark.range(3).write.parquet(str(tmp_path / "numbers"))
+    connect = Connect("localhost:9876")
+    with pytest.raises(ConfigurationError, match="has no column 'topic', so it is no archive"):
+        replay.plan_of(spark, ReplayOptions(connect, str(tmp_path / "numbers"), "orders"))
+    with pytest.raises(ConfigurationError, match="PATH_NOT_FOUND"):
+        replay.plan_of(spark, ReplayOptions(connect, str(tmp_path / "nowhere"), "orders"))
+
+
+@given(st.lists(st.tuples(st.integers(0, 1_000), st.integers(1, 1_000)), min_size=1, max_size=6), st.integers(1, 700))
+def test_steps_cover_every_queue_once_in_order(spans: list[tuple[int, int]], most: int) -> None:
+    queues = [
+        OffsetRange(Queue("orders", "a", number), start, start + size) for number, (start, size) in enumerate(spans)
+    ]
+    plan = ReplayPlan.of("a job", sum(map(len, queues)), most, queues)
+    sent: dict[Queue, list[int]] = defaultdict(list)
+    for number in range(plan.steps):
+        for part in plan.step(number):
+            sent[part.queue] += range(part.start, part.end)
+    assert sent == {each.queue: list(range(each.start, each.end)) for each in queues}
+    assert ReplayPlan.read(plan.text(), "plan.json") == plan
+
+
+def test_what_is_done_is_kept_and_another_job_is_refused() -> None:
+    files = CrashingFiles()
+    steps, plan = Steps(files, "/kept"), ReplayPlan("a job", "id", 10, 12, ())
+    assert steps.plan("a job") is None
+    steps.begin(plan)
+    for number in range(1, 12):
+        steps.note(number)
+    assert (steps.plan("a job"), steps.done()) == (plan, 11)
+    assert sorted(files.texts) == ["/kept/done/11", "/kept/plan.json"]
+    with pytest.raises(ConfigurationError, match="another job"):
+        steps.plan("another one")
+    files.texts["/kept/plan.json"] = '{"job": 1}'
+    with pytest.raises(JobFailed, match="is damaged"):
+        steps.plan("a job")
+
+
+@given(st.floats(1, 1e6), st.lists(st.tuples(st.integers(1, 10_000), st.floats(0, 5)), min_size=2, max_size=20))
+def test_a_pace_is_never_faster_than_the_rate(rate: float, pieces: list[tuple[int, float]]) -> None:
+    pace, now_s = Pace(rate), 100.0
+    begun: list[tuple[float, int]] = []
+    for count, took_s in pieces:
+        now_s += pace.wait_s(count, now_s=now_s)
+        begun.append((now_s, count))
+        now_s += took_s
+    for (start_s, count), (next_s, _) in pairwise(begun):
+        assert next_s - start_s >= count / rate - 1e-5
+
+
+@pytest.mark.parametrize("text", ["", "fast", "0/s", "-5", "10k/day", "1e9"])
+def test_what_is_no_rate_is_refused(text: str) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape("write one such as 500/s")):
+        read_rate(text)

@@ -1,0 +1,258 @@
+"""What happens while a stream runs: queues, topics and brokers come and go, messages are lost, a group follows."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from tests.live.clusters import Live, until
+from tests.spark.driving import Driver, fill, on, streaming
+
+from steelyard import Admin, Message, Producer
+from steelyard.errors import ConfigurationError, MessagesLost, TopicNotFound
+from steelyard.model import OffsetRange, Queue
+from steelyard.serve.embedded import Cluster
+from steelyard.spark.offsets import Offsets
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+
+@pytest.fixture(autouse=True)
+def looks_for_queues_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let new queues be seen at once, and brokers that are away be given up at once."""
+    monkeypatch.setattr("steelyard.spark.watch._LAYOUT_MS", 0)
+    monkeypatch.setattr("steelyard.spark.watch._REST_MS", 0)
+    monkeypatch.setattr("steelyard.spark.watch.PAUSES_S", (0.0,))
+
+
+# -- queues that come and go -------------------------------------------------------------------------------------------
+
+
+def test_queues_that_are_added_begin_at_their_first_message(cluster: Live, topic: str) -> None:
+    driver = Driver()
+    with Admin(cluster.namesrv) as admin, streaming(cluster.namesrv, subscribe=topic) as source:
+        driver.start(source)
+        driver.run(source)
+        admin.add_queues(topic, 5)
+        (added,) = on(cluster, topic, 4)
+        fill(cluster.namesrv, topic, 3, added)
+        driver.step(source, crash=True)
+        assert json.loads(driver.offsets[-1])["base"][topic][added.broker]["4"] == 0
+        fill(cluster.namesrv, topic, 3, added)
+    with streaming(cluster.namesrv, subscribe=topic) as source:
+        driver.start(source)
+        assert driver.read[-1] == [OffsetRange(added, 0, 3)]
+        assert driver.run(source) == [[OffsetRange(added, 3, 6)]]
+
+
+def test_topics_that_a_pattern_matches_later_are_read_from_their_first_message(cluster: Live, topic: str) -> None:
+    later = f"{topic}-later"
+    driver = Driver()
+    with Admin(cluster.namesrv) as admin, streaming(cluster.namesrv, subscribePattern=f"{topic}-.*") as source:
+        driver.start(source)
+        assert driver.run(source) == [[]]
+        admin.create_topic(later, 1)
+        fill(cluster.namesrv, later, 4, Queue(later, cluster.brokers[1], 0))
+        assert driver.run(source) == [[OffsetRange(Queue(later, cluster.brokers[1], 0), 0, 4)]]
+
+
+def test_a_topic_that_is_deleted_after_it_was_read_ends_nothing(cluster: Live, topic: str) -> None:
+    other = f"{topic}-b"
+    driver = Driver()
+    with Admin(cluster.namesrv) as admin:
+        admin.create_topic(other, 1)
+        fill(cluster.namesrv, other, 3)
+        with streaming(cluster.namesrv, subscribe=f"{topic},{other}", startingOffsets="earliest") as source:
+            driver.start(source)
+            driver.run(source)
+            admin.delete_topic(other)
+            assert driver.run(source) == []
+            fill(cluster.namesrv, topic, 2)
+            (batch,) = driver.run(source)
+    assert sum(map(len, batch)) == 2
+
+
+@pytest.mark.parametrize("careful", [True, False])
+def test_a_topic_that_is_deleted_before_it_was_read_is_a_loss_of_exactly_that(
+    cluster: Live, topic: str, caplog: pytest.LogCaptureFixture, careful: bool
+) -> None:
+    (queue,) = on(cluster, topic, 0)
+    fill(cluster.namesrv, topic, 8, queue)
+    driver = Driver()
+    given = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "5", "failOnDataLoss": str(careful)}
+    with Admin(cluster.namesrv) as admin, streaming(cluster.namesrv, subscribe=topic, **given) as source:
+        driver.start(source)
+        driver.step(source)
+        admin.delete_topic(topic)
+        if careful:
+            with pytest.raises(MessagesLost) as caught:
+                driver.step(source)
+            assert (caught.value.queue, caught.value.start, caught.value.end) == (str(queue), 5, 8)
+            return
+        for _ in range(3):
+            assert driver.step(source) is None
+    assert sum("[5, 8)" in record.message for record in caplog.records) == 1
+
+
+def test_a_topic_that_is_missing_at_a_restart_is_an_error_unless_losses_are_accepted(cluster: Live, topic: str) -> None:
+    other = f"{topic}-b"
+    driver = Driver()
+    for given in ({"subscribe": f"{topic},{other}"}, {"subscribePattern": f"{topic}.*"}):
+        with Admin(cluster.namesrv) as admin:
+            admin.create_topic(other, 1)
+            with streaming(cluster.namesrv, **given, startingOffsets="earliest") as source:
+                driver.start(source)
+                driver.run(source)
+            admin.delete_topic(other)
+        with streaming(cluster.namesrv, **given) as source:
+            driver.start(source)
+            with pytest.raises(TopicNotFound, match=other):
+                driver.step(source)
+        fill(cluster.namesrv, topic, 2)
+        with streaming(cluster.namesrv, **given, failOnDataLoss="false") as source:
+            driver.start(source)
+            (batch,) = driver.run(source)
+        assert sum(map(len, batch)) == 2
+
+
+def test_a_queue_that_ends_below_where_it_was_read_is_a_loss_with_its_range(
+    cluster: Live, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    (queue,) = on(cluster, topic, 0)
+    fill(cluster.namesrv, topic, 3, queue)
+    driver = Driver()
+    # As if the topic had been deleted and made again, which begins with 0 on Apache's brokers.
+    driver.offsets, driver.done = [json.dumps(Offsets({queue: 10}).json())], 1
+    with streaming(cluster.namesrv, subscribe=topic) as source:
+        driver.start(source)
+        with pytest.raises(MessagesLost, match=rf"offsets \[3, 10\) of {queue} are lost") as caught:
+            driver.step(source)
+        assert (caught.value.start, caught.value.end) == (3, 10)
+    with streaming(cluster.namesrv, subscribe=topic, failOnDataLoss="false") as source:
+        driver.start(source)
+        assert driver.run(source) == [[OffsetRange(queue, 0, 3)]]
+        fill(cluster.namesrv, topic, 2, queue)
+        assert driver.run(source) == [[OffsetRange(queue, 3, 5)]]
+    assert sum("[3, 10)" in each.message for each in caplog.records) == 1
+
+
+# -- a cluster of its own ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def own() -> Iterator[Cluster]:
+    """Run a cluster whose brokers may be stopped."""
+    with Cluster(brokers=2) as running:
+        with Admin(running.namesrv) as admin:
+            admin.create_topic("orders", 1)
+        yield running
+
+
+def test_a_broker_that_is_away_for_a_while_ends_nothing_and_is_named_once(
+    own: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    here, away = (Queue("orders", broker, 0) for broker in own.brokers)
+    fill(own.namesrv, "orders", 3, here, away)
+    driver = Driver()
+    with streaming(own.namesrv, subscribe="orders", startingOffsets="earliest") as source:
+        driver.start(source)
+        driver.run(source)
+        own.stop_broker(away.broker)
+        for _ in range(3):
+            fill(own.namesrv, "orders", 2, here)
+            (batch,) = driver.run(source)
+            assert {each.queue for each in batch} == {here}
+        assert sum(f"broker {away.broker} does not answer" in each.message for each in caplog.records) == 1
+        assert str(away.queue_id) in json.loads(driver.offsets[-1])["q"]["orders"][away.broker]
+
+
+def test_a_broker_that_comes_back_is_read_on(own: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+    here, away = (Queue("orders", broker, 0) for broker in own.brokers)
+    driver = Driver()
+    with streaming(own.namesrv, subscribe="orders", startingOffsets="earliest") as source:
+        driver.start(source)
+        fill(own.namesrv, "orders", 3, here, away)
+        driver.run(source)
+        own.stop_broker(away.broker)
+        assert driver.run(source) == []
+        own.start_broker(away.broker)
+        fill(own.namesrv, "orders", 2, away)
+        until(lambda: driver.step(source), "what the broker took since it is back")
+    assert driver.read[-1] == [OffsetRange(away, 3, 5)]
+    assert [each.message for each in caplog.records][-1] == f"broker {away.broker} answers again"
+
+
+def test_name_servers_that_are_away_for_a_while_end_nothing(own: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+    here = Queue("orders", next(iter(own.brokers)), 0)
+    driver = Driver()
+    with Producer(own.namesrv) as producer, streaming(own.namesrv, subscribe="orders") as source:
+        producer.send(Message("orders", b"1"), queue=here)
+        driver.start(source)
+        driver.run(source)
+        own.stop_name_server()
+        producer.send(Message("orders", b"2"), queue=here)
+        assert driver.step(source) == [OffsetRange(here, 1, 2)]
+    assert sum("queues that come or go are not seen" in each.message for each in caplog.records) == 1
+
+
+# -- groups ------------------------------------------------------------------------------------------------------------
+
+
+def committed(cluster: Live, group: str, topic: str) -> dict[Queue, int]:
+    """Return how far a group is, as brokers have it; queues at 0 are left out."""
+    with Admin(cluster.namesrv) as admin:
+        return {each.queue: each.committed for each in admin.offsets(group, topic) if each.committed}
+
+
+def test_a_groups_progress_follows_what_is_written_and_is_never_ahead(cluster: Live, topic: str) -> None:
+    (queue,) = on(cluster, topic, 0)
+    group = f"group-{topic}"
+    fill(cluster.namesrv, topic, 12, queue)
+    driver = Driver()
+    given = {"subscribe": topic, "group": group, "maxOffsetsPerTrigger": "5"}
+    with streaming(cluster.namesrv, **given, startingOffsets="earliest") as source:
+        driver.start(source)
+        driver.step(source)
+        assert committed(cluster, group, topic) == {}
+        driver.step(source, crash=True)
+        assert committed(cluster, group, topic) == {queue: 5}
+    with streaming(cluster.namesrv, **given) as source:
+        driver.start(source, available_now=True)
+        assert committed(cluster, group, topic) == {queue: 5}
+        driver.run(source)
+        # The last batch is not committed by Spark, but asked about once more.
+        assert committed(cluster, group, topic) == {queue: 12}
+
+
+def test_a_stream_begins_where_its_group_is(cluster: Live, topic: str) -> None:
+    first, second = on(cluster, topic, 0, 1)
+    fill(cluster.namesrv, topic, 4, first)
+    given = {"subscribe": topic, "group": f"group-{topic}"}
+    driver = Driver()
+    with streaming(cluster.namesrv, **given, startingOffsets="earliest") as source:
+        driver.start(source)
+        driver.run(source)
+    fill(cluster.namesrv, topic, 3, first, second)
+    another = Driver()
+    with streaming(cluster.namesrv, **given, startingOffsets="group") as source:
+        another.start(source)
+        assert another.run(source) == [[OffsetRange(first, 4, 7), OffsetRange(second, 0, 3)]]
+
+
+def test_a_broker_that_does_not_take_progress_is_named_once_and_left_alone(
+    cluster: Live, topic: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[int] = []
+    driver = Driver()
+    with streaming(cluster.namesrv, subscribe=topic, startingOffsets="earliest", group="TOOLS_CONSUMER") as source:
+        driver.start(source)
+
+        def refuse(offsets: dict[Queue, int]) -> dict[str, Exception]:
+            told.append(len(offsets))
+            return {queue.broker: ConfigurationError("no") for queue in offsets}
+
+        monkeypatch.setattr(source._asking, "commit", refuse)
+        for _ in range(3):
+            fill(cluster.namesrv, topic, 8)
+            assert driver.run(source)
+    assert len(told) == 1
+    assert sum("does not take how far group" in each.message for each in caplog.records) == len(cluster.brokers)
