@@ -175,6 +175,15 @@ def test_a_time_is_where_the_first_message_was_stored_from_then_on(
     assert spans(batch(cluster.namesrv, subscribe=topic, endingOffsetsByTimestamp=each)) == [(0, 2)]
 
 
+def test_a_time_is_found_where_brokers_only_give_what_is_near(
+    cluster: Live, topic: str, moments: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("steelyard.spark.each_queue._finds_times", lambda _session, _broker: False)
+    for number, moment in enumerate(moments):
+        after = batch(cluster.namesrv, subscribe=topic, startingTimestamp=str(moment))
+        assert spans(after) == ([(number, 3)] if number < 3 else [])
+
+
 def test_so_long_ago_is_as_of_now(cluster: Live, topic: str, moments: list[int]) -> None:
     del moments
     assert spans(batch(cluster.namesrv, subscribe=topic, startingTimestamp="-1h")) == [(0, 3)]

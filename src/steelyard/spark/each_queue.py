@@ -80,7 +80,7 @@ async def ask_times(session: Session, group: str, times_ms: Mapping[Queue, int])
     """Return the first message of each queue that was stored at a time or later; its end if there is none."""
     # A 4.9 broker gives the message that is nearest to a time, or any of its millisecond, or the last one of all. So it
     # is asked for the millisecond before, which is not too late, and messages are looked at from there on.
-    unsure = {queue for queue in times_ms if session.broker(queue.broker).version < Version.V5_0_0}
+    unsure = {queue for queue in times_ms if not _finds_times(session, queue.broker)}
 
     def search(queue: Queue, topic: str) -> Command:
         time_ms = max(0, times_ms[queue] - (queue in unsure))
@@ -97,6 +97,11 @@ async def ask_times(session: Session, group: str, times_ms: Mapping[Queue, int])
             if len(early) < len(records) or not records:
                 unsure.discard(queue)
     return found
+
+
+def _finds_times(session: Session, broker: str) -> bool:
+    """Say whether a broker gives the first message of a time."""
+    return session.broker(broker).version >= Version.V5_0_0
 
 
 async def ask_committed(session: Session, group: str, queues: Iterable[Queue]) -> dict[Queue, int]:

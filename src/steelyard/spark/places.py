@@ -27,7 +27,6 @@ __all__ = [
     "OfGroup",
     "Place",
     "end_of",
-    "queues_of",
     "start_of",
 ]
 
@@ -124,7 +123,7 @@ def _has(place: Place, offset: int) -> bool:
 
 def _read(given: Given, name: str, *, must_be: bool) -> Place:
     if name.endswith("ByTimestamp"):
-        return AtTimes(queues_of(given, name, least=0), must_be)
+        return AtTimes(_by_queue(given, name, least=0), must_be)
     value = given.text(name) or ""
     ago = _AGO.fullmatch(value)
     if ago is not None:
@@ -140,7 +139,7 @@ def _read(given: Given, name: str, *, must_be: bool) -> Place:
             return OfGroup()
     if not value.startswith("{"):
         raise wrong(name, value, f"give earliest, latest, group, so long ago such as -2h, or JSON: {_SHAPE}")
-    return AtOffsets(queues_of(given, name, least=EARLIEST))
+    return AtOffsets(_by_queue(given, name, least=EARLIEST))
 
 
 def _time_ms(name: str, value: str) -> int:
@@ -155,7 +154,7 @@ def _time_ms(name: str, value: str) -> int:
     return since_1970_ms(moment)
 
 
-def queues_of(given: Given, name: str, *, least: int) -> dict[Queue, int]:
+def _by_queue(given: Given, name: str, *, least: int) -> dict[Queue, int]:
     """Read a number for each queue: ``{topic: {broker: {queue: number}}}``."""
     return {
         Queue(topic, broker, _number(given, name, key, 0)): _number(given, name, value, least)

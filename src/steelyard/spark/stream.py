@@ -106,7 +106,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return where queues end as far as is known, for the progress that Spark shows."""
         seen = self._watch.seen
         if self._report is None or self._report[0] != seen.turn:
-            self._report = seen.turn, Offsets({queue: end for queue, (_, end) in seen.spans.items()}).json()
+            ends = {queue: end for queue, (_, end) in seen.spans.items() if queue not in seen.gone}
+            self._report = seen.turn, Offsets(ends).json()
         return self._report[1] if seen.spans else None
 
     # -- what is read -------------------------------------------------------------------------------------------------

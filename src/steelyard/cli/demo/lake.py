@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Lake", "fill_lake"]
+__all__ = ["WINDOW_S", "Lake", "fill_lake"]
+
+WINDOW_S = 5
+"""How long a window of the table is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,8 @@ class Lake:
     fullest: int
     """How many messages the queue had that had most."""
     emptiest: int
+    windows: tuple[tuple[str, int], ...]
+    """How many messages were stored in each window of time, by when it began."""
     took_s: float
 
     @property
@@ -62,12 +67,13 @@ def fill_lake(namesrv: str, topic: str, directory: Path, say: Callable[[str], ob
 
 
 def _count(spark: "SparkSession", directory: Path, begin_s: float) -> Lake:
-    from pyspark.sql.functions import expr
+    from pyspark.sql.functions import expr, window
 
     rows = spark.read.parquet(str(directory))
     sums = map(expr, ("count(*) AS messages", "count(DISTINCT offset) AS places"))
     queues = rows.groupBy("broker", "queue_id").agg(*sums).collect()
     counts = [row.messages for row in queues]
+    windows = rows.groupBy(window("stored_at", f"{WINDOW_S} seconds")).count().orderBy("window").collect()
     brokers = Counter[str]()
     for row in queues:
         brokers[row.broker] += row.messages
@@ -78,5 +84,6 @@ def _count(spark: "SparkSession", directory: Path, begin_s: float) -> Lake:
         brokers=dict(sorted(brokers.items())),
         fullest=max(counts, default=0),
         emptiest=min(counts, default=0),
+        windows=tuple((f"{row.window.start:%H:%M:%S}", row["count"]) for row in windows),
         took_s=monotonic() - begin_s,
     )

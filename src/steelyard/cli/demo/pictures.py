@@ -9,12 +9,14 @@ from rich.text import Text
 
 from steelyard.balance.explain import Change, Explanation, explain, in_words
 from steelyard.balance.ledger import Standing
+from steelyard.cli.demo.lake import WINDOW_S, Lake
 from steelyard.cli.draw import counts, grid
 from steelyard.model import Queue
 
 __all__ = ["Pictures", "reasons"]
 
 _WHAT = 20
+_BAR = 40
 
 
 class Pictures:
@@ -70,6 +72,18 @@ class Pictures:
         if since_ms is not None and until_ms is not None:
             avoided = f"; avoided for {(until_ms - since_ms) / 1000:.1f} s: {standing.why}"
         self._console.print(f"    ledger: {standing.broker} {usual}{avoided}", style="dim", soft_wrap=True)
+
+    def detail(self, what: str) -> None:
+        """Say more of what was said before."""
+        self._console.print(f"    {what}", style="dim", soft_wrap=True)
+
+    def lake(self, lake: Lake) -> None:
+        """Draw what Spark counted: messages by windows of time, and the fullest and the emptiest queue."""
+        self.say(f"{lake.messages} rows in {lake.files} files; stored in windows of {WINDOW_S} seconds:")
+        most = max((count for _, count in lake.windows), default=1)
+        for begin, count in lake.windows:
+            self._console.print(f"  {begin:<{_WHAT}}{'▇' * max(1, _BAR * count // most)} {count}", soft_wrap=True)
+        self.detail(f"the fullest queue has {lake.fullest} messages, the emptiest {lake.emptiest}")
 
     def _width(self, broker: str) -> int:
         return max(len(broker), sum(queue.broker == broker for queue in self._queues))

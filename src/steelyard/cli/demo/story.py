@@ -1,8 +1,9 @@
 """The demo's story, scene by scene. Each waits for what it shows, and fails if that does not come.
 
 Two brokers, producers that write all the time, and a group whose members come, share, and one of which is killed; then
-a broker becomes slow, and producers walk around it. At last the proof. Everything is in memory, on free ports of the
-loopback, and gone when it ends.
+a broker becomes slow, and producers walk around it. Meanwhile Spark archives the topic, is killed as well, and goes on.
+At last the proof. Everything is in memory or in a temporary directory, on free ports of the loopback, and gone when it
+ends.
 """
 
 import signal
@@ -11,7 +12,11 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from steelyard.cli.demo.archivist import Archivist
+from steelyard.cli.demo.lake import fill_lake
 from steelyard.cli.demo.members import Crew
 from steelyard.cli.demo.pictures import Pictures
 from steelyard.cli.demo.proof import Proof
@@ -19,7 +24,7 @@ from steelyard.cli.demo.writers import Writers
 from steelyard.cli.ending import Ending, until_told
 from steelyard.cli.exits import Exit, exit_for
 from steelyard.cli.screen import refuse, screen, shown
-from steelyard.errors import SteelyardError, TimedOut
+from steelyard.errors import JobFailed, SteelyardError, TimedOut
 from steelyard.model import Queue
 from steelyard.serve.embedded import Cluster
 
@@ -74,16 +79,22 @@ class _Story:
         producer = stack.enter_context(Producer(cluster.namesrv, "shop", avoid_slow_brokers=True))
         self._writers = Writers(producer, TOPIC, self._proof)
         stack.callback(self._writers.stop)
+        self._directory = Path(stack.enter_context(TemporaryDirectory(prefix="steelyard-demo-")))
+        self._archivist = Archivist(cluster.namesrv, TOPIC, self._directory)
+        stack.callback(self._archivist.kill)
 
     def tell(self) -> int:
         """Tell all of it."""
         self._members_come()
         self._one_is_killed()
         self._a_broker_is_slow()
+        self._spark_is_killed()
         return self._the_proof()
 
     def _members_come(self) -> None:
+        self._archivist.start()
         self._writers.start()
+        self._page.say("Spark starts, to archive the topic as Parquet, every second, while all this happens")
         self._page.say("producers write; members come one after the other, and share the queues")
         self._page.blank()
         self._page.head()
@@ -123,6 +134,15 @@ class _Story:
         self._page.shares("quick again", self._shares(1.5))
         self._page.blank()
 
+    def _spark_is_killed(self) -> None:
+        self._wait("that Spark archives", lambda: self._archivist.has_written() or bool(self._archivist.complaint))
+        if self._archivist.complaint:
+            raise JobFailed(f"the demo ends here: the archive ended ({self._archivist.complaint})")
+        self._archivist.kill()
+        files = sum(1 for _ in self._archivist.lake.rglob("*.parquet"))
+        self._page.say(f"Spark is killed (-9) in the middle of its work; it had written {files} files")
+        self._pause(self._pause_s)
+
     def _share(self, broker: str) -> float:
         return next((each.share for each in self._writers.ledger() if each.broker == broker), 1.0)
 
@@ -134,6 +154,9 @@ class _Story:
         verdict = self._proof.verdict()
         members = len(self._proof.members())
         self._page.say(f"producers have stopped, members have left; {members} of them handled messages")
+        self._page.say("Spark is started again, and goes on where its checkpoint says")
+        lake = fill_lake(self._cluster.namesrv, TOPIC, self._directory, self._page.detail)
+        self._page.lake(lake)
         self._page.blank()
         for name, number in (
             ("sent", verdict.sent),
@@ -141,15 +164,17 @@ class _Story:
             ("lost", verdict.lost),
             ("handled twice in planned changes", verdict.twice),
             ("handled twice because of the kill", verdict.twice_by_crash),
+            ("rows in Parquet", lake.messages),
+            ("rows in Parquet that are there twice", lake.messages - lake.places),
         ):
             self._console.print(f"  {name:<34} {number:>6}", style="bold")
         for complaint in self._crew.complaints:
             print(complaint, file=sys.stderr)
-        if verdict.holds and not any(codes):
+        if verdict.holds and not any(codes) and lake.messages == lake.places == verdict.sent:
             self._page.blank()
             self._console.print("Try it: .venv/bin/steelyard up --brokers 2, then send, consume, group watch")
             return Exit.DONE
-        return refuse(f"the proof fails: {verdict}, exit codes of members {codes}", Exit.FAILED)
+        return refuse(f"the proof fails: {verdict}, {lake}, exit codes of members {codes}", Exit.FAILED)
 
     # -- waiting ------------------------------------------------------------------------------------------------------
 
