@@ -84,6 +84,8 @@ class Broker:
         """The address that its routes tell; without one its own."""
         self.asked: list[Pull] = []
         self.routes_told = 0
+        self.together = 0
+        """How many requests came in one read, at most."""
         self.lines = 0
         """How many were ever opened."""
         self._open: list[socket.socket] = []
@@ -140,6 +142,7 @@ class Broker:
                     if answer is None:
                         return
                     answers.append(answer)
+                self.together = max(self.together, len(answers))
                 line.sendall(b"".join(map(encode_frame, answers[::-1] if self.is_backwards else answers)))
 
     def _answer(self, request: Command) -> Command | None:

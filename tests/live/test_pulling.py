@@ -91,7 +91,9 @@ def test_assigned_queues_are_read_from_anywhere(
         stored = admin.message_at(queue, 20)
         assert stored is not None
         puller.seek(queue, stored.stored_at)
-        assert poll_all(puller, 1)[0].offset <= 20
+        found = poll_all(puller, 1)[0]
+        is_near = cluster.is_4 and found.stored_at == stored.stored_at
+        assert found.offset <= 20 or is_near, "4.9 goes to any message of that millisecond, others to the first"
         assert puller.committed(queue) == (0 if cluster.is_4 else None), "4.9 says 0 of a young queue, as if it were so"
         puller.commit({queue: 17})
         assert puller.committed(queue) == 17

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(240)]
 
-_TIME = "timestamp_seconds(get_json_object(text, '$.at'))"
+_TIME = "timestamp_seconds(bigint(get_json_object(text, '$.at')))"
 _WINDOWED = """
 SELECT unix_seconds(window.start) AS begin, tags, count(*) AS orders,
        sum(int(get_json_object(text, '$.euros'))) AS euros

@@ -39,7 +39,6 @@ def test_an_archive_goes_on_where_it_ended_and_merges_small_files(
     assert [batch.behind for batch in news] == [60, 20, 0]
     (merged,) = lake.rglob("*.parquet")
     assert merged.name == "merged-0000000002-0000.parquet"
-    assert archive.run(spark, options) == 0
     sent += send(cluster.namesrv, (Message(topic, b"%d" % number) for number in range(100, 130)))
     assert options.stream.outlook().messages == 30
     assert archive.run(spark, options) == 30
@@ -65,7 +64,7 @@ def test_told_to_end_it_ends_between_two_batches_and_goes_on_later(
     assert places(tmp_path / "lake") == sorted(sent)
 
 
-@pytest.mark.parametrize("fails_at", [1, 2, 3])
+@pytest.mark.parametrize("fails_at", [1, 2])
 def test_a_batch_that_fails_while_it_is_published_is_finished_by_the_next_run(
     spark: "SparkSession", cluster: Live, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails_at: int
 ) -> None:
@@ -76,16 +75,15 @@ def test_a_batch_that_fails_while_it_is_published_is_finished_by_the_next_run(
 
     def fail(self: HadoopFiles, source: str, target: str) -> None:
         nonlocal moved
-        moved += "/sealed/" in target or target.startswith(str(lake))
+        moved += "/sealed/" in target or target.startswith(f"{lake}/")
         if moved == fails_at:
             raise JobFailed("the disk is gone", next_step="plug it in")
         move(self, source, target)
 
     monkeypatch.setattr(HadoopFiles, "move", fail)
-    if fails_at < 3:  # sealing, then moving the one file
-        with pytest.raises(JobFailed, match="the disk is gone"):
-            archive.run(spark, options)
-        assert places(lake) == []
+    with pytest.raises(JobFailed, match="the disk is gone"):  # sealing, or moving the one file
+        archive.run(spark, options)
+    assert places(lake) == []
     archive.run(spark, options)
     assert places(lake) == sorted(sent)
 

@@ -112,6 +112,10 @@ def test_hazards_of_the_group_are_findings() -> None:
     assert "group billing has 4 members and 2 queues" in _said(study)
 
 
+def test_a_group_that_reads_other_topics_is_told() -> None:
+    assert "no member of group billing owns a queue of prices" in _said(replace(busy_study(8, 3), topic="prices"))
+
+
 def test_names_in_sentences_cannot_break_out_of_their_line() -> None:
     queue = queues_of(2)[0]
     evil = "evil\n\x1b[2J\u202egnp"

@@ -8,7 +8,7 @@ import os
 import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,8 +22,9 @@ from steelyard.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from rich.table import Table
+
     from steelyard.model import OffsetRange
-    from steelyard.pipelines.streaming import StreamOptions
 
 __all__ = ["app"]
 
@@ -89,16 +90,20 @@ def _archive(
     _need_spark()
     from steelyard.pipelines import archive
     from steelyard.pipelines.compacting import Compaction
+    from steelyard.pipelines.running import Progress
+    from steelyard.pipelines.streaming import StreamOptions
 
     beside = f"{to.rstrip('/')}.checkpoint"
-    stream = _stream(where, topic, start, trigger, checkpoint or beside, group, option)
+    stream = StreamOptions(**_stream(where, topic, start, trigger, checkpoint or beside, group, option))
     options = archive.ArchiveOptions(stream, to, Compaction(merge))
-    if _looks_ahead(stream, f"archive: {', '.join(topic)} to {options.to}, {stream.trigger}", dry_run=dry_run):
+    outlook = stream.outlook()  # which says what is wrong, before Spark starts
+    if dry_run:
+        _show(outlook.ranges, f"archive to {options.to}, {stream.trigger}", stream.checkpoint, str(outlook))
         return
     run_job(
         f"archive {', '.join(topic)}",
         Spark(master, conf or ()),
-        lambda spark, progress: archive.run(spark, options, progress),
+        lambda spark, tell, is_over: archive.run(spark, options, Progress(tell, is_over)),
         did=f"{{:,}} messages to {options.to}",
     )
 
@@ -134,19 +139,22 @@ def _aggregate(
     """Run SQL over topics, with windows of event time, to a topic, Parquet or the screen."""
     _need_spark()
     from steelyard.pipelines import aggregate
+    from steelyard.pipelines.running import Progress
+    from steelyard.pipelines.streaming import StreamOptions
 
     with tempfile.TemporaryDirectory(prefix="steelyard-") as passing:
         if to is not None:
             beside = f"{to.rstrip('/')}.checkpoint"
         else:
             beside = f"{_CHECKPOINTS}/aggregate-{'-'.join(topic)}-to-{to_topic}" if to_topic else passing
-        stream = _stream(where, topic, start, trigger, checkpoint or beside, group, option)
+        stream = StreamOptions(**_stream(where, topic, start, trigger, checkpoint or beside, group, option))
         options = aggregate.AggregateOptions(
             stream, _query(sql), to_topic, to, event_time, round(seconds(watermark) * 1_000), mode
         )
         spark = Spark(master, _few_shuffles(conf, master))
-        what = f"aggregate: {', '.join(topic)} to {options.target}, {stream.trigger}"
-        if _looks_ahead(stream, what, dry_run=dry_run):
+        outlook = stream.outlook()
+        if dry_run:
+            _show(outlook.ranges, f"aggregate to {options.target}, {stream.trigger}", stream.checkpoint, str(outlook))
             with spark.running("aggregate") as running:
                 found = aggregate.result_of(running, options).schema
             say(f"the answer has: {', '.join(f'{each.name} {each.dataType.simpleString()}' for each in found.fields)}")
@@ -155,8 +163,8 @@ def _aggregate(
         run_job(
             f"aggregate {', '.join(topic)}",
             spark,
-            lambda running, progress: aggregate.run(
-                running, options, progress, show=lambda line: out.print(visible(line), soft_wrap=True)
+            lambda running, tell, is_over: aggregate.run(
+                running, options, Progress(tell, is_over), show=lambda line: out.print(visible(line), soft_wrap=True)
             ),
         )
 
@@ -190,6 +198,7 @@ def _replay(
     from steelyard.client.blocking.admin import Admin
     from steelyard.pipelines import replay
     from steelyard.pipelines.pacing import read_rate
+    from steelyard.pipelines.running import Progress
 
     connect = where.connect()
     speed = None if rate is None else read_rate(rate)
@@ -211,7 +220,7 @@ def _replay(
     run_job(
         f"replay to {to_topic}",
         spark,
-        lambda running, progress: replay.run(running, options, progress),
+        lambda running, tell, is_over: replay.run(running, options, Progress(tell, is_over)),
         did="sent {:,} messages",
     )
 
@@ -267,8 +276,7 @@ def _balance(
         top=top,
         key=key,
     )
-    with Spark(master, _few_shuffles(conf, master)).running(f"balance of {topic}") as running:
-        report = balance.run(options, running)
+    report = balance.run(options, Spark(master, _few_shuffles(conf, master)).running(f"balance of {topic}"))
     screen().print("\n".join(map(visible, str(report).splitlines())), soft_wrap=True)
     say(f"the page is {report.page}, the table {report.table}")
 
@@ -288,35 +296,31 @@ def _stream(
     checkpoint: str,
     group: str | None,
     more: list[str] | None,
-) -> "StreamOptions":
+) -> dict[str, Any]:
+    """Return the options of a stream as jobs want them."""
     from steelyard.client.moments import since_1970_ms
-    from steelyard.pipelines.streaming import StreamOptions
     from steelyard.pipelines.triggers import Trigger
 
     words = {"first": "earliest", "earliest": "earliest", "last": "latest", "latest": "latest", "group": "group"}
-    begin = words.get(start) or str(since_1970_ms(moment(start, datetime.now(UTC))))
-    return StreamOptions(
-        connect=where.connect(),
-        topics=tuple(topics),
-        checkpoint=checkpoint,
-        start=begin,
-        trigger=Trigger.of(trigger),
-        group=group,
-        more=pairs("--option", more),
-    )
+    return {
+        "connect": where.connect(),
+        "topics": tuple(topics),
+        "checkpoint": checkpoint,
+        "start": words.get(start) or str(since_1970_ms(moment(start, datetime.now(UTC)))),
+        "trigger": Trigger.of(trigger),
+        "group": group,
+        "more": pairs("--option", more),
+    }
 
 
-def _looks_ahead(stream: "StreamOptions", what: str, *, dry_run: bool) -> bool:
-    """Ask what there is to read, which says what is wrong; for a dry run show it, and return True."""
-    outlook = stream.outlook()
-    if dry_run:
-        screen().print(_table(outlook.ranges))
-        for line in (what, f"checkpoint: {stream.checkpoint}", *str(outlook).splitlines()):
-            say(line)
-    return dry_run
+def _show(ranges: "Iterable[OffsetRange]", what: str, checkpoint: str, outlook: str) -> None:
+    """Show what there is to do."""
+    screen().print(_table(ranges))
+    for line in (what, f"checkpoint: {checkpoint}", *outlook.splitlines()):
+        say(line)
 
 
-def _table(ranges: "Iterable[OffsetRange]") -> object:
+def _table(ranges: "Iterable[OffsetRange]") -> "Table":
     table = listing("queue", "#from", "#to", "#messages")
     for each in ranges:
         table.add_row(visible(str(each.queue)), f"{each.start:,}", f"{each.end:,}", f"{len(each):,}")

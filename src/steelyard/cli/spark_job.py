@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
@@ -21,9 +21,7 @@ from steelyard.errors import ConfigurationError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from steelyard.pipelines.running import Batch, Progress
-
-__all__ = ["ConfOption", "MasterOption", "Spark", "pairs", "run_job", "say"]
+__all__ = ["ConfOption", "Done", "MasterOption", "Spark", "Work", "pairs", "run_job", "say"]
 
 _PANEL = "Spark"
 
@@ -41,6 +39,18 @@ ConfOption = Annotated[
         "--conf", metavar="NAME=VALUE", help="A setting of Spark; several by repeating it.", rich_help_panel=_PANEL
     ),
 ]
+
+
+class Done(Protocol):
+    """A batch that is done; as a text it says all there is to say."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows it had."""
+
+
+Work = Callable[["SparkSession", Callable[[Done], None], Callable[[], bool]], int]
+"""A job: it tells of each batch, asks whether it is time to end, and returns how many rows it did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,23 +89,18 @@ def say(line: str) -> None:
     print("steelyard:", visible(line), file=sys.stderr)
 
 
-def run_job(
-    name: str, spark: Spark, work: "Callable[[SparkSession, Progress], int]", *, did: str = "read {:,} messages"
-) -> None:
+def run_job(name: str, spark: Spark, work: Work, *, did: str = "read {:,} messages") -> None:
     """Run a job to its end, or until it is told to end."""
-    # Here and not above: other verbs do not wait for it.
-    from steelyard.pipelines.running import Progress
-
     with log_on_stderr(), spark.running(name) as running, until_told() as ending, _news(name) as tell:
         begin = time.monotonic()
-        rows = work(running, Progress(tell, ending.__bool__))
+        rows = work(running, tell, ending.__bool__)
         took_s = time.monotonic() - begin
     why = ", and ended as it was told to" if ending else ""
     say(f"{name}: {did.format(rows)} in {took_s:.1f} s{why}")
 
 
 @contextmanager
-def _news(name: str) -> "Iterator[Callable[[Batch], None]]":
+def _news(name: str) -> Iterator[Callable[[Done], None]]:
     """Return what hears of each batch."""
     if not sys.stderr.isatty():
         yield lambda batch: say(f"{name}: {batch}")
@@ -110,7 +115,7 @@ def _news(name: str) -> "Iterator[Callable[[Batch], None]]":
     with Bar(*columns, console=console, transient=True) as bar:
         line = bar.add_task(f"{name}: the first batch is under way", total=None)
 
-        def tell(batch: "Batch") -> None:
+        def tell(batch: Done) -> None:
             nonlocal rows
             rows += batch.rows
             bar.update(line, description=f"{name}: {rows:,} rows; {batch}")

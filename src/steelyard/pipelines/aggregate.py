@@ -25,7 +25,7 @@ from steelyard.pipelines.troubles import wrong_query
 from steelyard.pipelines.where import where_options
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 __all__ = ["VIEW", "AggregateOptions", "result_of", "run"]
 
@@ -132,8 +132,8 @@ def _handle(
             elif options.to_topic is not None:
                 _send(rows, options, f"{query}-{number}")
             else:
-                for line in rows.toJSON().toLocalIterator():
-                    show(str(line))
+                for (line,) in rows.select(_json(rows)).toLocalIterator():
+                    show(line)
         finally:
             rows.unpersist()
 
@@ -156,14 +156,19 @@ def _send(rows: "DataFrame", options: AggregateOptions, write_id: str) -> None:
     )
 
 
-def _as_messages(found: "DataFrame", topic: str | None) -> "DataFrame":
-    """Return the rows as messages: as they are if they have a body, else as JSON."""
+def _json(rows: "DataFrame") -> "Column":
+    """Return a column that is a whole row as JSON."""
     from pyspark.sql.functions import struct, to_json
 
+    return to_json(struct(*(rows[name] for name in rows.columns)))
+
+
+def _as_messages(found: "DataFrame", topic: str | None) -> "DataFrame":
+    """Return the rows as messages: as they are if they have a body, else as JSON."""
     from steelyard.spark.row_columns import RowColumns
 
     if "body" not in found.columns:
         also = [name for name in _ALSO if name in found.columns]
-        found = found.select(to_json(struct(*found.columns)).alias("body"), *also)
+        found = found.select(_json(found).alias("body"), *also)
     RowColumns.of(found.schema, topic=topic)
     return found

@@ -10,7 +10,7 @@ beside it lies the same as one tidy Parquet table (report/facts.py has its colum
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -117,8 +117,11 @@ class Report:
         return "\n".join([opening(self.study), *map(str, self.findings)])
 
 
-def run(options: BalanceOptions, spark: "SparkSession | None" = None) -> Report:
-    """Make a report; without a session one is started for it on this machine, and stopped."""
+def run(options: BalanceOptions, spark: "SparkSession | AbstractContextManager[SparkSession] | None" = None) -> Report:
+    """Make a report. Spark is needed late, after all that is quickly found wrong: a session may be given to be started.
+
+    Without one, the session that runs is taken, or one is started on this machine and stopped again.
+    """
     told, notes = _read_events(options.events)
     with Admin(options.connect) as admin:
         queues = [each.queue for each in admin.topic(options.topic).queues]
@@ -145,7 +148,7 @@ def _study(
     told: list[Event],
     seen: Watched | None,
     notes: tuple[str, ...],
-    spark: "SparkSession | None",
+    spark: "SparkSession | AbstractContextManager[SparkSession] | None",
 ) -> Study:
     with _session(spark, options.topic) as running:
         # Here and not above: it needs PySpark, of which the session says how to get it.
@@ -167,23 +170,23 @@ def _study(
 
 
 @contextmanager
-def _session(spark: "SparkSession | None", topic: str) -> "Iterator[SparkSession]":
+def _session(
+    spark: "SparkSession | AbstractContextManager[SparkSession] | None", topic: str
+) -> "Iterator[SparkSession]":
     """Lend the session that was given or that runs; one that is started here is stopped."""
     from steelyard.spark.local import prepare, session
 
-    if spark is not None:
-        yield spark
-        return
-    prepare()
+    if spark is None:
+        prepare()
     from pyspark.sql import SparkSession
 
-    there = SparkSession.getActiveSession()
-    running = there or session(f"balance of {topic}")
-    try:
-        yield running
-    finally:
-        if there is None:
-            running.stop()
+    # A session is a context manager too, whose end stops it: what was given running goes on running.
+    there = spark if isinstance(spark, SparkSession) else SparkSession.getActiveSession() if spark is None else None
+    if there is not None:
+        yield there
+        return
+    with spark or session(f"balance of {topic}") as started:
+        yield started
 
 
 def _source_options(options: BalanceOptions) -> dict[str, str]:

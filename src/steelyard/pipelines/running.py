@@ -4,9 +4,11 @@ Told to end, the batch that runs is finished and committed, and the next one is 
 first line, and Spark runs it when the job is started again. Whatever Spark raises becomes an error of ours.
 """
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -111,13 +113,26 @@ def run_stream(
     from pyspark.errors import AnalysisException
 
     try:
-        query = writer.start()
-        gate.begins(query)
-        return _follow(query, gate, talk)
+        with _quiet():
+            query = writer.start()
+            gate.begins(query)
+            return _follow(query, gate, talk)
     except AnalysisException as error:
         raise wrong_query("the query", error) from error
     except Exception as error:
         raise as_ours(gate.error or error) from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the bridge to Java from telling with all its stacks what is raised here anyway."""
+    bridge = logging.getLogger("py4j")
+    before = bridge.level
+    bridge.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        bridge.setLevel(before)
 
 
 def _follow(query: "StreamingQuery", gate: _Gate, talk: Progress) -> int:

@@ -43,5 +43,5 @@ def wrong_query(what: str, error: Exception) -> ConfigurationError:
 def _first_lines(text: str) -> str:
     """Return what an error of Spark says, up to its stacks and plans."""
     said = re.split(r"\n\s*(?:at |Traceback|JVM stacktrace|== )|;\n|\n\n", text, maxsplit=1)[0]
-    line = " ".join(said.split())
+    line = " ".join(said.split()).rstrip(".")
     return line if len(line) <= _MOST else f"{line[:_MOST]}…"

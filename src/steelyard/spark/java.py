@@ -116,7 +116,7 @@ def _in_front_of(home: Path, version: str, environ: Mapping[str, str]) -> Path:
     except OSError:
         # No home to write to, as in some containers: a directory for this process alone will do.
         own = Path(tempfile.mkdtemp(prefix="steelyard-java-"))
-        atexit.register(shutil.rmtree, own, ignore_errors=True)
+        atexit.register(shutil.rmtree, own, True)
         return _write_front(own, script, version)
 
 

@@ -8,7 +8,7 @@ Lines are those of the process (client/bulk/lines.py). A task that is tried agai
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -37,6 +37,7 @@ _MESSAGES = 5_000
 _BYTES = 4 << 20
 """What is decoded together: so many messages, or so many bytes of records. More would fall out of the caches."""
 
+_SHOWN = 3
 _OFFSET, _TAGS = "offset", "tags"
 
 _log = logging.getLogger("steelyard")
@@ -56,10 +57,13 @@ class Slice(InputPartition):
     """Of brokers, by name."""
 
     def __repr__(self) -> str:
-        return f"Slice({', '.join(map(str, self.ranges))})"
+        shown = [str(each) for each in self.ranges[:_SHOWN]]
+        if len(self.ranges) > _SHOWN:
+            shown.append(f"and {len(self.ranges) - _SHOWN} more")
+        return f"Slice({', '.join(shown)})"
 
 
-def read_slice(part: Slice, options: "ReadOptions", columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+def read_slice(part: Slice, options: "ReadOptions", columns: tuple[str, ...]) -> Generator[pa.RecordBatch, None, None]:
     """Read the messages of a slice, as the columns that are wanted.
 
     Raises MessagesLost if some are not there any more, unless the options say to go on: then each range that is lost is

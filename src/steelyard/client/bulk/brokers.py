@@ -22,10 +22,7 @@ from steelyard.net.clock import steady_ms
 from steelyard.net.pipelined import PipelinedLine
 from steelyard.wire.command import Command
 
-__all__ = ["ANSWER_MS", "BrokerReading", "Terms"]
-
-ANSWER_MS = 10_000
-"""How long a line may be silent while something is under way on it."""
+__all__ = ["BrokerReading", "Terms"]
 
 _CONNECT_MS = 3_000
 _FIND_MS = 1_000
@@ -56,6 +53,8 @@ class Terms(NamedTuple):
     is_filtered: bool
     patience_ms: int
     """How long a broker may give nothing."""
+    silence_ms: int
+    """How long a line may be silent while something is under way on it."""
     settle_ms: int
     """How long offsets may be beyond the end of their queue, or the topic not be there, until they count as lost."""
 
@@ -91,12 +90,16 @@ class BrokerReading:
         """Whether something is to be asked for or to be heard."""
         return bool(self.asked or self._again or self._waiting or self._readings)
 
+    def is_waiting(self, now_ms: int) -> bool:
+        """Say whether something is to be asked for at a time of its own, whatever is heard until then."""
+        return bool(self._waiting) or self._due_ms > now_ms
+
     def next_due_ms(self, now_ms: int) -> int:
         """Return until when there is nothing to do but to hear what comes."""
         if self.line is None or self._due_ms > now_ms:
             return self._due_ms
         silent_ms = self._heard_ms if self.asked else now_ms
-        return min([silent_ms + ANSWER_MS, *[stretch.due_ms for stretch in self._waiting]])
+        return min([silent_ms + self._terms.silence_ms, *[stretch.due_ms for stretch in self._waiting]])
 
     def excuse(self, idle_ms: int) -> None:
         """Do not hold against it what it could not be heard saying."""
@@ -122,7 +125,7 @@ class BrokerReading:
             stretch.asked = min(self._terms.most, stretch.end - stretch.at)
             self.asked[line.say(self._terms.request(stretch.reading.queue, stretch.at, stretch.asked))] = stretch
         try:
-            line.flush(ANSWER_MS)
+            line.flush(self._terms.silence_ms)
         except TransportError as error:
             self.failed(error)
             return 0
@@ -153,7 +156,7 @@ class BrokerReading:
         if self.line is None:
             return []
         try:
-            answers = self.line.hear(ANSWER_MS)
+            answers = self.line.hear(self._terms.silence_ms)
         except TransportError as error:
             self.failed(error)
             return []
@@ -175,8 +178,9 @@ class BrokerReading:
 
     def check_silence(self) -> None:
         """Give the line up if nothing comes that is under way on it."""
-        if self.line is not None and self.asked and steady_ms() - self._heard_ms >= ANSWER_MS:
-            self.failed(TimedOut(f"{self.line.address} said nothing for {ANSWER_MS} ms"))
+        limit_ms = self._terms.silence_ms
+        if self.line is not None and self.asked and steady_ms() - self._heard_ms >= limit_ms:
+            self.failed(TimedOut(f"{self.line.address} said nothing for {limit_ms} ms"))
 
     def _answered(self, stretch: Stretch, answer: Command) -> None:
         reading, at = stretch.reading, stretch.at

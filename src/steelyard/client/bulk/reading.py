@@ -11,7 +11,7 @@ only: whoever decodes compares the tags themselves.
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 
-from steelyard.client.bulk.brokers import ANSWER_MS, BrokerReading, Terms
+from steelyard.client.bulk.brokers import BrokerReading, Terms
 from steelyard.client.bulk.lines import LineShelf, shared_lines
 from steelyard.client.bulk.stretches import Lost, Piece, RangeReading
 from steelyard.client.connect import Connect
@@ -52,6 +52,7 @@ def read_ranges(
     most: int = 1_000,
     ahead_bytes: int = 16 * _MIB,
     patience_ms: int = 30_000,
+    silence_ms: int = 10_000,
     settle_ms: int = 3_000,
     on_lost: Lost = fail_on_loss,
     lines: LineShelf | None = None,
@@ -59,9 +60,10 @@ def read_ranges(
     """Yield the records of some ranges, each range in the order of offsets.
 
     ``addresses`` are those of the brokers by name, as far as they are known. ``wanted`` is a filter's language and
-    text. ``depth`` pulls of ``most`` messages are under way, about ``ahead_bytes`` read ahead. A broker that gives
-    nothing for ``patience_ms`` ends it with TimedOut. What is not there any more is told to ``on_lost``, which may
-    return: then the rest is read. Offsets beyond the end of a queue count as lost after ``settle_ms``.
+    text. ``depth`` pulls of ``most`` messages are under way, about ``ahead_bytes`` read ahead. A line that says nothing
+    for ``silence_ms`` is given up for another one; a broker that gives nothing for ``patience_ms`` ends the read with
+    TimedOut. What is not there any more is told to ``on_lost``, which may return: then the rest is read. Offsets beyond
+    the end of a queue count as lost after ``settle_ms``.
     """
     terms = Terms(
         connect,
@@ -70,6 +72,7 @@ def read_ranges(
         most,
         is_filter(wanted),
         patience_ms,
+        silence_ms,
         settle_ms,
     )
     readings = [RangeReading(each, on_lost) for each in ranges if each]
@@ -105,11 +108,10 @@ def _ask(brokers: list[BrokerReading], readings: list[RangeReading], depth: int,
 def _hear(brokers: list[BrokerReading]) -> list[Piece]:
     """Wait for the first broker that says something, or that can be asked again; return what can leave."""
     now_ms = steady_ms()
-    due_ms = min([broker.next_due_ms(now_ms) for broker in brokers])
     asked = {broker.line: broker for broker in brokers if broker.line is not None and broker.asked}
-    if len(asked) == 1 and due_ms >= now_ms + ANSWER_MS:
-        (broker,) = asked.values()
-        return broker.hear()
+    if len(brokers) == len(asked) == 1 and not brokers[0].is_waiting(now_ms):
+        return brokers[0].hear()
+    due_ms = min([broker.next_due_ms(now_ms) for broker in brokers])
     if not asked:
         time.sleep(max(0, due_ms - now_ms) / 1000)
         return []

@@ -159,6 +159,8 @@ def _members(study: Study) -> Iterator[Finding]:
     members = study.members()
     if not members:
         yield Finding(Kind.LOOK, f"nobody is in group {named(study.view.group)} now, so nobody owns a queue")
+    elif not study.view.broadcast and not any(each.queues for each in members):
+        yield Finding(Kind.LOOK, f"no member of group {named(study.view.group)} owns a queue of {named(study.topic)}")
     weighed = skew({each.id: each.messages for each in members if each.queues})
     if weighed.parts < 2 or weighed.busiest is None:
         return
