@@ -11,7 +11,7 @@ from pyspark import TaskContext
 from pyspark.sql.types import StructType
 from tests.client import sending_scene
 from tests.client.proxy import detour
-from tests.live.clusters import Live
+from tests.live.clusters import Live, until
 from tests.spark.frames import arrow, by_queue, schema, stored
 
 from steelyard import Admin, Producer
@@ -111,6 +111,7 @@ def test_a_task_that_is_run_again_sends_the_same_ids(cluster: Live, topic: str) 
     with pytest.raises(OSError, match="the task is lost"):
         writer.write(rows_until_it_fails())
     deepcopy(writer).write(iter([arrow(columns).slice(0, 500), arrow(columns).slice(500)]))
+    until(lambda: len({each.message_id for each in stored(cluster.namesrv, topic, 1_001)}) == 1_000, "all are shown")
     found = stored(cluster.namesrv, topic, 1_001)
     by_id = {message.message_id: message.body for message in found}
     assert sorted(by_id.values()) == sorted(columns["body"])

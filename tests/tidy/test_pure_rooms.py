@@ -27,7 +27,7 @@ _VALUES = frozenset(
 )
 
 # Of a module that also opens the world, the names that do not: memory that is written like a file is a value.
-_ONLY_THESE: dict[str, frozenset[str]] = {"io": frozenset({"BytesIO", "StringIO"})}
+_ONLY_THESE: dict[str, frozenset[str]] = {"io": frozenset({"BytesIO", "StringIO"}), "sys": frozenset({"byteorder"})}
 
 # lz4 and zstandard turn bytes into bytes; the simulator owns its chance, and seeds it.
 _ALSO: dict[str, frozenset[str]] = {"wire": frozenset({"lz4", "zstandard"}), "sim": frozenset({"random"})}

@@ -14,7 +14,7 @@ import typer
 
 from steelyard.cli.moments import moment, seconds
 from steelyard.cli.screen import screen, visible
-from steelyard.cli.spark_job import ConfOption, MasterOption, Spark, pairs, run_job, say
+from steelyard.cli.spark_job import ConfOption, MasterOption, Spark, pairs, run_job, say, say_what_is_shared
 from steelyard.cli.tables import listing
 from steelyard.cli.where import Where, at_cluster
 from steelyard.errors import ConfigurationError
@@ -100,11 +100,12 @@ def _archive(
     if dry_run:
         _show(outlook.ranges, f"archive to {options.to}, {stream.trigger}", stream.checkpoint, str(outlook))
         return
+    say_what_is_shared(master, options.to, stream.checkpoint)
     run_job(
         f"archive {', '.join(topic)}",
         Spark(master, conf or ()),
         lambda spark, tell, is_over: archive.run(spark, options, Progress(tell, is_over)),
-        did=f"{{:,}} messages to {options.to}",
+        lambda rows: f"{rows:,} messages to {options.to}",
     )
 
 
@@ -159,6 +160,7 @@ def _aggregate(
                 found = aggregate.result_of(running, options).schema
             say(f"the answer has: {', '.join(f'{each.name} {each.dataType.simpleString()}' for each in found.fields)}")
             return
+        say_what_is_shared(master, *filter(None, [options.to]), stream.checkpoint)
         out = screen()
         run_job(
             f"aggregate {', '.join(topic)}",
@@ -166,6 +168,7 @@ def _aggregate(
             lambda running, tell, is_over: aggregate.run(
                 running, options, Progress(tell, is_over), show=lambda line: out.print(visible(line), soft_wrap=True)
             ),
+            lambda rows: f"read {rows:,} messages",
         )
 
 
@@ -215,13 +218,14 @@ def _replay(
         long = f", at least {plan.rows / speed:,.0f} s" if speed else ""
         say(f"{options.job}: {plan.rows:,} rows in {plan.steps:,} steps, {done:,} of them done{long}")
         return
+    say_what_is_shared(master, *filter(None, [options.source, options.checkpoint]))
     if checkpoint is None:
         say("without --checkpoint a replay that is interrupted begins anew")
     run_job(
         f"replay to {to_topic}",
         spark,
         lambda running, tell, is_over: replay.run(running, options, Progress(tell, is_over)),
-        did="sent {:,} messages",
+        lambda rows: f"sent {rows:,} messages",
     )
 
 

@@ -21,7 +21,7 @@ from steelyard.errors import ConfigurationError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["ConfOption", "Done", "MasterOption", "Spark", "Work", "pairs", "run_job", "say"]
+__all__ = ["ConfOption", "Done", "MasterOption", "Spark", "Work", "pairs", "run_job", "say", "say_what_is_shared"]
 
 _PANEL = "Spark"
 
@@ -84,19 +84,29 @@ def pairs(option: str, given: "Sequence[str] | None") -> dict[str, str]:
     return {name.strip(): value for name, _, value in (each.partition("=") for each in given or ())}
 
 
+def say_what_is_shared(master: str | None, *paths: str) -> None:
+    """Remind of it that machines of a cluster must see the same files."""
+    from steelyard.pipelines.files import is_here
+    from steelyard.spark.local import is_local
+
+    for path in paths if not is_local(master) else ():
+        if is_here(path):
+            say(f"all machines of {master} must see the same {path}")
+
+
 def say(line: str) -> None:
     """Say something about the job itself: on stderr, so that stdout has answers alone."""
     print("steelyard:", visible(line), file=sys.stderr)
 
 
-def run_job(name: str, spark: Spark, work: Work, *, did: str = "read {:,} messages") -> None:
-    """Run a job to its end, or until it is told to end."""
+def run_job(name: str, spark: Spark, work: Work, did: Callable[[int], str]) -> None:
+    """Run a job to its end, or until it is told to end; ``did`` says in words what was done with so many rows."""
     with log_on_stderr(), spark.running(name) as running, until_told() as ending, _news(name) as tell:
         begin = time.monotonic()
         rows = work(running, tell, ending.__bool__)
         took_s = time.monotonic() - begin
     why = ", and ended as it was told to" if ending else ""
-    say(f"{name}: {did.format(rows)} in {took_s:.1f} s{why}")
+    say(f"{name}: {did(rows)} in {took_s:.1f} s{why}")
 
 
 @contextmanager

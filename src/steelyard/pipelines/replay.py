@@ -12,6 +12,7 @@ Left out: delays, and the times of the first life: a message is stored now.
 
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ from steelyard.pipelines.files import HadoopFiles, full_path
 from steelyard.pipelines.pacing import Pace
 from steelyard.pipelines.replaying import ReplayPlan, Steps
 from steelyard.pipelines.running import Batch, Progress
+from steelyard.pipelines.streaming import alone_with
 from steelyard.pipelines.troubles import as_ours, wrong_query
 from steelyard.pipelines.where import where_options
 
@@ -83,7 +85,12 @@ def plan_of(spark: "SparkSession", options: ReplayOptions) -> tuple[ReplayPlan, 
 
 def run(spark: "SparkSession", options: ReplayOptions, progress: Progress | None = None) -> int:
     """Send until all is sent, or it is told to end; return how many rows were sent."""
-    talk, pace = progress or Progress(), Pace(options.rate)
+    with nullcontext() if options.checkpoint is None else alone_with(options.checkpoint):
+        return _send_steps(spark, options, progress or Progress())
+
+
+def _send_steps(spark: "SparkSession", options: ReplayOptions, talk: Progress) -> int:
+    pace = Pace(options.rate)
     steps = Steps(HadoopFiles(spark), options.checkpoint)
     rows = _rows(spark, options)
     plan = steps.plan(options.job)

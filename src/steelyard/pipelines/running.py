@@ -120,6 +120,8 @@ def run_stream(
     except AnalysisException as error:
         raise wrong_query("the query", error) from error
     except Exception as error:
+        if isinstance(gate.error, BrokenPipeError | SystemExit):
+            raise gate.error from None  # nobody reads any more what the job shows: whoever shows it knows what to do
         raise as_ours(gate.error or error) from error
 
 

@@ -7,12 +7,15 @@ import importlib as _importlib
 import typing as _typing
 
 if _typing.TYPE_CHECKING:
+    from steelyard.spark.lag import Lag, ProgressLog
     from steelyard.spark.local import prepare, session
     from steelyard.spark.source import RocketMQSource
 
-__all__ = ["RocketMQSource", "prepare", "session"]
+__all__ = ["Lag", "ProgressLog", "RocketMQSource", "prepare", "session"]
 
 _LATE = {
+    "Lag": "steelyard.spark.lag",
+    "ProgressLog": "steelyard.spark.lag",
     "RocketMQSource": "steelyard.spark.source",
     "prepare": "steelyard.spark.local",
     "session": "steelyard.spark.local",

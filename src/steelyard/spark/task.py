@@ -21,9 +21,10 @@ from pyspark.sql.datasource import InputPartition
 
 from steelyard.client.bulk.lines import shared_lines
 from steelyard.client.bulk.reading import Piece, fail_on_loss, is_filter, read_ranges
-from steelyard.errors import LimitExceeded, MalformedRecord, ProtocolError
+from steelyard.errors import LimitExceeded, MalformedRecord
 from steelyard.model import FilterKind, OffsetRange, Subscription
 from steelyard.spark.columns import decode
+from steelyard.spark.damage import damage_at
 from steelyard.wire.record_layout import SMALLEST_BYTES
 
 if TYPE_CHECKING:
@@ -120,15 +121,15 @@ class _Sieve:
     def batches(self, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
         """Return the columns of some pieces; in several batches where bodies grow too large when they are opened."""
         try:
-            yield self._batch(pieces)
-        except ProtocolError as error:
-            if not isinstance(error, LimitExceeded) and not isinstance(error.__cause__, LimitExceeded):
-                raise
+            whole = self._batch(pieces)
+        except LimitExceeded as error:
             halves = _halves(pieces)
             if halves is None:
-                raise
+                raise damage_at(pieces[0].queue, pieces[0].start, error) from error
             for half in halves:
                 yield from self.batches(half)
+        else:
+            yield whole
 
     def _batch(self, pieces: Sequence[Piece]) -> pa.RecordBatch:
         batch = decode(pieces, self._decoded, namespace=self._namespace)

@@ -5,10 +5,10 @@ is due in the topic of delayed messages). Offsets are dense: a message that was 
 nothing and that readers step over. Entries of messages that are not yet in the log file are there, but not shown.
 """
 
-import sys
 from array import array
 from collections.abc import Iterable, Iterator
 from struct import Struct as Layout
+from sys import byteorder
 from typing import NamedTuple
 
 __all__ = ["ENTRY_BYTES", "ENTRY_WORDS", "HOLE", "HOLE_SIZE", "Entry", "QueueIndex"]
@@ -23,7 +23,7 @@ HOLE = _ENTRY.pack(0, HOLE_SIZE, 0)
 """The entry of a lost message, as Apache writes it too."""
 
 _pack = _ENTRY.pack
-_IS_TURNED = sys.byteorder == "little"
+_IS_TURNED = byteorder == "little"
 
 
 class Entry(NamedTuple):

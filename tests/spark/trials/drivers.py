@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,25 +13,20 @@ from pathlib import Path
 from steelyard import Admin
 from steelyard.model import Queue
 
-__all__ = ["committed_ends", "driver", "group_offsets", "kill_whole"]
+__all__ = ["batches", "committed_ends", "driver", "group_offsets", "kill_whole"]
 
 _ROOT = Path(__file__).parents[3]
+_BEGUN, _DONE = "offsets", "commits"
 
 
 @contextmanager
-def driver(module: str, *words: str) -> Iterator["subprocess.Popen[str]"]:
-    """Run a driver program in a process group of its own: its JVM and its workers die with it."""
-    errors = Path(words[3]) / "driver.log"
-    errors.parent.mkdir(parents=True, exist_ok=True)
+def driver(module: str, directory: Path, *words: str) -> Iterator["subprocess.Popen[str]"]:
+    """Run a driver program, with what it has to say in ``driver.log``; whatever is left of it is killed at the end."""
+    directory.mkdir(parents=True, exist_ok=True)
     with (
-        errors.open("ab") as log,
+        (directory / "driver.log").open("ab") as log,
         subprocess.Popen(
-            [sys.executable, "-m", module, *words],
-            cwd=_ROOT,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-            start_new_session=True,
+            [sys.executable, "-m", module, *words], cwd=_ROOT, stdout=subprocess.PIPE, stderr=log, text=True
         ) as process,
     ):
         try:
@@ -40,18 +36,35 @@ def driver(module: str, *words: str) -> Iterator["subprocess.Popen[str]"]:
 
 
 def kill_whole(process: "subprocess.Popen[str]") -> None:
-    """Kill -9 a driver and everything it started."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+    """Kill -9 a driver and everything it started, all at once: Java is in a session of its own, and has children."""
+    if process.poll() is not None:
+        return
+    process.send_signal(signal.SIGSTOP)  # so that it starts nothing while it is looked at
+    listed = subprocess.run(
+        [shutil.which("ps") or "ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True
+    )
+    parents = {int(pid): int(parent) for pid, parent in (line.split() for line in listed.stdout.splitlines())}
+    family = {process.pid}
+    while more := {pid for pid, parent in parents.items() if parent in family} - family:
+        family |= more
+    for pid in sorted(family):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     process.wait()
+
+
+def batches(checkpoint: Path) -> tuple[int, int]:
+    """Return how many batches a query has begun, and how many it has committed."""
+    begun, done = (_numbers(checkpoint / name) for name in (_BEGUN, _DONE))
+    return max(begun, default=-1) + 1, max(done, default=-1) + 1
 
 
 def committed_ends(checkpoint: Path) -> dict[Queue, int]:
     """Return how far a query is with what it has committed, as its checkpoint has it."""
-    done = [int(each.name) for each in (checkpoint / "commits").glob("*") if each.name.isdigit()]
+    done = _numbers(checkpoint / _DONE)
     if not done:
         return {}
-    lines = (checkpoint / "offsets" / str(max(done))).read_text(encoding="utf-8").splitlines()
+    lines = (checkpoint / _BEGUN / str(max(done))).read_text(encoding="utf-8").splitlines()
     ends = json.loads(lines[-1])["q"]
     return {
         Queue(topic, broker, int(queue)): end
@@ -66,3 +79,7 @@ def group_offsets(namesrv: str, group: str, topic: str) -> dict[Queue, int]:
     with Admin(namesrv) as admin:
         found = admin.offsets(group, topic)
     return {each.queue: each.committed for each in found if each.committed is not None and each.committed > 0}
+
+
+def _numbers(log: Path) -> list[int]:
+    return [int(each.name) for each in log.glob("*") if each.name.isdigit()]
