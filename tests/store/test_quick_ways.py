@@ -7,10 +7,12 @@ from hypothesis import strategies as st
 
 from steelyard.model import tag_hash
 from steelyard.sim.disk import ForgettingDisk
+from steelyard.store import reading
 from steelyard.store import walk as walking
 from steelyard.store.log import Segment
 from steelyard.store.marks import mark_of
 from steelyard.store.options import StoreOptions
+from steelyard.store.queues import ENTRY_WORDS, QueueIndex
 from steelyard.store.reading import Reader
 from steelyard.store.store import Store
 from steelyard.store.sums import Sums, pack_sum, pack_sums, record_sum
@@ -101,6 +103,25 @@ def test_a_slice_read_at_once_is_the_one_read_message_by_message(
     at_once = read()
     with patch.object(Reader, "_read_all", lambda *_: None):
         assert at_once == read()
+
+
+@given(
+    gaps=st.lists(st.tuples(st.sampled_from([0, 0, 5, 40]), st.integers(1, 30)), min_size=1, max_size=12),
+    before=st.integers(0, 400),
+)
+def test_runs_of_records_are_found_on_both_sides_of_four_gibibytes(gaps: list[tuple[int, int]], before: int) -> None:
+    base = at = (1 << 32) - before
+    log = bytes(range(256)) * 4
+    index, expected = QueueIndex(), b""
+    for gap, size in gaps:
+        at += gap
+        index.add(at, size, 0)
+        expected += log[at - base : at - base + size]
+        at += size
+    words = index.words(0, len(gaps))
+    runs = reading._runs(memoryview(log), base, words, words[2::ENTRY_WORDS])
+    assert b"".join(runs) == expected
+    assert len(runs) == 1 + sum(gap > 0 for gap, _ in gaps[1:])
 
 
 @given(st.lists(st.tuples(st.integers(0, 1 << 62), st.binary(max_size=100), st.binary(max_size=100)), min_size=1))
