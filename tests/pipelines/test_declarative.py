@@ -1,7 +1,7 @@
 """The project for Spark Declarative Pipelines: what is written, and, if asked for, that it runs and goes on.
 
-Running it takes two minutes and packages that nothing else needs: `STEELYARD_SLOW=1` does it, in an environment of its
-own if this one lacks them.
+Running it takes minutes, and packages that nothing else needs: `STEELYARD_SLOW=1` does it, in an environment of its own
+if this one lacks them.
 """
 
 import ast
@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from steelyard import Admin, Message, Producer
+from steelyard.cli.main import main
 from steelyard.errors import ConfigurationError
 from steelyard.pipelines.declarative.template import render, write_template
 from steelyard.serve.embedded import Cluster
@@ -44,6 +45,15 @@ def test_the_project_is_written_whole(tmp_path: Path) -> None:
     assert 'steelyard.topic: "eu-orders"' in settings
     assert f'storage: "{(tmp_path / "lake" / "storage").resolve().as_uri()}"' in settings
     assert "CREATE MATERIALIZED VIEW eu_orders_per_minute" in written[-1].read_text()
+
+
+def test_the_command_writes_it_and_says_what_comes_next(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lake = tmp_path / "lake"
+    assert main(["pipeline", "init", str(lake), "--topic", "orders", "--namesrv", "mq:9876"]) == 0
+    shown = capsys.readouterr()
+    assert str(lake / "spark-pipeline.yml") in shown.out
+    assert "run.py dry-run" in shown.err
+    assert 'steelyard.namesrv: "mq:9876"' in (lake / "spark-pipeline.yml").read_text()
 
 
 def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:

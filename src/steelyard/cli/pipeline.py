@@ -15,7 +15,6 @@ import typer
 from steelyard.cli.moments import moment, seconds
 from steelyard.cli.screen import screen, visible
 from steelyard.cli.spark_job import ConfOption, MasterOption, Spark, pairs, run_job, say, say_what_is_shared
-from steelyard.cli.tables import listing
 from steelyard.cli.where import Where, at_cluster
 from steelyard.errors import ConfigurationError
 
@@ -61,11 +60,29 @@ _DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what there is to d
 @app.command("ls")
 def _list_pipelines() -> None:
     """List the jobs that there are."""
+    # Here and not above, as all that only some verbs need: the others do not wait for it.
+    from steelyard.cli.tables import listing
+
     table = listing("pipeline", "what it does")
     for each in _run.registered_commands:
         sentence = (each.callback.__doc__ or "").partition("\n")[0] if each.callback else ""
         table.add_row(each.name, sentence)
     screen().print(table)
+
+
+@app.command("init")
+@at_cluster
+def _write_project(
+    where: Where,
+    directory: Annotated[Path, typer.Argument(help="Where the project goes.", show_default=False)],
+    topic: Annotated[str, typer.Option(help="What it reads.", show_default=False)],
+) -> None:
+    """Write a small project for Spark Declarative Pipelines: a table, a view by the minute, and a sink."""
+    from steelyard.pipelines.declarative.template import write_template
+
+    for path in write_template(directory, namesrv=str(where.connect()), topic=topic):
+        screen().print(visible(str(path)), soft_wrap=True)
+    say(f"read {directory / 'README.md'}, then: python {directory / 'run.py'} dry-run")
 
 
 @_run.command("archive")
@@ -325,6 +342,8 @@ def _show(ranges: "Iterable[OffsetRange]", what: str, checkpoint: str, outlook: 
 
 
 def _table(ranges: "Iterable[OffsetRange]") -> "Table":
+    from steelyard.cli.tables import listing
+
     table = listing("queue", "#from", "#to", "#messages")
     for each in ranges:
         table.add_row(visible(str(each.queue)), f"{each.start:,}", f"{each.end:,}", f"{len(each):,}")

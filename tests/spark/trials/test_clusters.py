@@ -31,8 +31,8 @@ def test_a_cluster_gives_the_same_rows_as_local_spark(
     with standalone(tmp_path / "servers") as master:
         for name, where in (("local", "local[2]"), ("cluster", master)):
             words = (cluster.namesrv, topic, f"{name}-{topic}", str(tmp_path / name), where)
-            with driver("tests.spark.trials.copy", *words) as process:
-                assert process.wait(240) == 0, (tmp_path / name / "driver.log").read_text()[-4000:]
+            with driver("tests.spark.trials.copy", tmp_path / name, *words) as process:
+                assert process.wait() == 0, (tmp_path / name / "driver.log").read_text()[-4000:]
     for kind in ("batch", "stream"):
         local, remote = (_rows(spark, tmp_path / name / kind) for name in ("local", "cluster"))
         assert len(local) == _MESSAGES

@@ -248,7 +248,7 @@ def _least(study: Study) -> Iterator[Finding]:
     assert told is not None
     if not told.changes:
         return
-    moved, least = sum(change.moves for change in told.changes), told.least
+    moved, least = sum(change.moves for change in told.changes), told.needed
     what = f"{count(moved, 'queue')} moved in {count(len(told.changes), 'change')}"
     if moved <= least:
         yield Finding(Kind.FINE, f"{what}, and {least} is the least possible")

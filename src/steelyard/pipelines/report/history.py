@@ -107,9 +107,9 @@ class History:
         return tuple(sorted(each.gap_ms for each in self.hand_overs if each.gap_ms is not None))
 
     @property
-    def least(self) -> int:
-        """How many queues would have had to move, over all changes."""
-        return sum(change.least for change in self.changes)
+    def needed(self) -> int:
+        """How many of the moves had to be, over all changes."""
+        return sum(change.needed for change in self.changes)
 
 
 @dataclass(slots=True)

@@ -127,7 +127,7 @@ def _changes(study: Study, told: History) -> str:
         [
             "<h2>Changes</h2>",
             paragraph(
-                f"{count(len(told.changes), 'change')}: {count(moved, 'queue')} moved, and {told.least} is the least "
+                f"{count(len(told.changes), 'change')}: {count(moved, 'queue')} moved, and {told.needed} is the least "
                 "possible. The least is counted over all plans that keep members within one queue of each other."
             ),
             table(

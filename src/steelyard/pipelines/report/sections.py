@@ -7,7 +7,7 @@ from steelyard.pipelines.report.pieces import Column, legend, paragraph, table
 from steelyard.pipelines.report.plots import Bar, bars, columns, shades, trail
 from steelyard.pipelines.report.skew import skew
 from steelyard.pipelines.report.study import Study
-from steelyard.pipelines.report.traffic import QueueLoad
+from steelyard.pipelines.report.traffic import KeyLoad, QueueLoad
 from steelyard.pipelines.report.words import count, duration, named, number, share, size, stamp, times
 
 __all__ = ["keys_section", "lag_section", "members_section", "most_of", "queues_section", "time_section"]
@@ -150,7 +150,7 @@ def keys_section(study: Study) -> str:
                     each.messages,
                     share(each.messages, traffic.messages),
                     0,
-                    _told_key(study, each.key),
+                    _told_key(each),
                 )
                 for each in traffic.keys
             ],
@@ -184,11 +184,9 @@ def keys_section(study: Study) -> str:
     return "".join(parts)
 
 
-def _told_key(study: Study, key: str) -> str:
-    each = next(each for each in study.traffic.keys if each.key == key)
-    return (
-        f"{named(key)}: {count(each.messages, 'message')}, {size(each.body_bytes)}, mostly in {_queue(each.mostly_in)}"
-    )
+def _told_key(each: KeyLoad) -> str:
+    where = _queue(each.mostly_in)
+    return f"{named(each.key)}: {count(each.messages, 'message')}, {size(each.body_bytes)}, mostly in {where}"
 
 
 def _queue(queue: Queue) -> str:
