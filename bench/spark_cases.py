@@ -27,9 +27,9 @@ def told_by_row(rows: int) -> Told:
     """Write costs as seconds, and as microseconds of a processor for each of so many rows.
 
     >>> told_by_row(1_000_000)(Cost(1.5, 2.5))
-    '1.50 s, 2.50 µs of CPU a row'
+    '1.50 s, 2.50 µs of CPU'
     """
-    return lambda cost: f"{cost.wall_s:.2f} s, {cost.cpu_s / rows * 1e6:.2f} µs of CPU a row"
+    return lambda cost: f"{cost.wall_s:.2f} s, {cost.cpu_s / rows * 1e6:.2f} µs of CPU"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Contest:
         entrants = [entrant(side, case.measure) for side in (*self.rivals, *self.ours)]
         entrants += [replace(entrant(side, case.measure), is_aside=True) for side in self.asides]
         results = take_turns(self.spark, entrants, self.pace)
-        shown = "".join(f"; {side.name}: {results.told(side.name, case.told)}" for side in self.asides)
+        shown = "".join(f" ({side.name}: {results.told(side.name, case.told)})" for side in self.asides)
         for rival in self.rivals:
             for side in self.ours:
                 row = compared(f"{case.what}, {side.name}", results, side.name, rival.name, case.told)

@@ -1,13 +1,13 @@
 """What a piece of work costs: seconds on the wall, and seconds of a processor in every process that has to do with it.
 
-Those are whole trees of processes, as Spark's is: the JVM, the daemon that forks Python workers, and the workers. What
-a process used that has ended meanwhile counts as well, for whoever waited for it has it on its own account.
+Those are whole trees of processes, as Spark's is: the JVM, the daemons that fork Python workers, and the workers. What
+a process used that has begun and ended meanwhile counts as well: whoever waited for it has it on its own account. What
+such an account has from before does not, and a process that nobody waited for takes what it used with it.
 """
 
 import os
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,33 +25,56 @@ class Cost(NamedTuple):
     """What else is to be told."""
 
 
+class _Account(NamedTuple):
+    """What a process has used by itself, and what those had used for which it waited at their end; in ticks."""
+
+    parent: int
+    own: int
+    ended: int
+
+
 class Meter:
     """Looks at trees of processes, by their roots, and at this very process."""
 
     def __init__(self, roots: Iterable[int]) -> None:
-        self._roots = tuple(roots)
-
-    def used_s(self) -> float:
-        """Return the seconds of a processor that were used so far."""
-        used, children = _processes()
-        waiting, total = list(self._roots), time.process_time()
-        while waiting:
-            pid = waiting.pop()
-            total += used.get(pid, 0.0)
-            waiting += children[pid]
-        return total
+        self._roots = frozenset(roots)
 
     def measure(self, work: Callable[[], object]) -> Cost:
         """Do it, and return what it took."""
-        used_s, start = self.used_s(), time.perf_counter()
+        began, start = self.look(), time.perf_counter()
         work()
-        return Cost(time.perf_counter() - start, self.used_s() - used_s)
+        return Cost(time.perf_counter() - start, self.used_s(began))
+
+    def look(self) -> Mapping[int, _Account]:
+        """Return the accounts as they are now, for `used_s`."""
+        everybody = dict(_accounts())
+        children: dict[int, list[int]] = {}
+        for pid, account in everybody.items():
+            children.setdefault(account.parent, []).append(pid)
+        found = {os.getpid(): everybody[os.getpid()]}
+        waiting = [pid for pid in self._roots if pid in everybody]
+        while waiting:
+            pid = waiting.pop()
+            found[pid] = everybody[pid]
+            waiting += children.get(pid, ())
+        return found
+
+    def used_s(self, began: Mapping[int, _Account]) -> float:
+        """Return the seconds of a processor that were used since a look."""
+        now = self.look()
+        # Those who have ended since are on the account of their parent with all that they ever used.
+        before: dict[int, int] = {}
+        for pid, account in began.items():
+            if pid not in now:
+                before[account.parent] = before.get(account.parent, 0) + account.own + account.ended
+        ticks = 0
+        for pid, account in now.items():
+            old = began.get(pid, _Account(account.parent, 0, 0))
+            ticks += account.own - old.own + max(0, account.ended - old.ended - before.get(pid, 0))
+        return ticks / _TICKS_A_SECOND
 
 
-def _processes() -> tuple[dict[int, float], dict[int, list[int]]]:
-    """Return what every process has used, and who its children are."""
-    used: dict[int, float] = {}
-    children: dict[int, list[int]] = defaultdict(list)
+def _accounts() -> Iterator[tuple[int, _Account]]:
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit():
             continue
@@ -61,7 +84,5 @@ def _processes() -> tuple[dict[int, float], dict[int, list[int]]]:
             continue  # it has ended
         # The name of the program, in parentheses, may have blanks in it.
         fields = text.rpartition(")")[2].split()
-        pid = int(folder.name)
-        used[pid] = sum(map(int, fields[11:15])) / _TICKS_A_SECOND
-        children[int(fields[1])].append(pid)
-    return used, children
+        own, ended = sum(map(int, fields[11:13])), sum(map(int, fields[13:15]))
+        yield int(folder.name), _Account(int(fields[1]), own, ended)

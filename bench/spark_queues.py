@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from time import perf_counter
 
-from bench.spark_rows import make_rows
+from bench.spark_rows import make_rows, wait_for_rows
 from bench.spark_sides import OurSide
 from bench.table import Row
 from steelyard.spark.source import RocketMQSource
@@ -21,6 +21,7 @@ def many_queues(side: OurSide, queues: int) -> Iterator[Row]:
     topic = f"queues-{queues}"
     side.make_topic(topic, queues)
     side.write(make_rows(side.spark, _ROWS, 100), topic)
+    wait_for_rows(side, topic, _ROWS)
     source = RocketMQSource(side.options(topic))
     took = []
     for _ in range(_TRIES):

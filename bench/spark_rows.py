@@ -4,14 +4,17 @@ Values are hexadecimal sums of the row's number, so that they are all different 
 nothing.
 """
 
+from time import monotonic, sleep
+
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from bench.spark_sides import HEADERS
+from bench.spark_sides import HEADERS, Side
 
-__all__ = ["make_rows"]
+__all__ = ["make_rows", "wait_for_rows"]
 
 _SUM_BYTES = 128
+_WAIT_S = 30
 
 
 def make_rows(spark: SparkSession, rows: int, value_bytes: int, *, has_headers: bool = False) -> DataFrame:
@@ -28,3 +31,12 @@ def make_rows(spark: SparkSession, rows: int, value_bytes: int, *, has_headers: 
 def _header(place: int, number: Column) -> Column:
     value = f.concat(f.lit(f"value-{place}-"), number).cast("binary")
     return f.struct(f.lit(f"header-{place}").alias("key"), value.alias("value"))
+
+
+def wait_for_rows(side: Side, topic: str, rows: int) -> None:
+    """Wait until a topic has so many: Apache's broker answers a sender before it has entered what came into queues."""
+    end = monotonic() + _WAIT_S
+    while (found := side.read(topic).count()) != rows:
+        if found > rows or monotonic() > end:
+            raise RuntimeError(f"{side.name}: {found:,} rows of {rows:,} in {topic}")
+        sleep(0.5)

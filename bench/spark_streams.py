@@ -43,9 +43,9 @@ def small_batches(side: Side, topic: str, batches: int, meter: Meter) -> Cost:
     """Read little by little, one batch after the other, and return what a batch takes: the median, and on average."""
     with _running(side.stream(topic, _SMALL).writeStream.format("noop")) as query:
         _wait_for_batch(query, _UNTIMED_BATCHES)
-        used_s, first = meter.used_s(), _last_batch(query)
+        began, first = meter.look(), _last_batch(query)
         _wait_for_batch(query, first + batches)
-        used_s, last = meter.used_s() - used_s, _last_batch(query)
+        used_s, last = meter.used_s(began), _last_batch(query)
         timed = [each for each in query.recentProgress if first < each.batchId <= last and each.numInputRows]
     if any(each.numInputRows > _SMALL for each in timed):
         raise RuntimeError(f"{side.name}: a batch had more than {_SMALL} rows")
@@ -71,10 +71,10 @@ def trickle(side: Side, topic: str, messages: int, every_s: float, meter: Meter)
             send(b"%d" % time.time_ns())
         _wait_until_still(took)
         took.clear()
-        used_s, start = meter.used_s(), time.perf_counter()
+        began, start = meter.look(), time.perf_counter()
         for _ in _paced(messages, every_s):
             send(b"%d" % time.time_ns())
-        cores = (meter.used_s() - used_s) / (time.perf_counter() - start)
+        cores = meter.used_s(began) / (time.perf_counter() - start)
         _wait_until_still(took)
     if len(took) != messages:
         raise RuntimeError(f"{side.name}: the stream has seen {len(took)} messages of {messages}")

@@ -17,7 +17,7 @@ from typing import Protocol
 
 from tests.client.proxy import Detour, detour
 
-__all__ = ["Ground", "Server", "detour_of", "our_ground"]
+__all__ = ["Ground", "Server", "detour_of", "one_more", "our_ground"]
 
 
 class Server(Protocol):
@@ -148,3 +148,15 @@ def our_ground(folder: Path, brokers: Sequence[str] = ("broker-a", "broker-b")) 
     finally:
         for server in begun:
             server.kill()
+
+
+@contextmanager
+def one_more(ground: Ground, folder: Path, name: str) -> Iterator[Server]:
+    """Run one more broker of ours beside those of a ground."""
+    options = ("--join", ground.namesrv, "--broker-name", name, "--data", str(folder / name))
+    server = _OurServer(options, folder / f"{name}.log")
+    try:
+        server.start()
+        yield server
+    finally:
+        server.kill()

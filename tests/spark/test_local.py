@@ -2,18 +2,24 @@
 
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from steelyard.errors import ConfigurationError, MissingExtra
 from steelyard.spark import java, local
 from steelyard.spark.java import choose_java
-from steelyard.spark.local import prepare
+from steelyard.spark.local import prepare, session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # What a test that starts Spark of its own has in common with those that share one: it needs the machine for itself.
 _OWN_SPARK = pytest.mark.xdist_group("spark")
@@ -114,6 +120,31 @@ def test_workers_run_this_python_unless_another_is_named(tmp_path: Path) -> None
     named = _environ(tmp_path, JAVA_HOME=home, PYSPARK_PYTHON=Path("/opt/python"))
     assert prepare(named, master="spark://boss:7077").endswith("workers run /opt/python")
     assert "SPARK_LOCAL_IP" not in named, "a cluster has to reach this machine"
+
+
+@_OWN_SPARK
+@pytest.mark.timeout(240)
+def test_ctrl_c_does_not_reach_java_and_its_workers(spark: "SparkSession") -> None:
+    gateway: Any = spark.sparkContext._gateway
+    assert os.getsid(gateway.proc.pid) != os.getsid(0)
+
+
+@_OWN_SPARK
+@pytest.mark.timeout(240)
+def test_a_session_leaves_ctrl_c_to_who_had_taken_it(spark: "SparkSession") -> None:
+    before = signal.getsignal(signal.SIGINT)
+    taken: list[int] = []
+
+    def take(number: int, frame: FrameType | None) -> None:
+        assert frame is None or number
+        taken.append(number)
+
+    signal.signal(signal.SIGINT, take)
+    try:
+        assert session(master=spark.sparkContext.master).sparkContext is spark.sparkContext
+        assert signal.getsignal(signal.SIGINT) is take
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @_OWN_SPARK

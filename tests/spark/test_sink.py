@@ -129,7 +129,7 @@ def test_a_task_fails_with_what_was_not_stored() -> None:
     with sending_scene.scene(2) as cluster, detour(cluster) as way:
         for proxy in way.brokers.values():
             proxy.refuse()
-        with pytest.raises(SendFailed, match=r"2 messages to 'orders' were not stored in .* after 0 others were"):
+        with pytest.raises(SendFailed, match=r"2 messages to 'orders' were not stored in .* and 0 others were"):
             write({"body": [b"1", b"2"]}, way.namesrv, topic="orders", sendtimeoutms="600")
 
 

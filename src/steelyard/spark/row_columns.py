@@ -1,8 +1,11 @@
 """The columns a frame may have that is written to topics, checked when the write is planned.
 
-``body`` alone must be there, and ``topic`` unless an option names it. The columns that a frame has which was read from
-topics are all taken; those that say where a message was (`IGNORED`) are passed over, so that a frame can be written as
-it was read. Any other column is a mistake, and the sentence says which was meant.
+``body`` alone must be there, and ``topic`` unless an option names it. Rows with one ``key`` go to one queue, that of
+the client's ``send(key=…)``, and keep their order; others go in turns. A ``delay`` is in milliseconds: such rows travel
+one by one, and brokers of 4.9 round up to their next level. What is left out of ``properties`` is in row_properties.py.
+
+A frame that was read from topics can be written as it is: its columns that say where a message was (`IGNORED`) are
+passed over. Any other column is a mistake, and the sentence says which was meant.
 """
 
 from dataclasses import dataclass

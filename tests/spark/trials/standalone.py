@@ -15,7 +15,7 @@ from steelyard.spark.local import prepare
 __all__ = ["standalone"]
 
 _CLASS = "org.apache.spark.deploy"
-_LONGEST_S = 60.0
+_LONGEST_S = 120.0
 _LOOK_S = 0.05
 
 
@@ -29,7 +29,7 @@ def standalone(directory: Path, workers: int = 2) -> Iterator[str]:
         stack.enter_context(_server(log, f"{_CLASS}.master.Master", *words))
         master = _find(log, r"Starting Spark master at (spark://\S+)")
         for number in range(workers):
-            more = ("--cores", "1", "--memory", "1g", "--work-dir", str(directory / f"work-{number}"))
+            more = ("--cores", "1", "--memory", "1g", "--work-dir", str(directory / f"worker-{number}"))
             stack.enter_context(
                 _server(directory / f"worker-{number}.log", f"{_CLASS}.worker.Worker", *words, *more, master)
             )

@@ -1,46 +1,59 @@
-"""The same program on a Spark cluster and on local Spark gives the same rows."""
+"""The same work on a Spark cluster and on local Spark gives the same rows, read and written."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.live.clusters import Live
+from tests.live.clusters import Live, until
+from tests.spark.trials.copy import copy_all
 from tests.spark.trials.drivers import driver
 from tests.spark.trials.standalone import standalone
 
 from steelyard import Admin, Message, Producer
 
 if TYPE_CHECKING:
-    from pyspark.sql import Row, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(600)]
 
 _MESSAGES = 3_000
+_WORKERS = 2
 
 
 def test_a_cluster_gives_the_same_rows_as_local_spark(
     cluster: Live, topic: str, spark: "SparkSession", tmp_path: Path
 ) -> None:
-    with Producer(cluster.namesrv, group=f"of-{topic}") as producer, Admin(cluster.namesrv) as admin:
-        admin.create_topic(f"{topic}-copy", 4)
+    local, remote = f"{topic}-local", f"{topic}-cluster"
+    with Producer(cluster.namesrv) as producer, Admin(cluster.namesrv) as admin:
+        for copy in (local, remote):
+            admin.create_topic(copy, 2)
         producer.send_many(
             Message(topic, b"%06d" % number, tags=f"t{number % 3}", keys=f"k{number}", properties={"n": str(number)})
             for number in range(_MESSAGES)
         )
-    (tmp_path / "servers").mkdir()
-    with standalone(tmp_path / "servers") as master:
-        for name, where in (("local", "local[2]"), ("cluster", master)):
-            words = (cluster.namesrv, topic, f"{name}-{topic}", str(tmp_path / name), where)
-            with driver("tests.spark.trials.copy", tmp_path / name, *words) as process:
-                assert process.wait() == 0, (tmp_path / name / "driver.log").read_text()[-4000:]
+        until(lambda: admin.topic(topic).messages == _MESSAGES, "all are shown")
+        copy_all(spark, cluster.namesrv, topic, local, tmp_path / "local")
+        with standalone(tmp_path, _WORKERS) as master:
+            words = (cluster.namesrv, topic, remote, str(tmp_path / "cluster"), master)
+            with driver("tests.spark.trials.copy", tmp_path / "cluster", *words) as process:
+                assert process.wait() == 0, (tmp_path / "cluster" / "driver.log").read_text()[-4000:]
+        until(lambda: all(admin.topic(copy).messages == 2 * _MESSAGES for copy in (local, remote)), "all are copied")
+    for number in range(_WORKERS):
+        assert list((tmp_path / f"worker-{number}").glob("app-*/*/stderr")), "each worker had its part"
     for kind in ("batch", "stream"):
-        local, remote = (_rows(spark, tmp_path / name / kind) for name in ("local", "cluster"))
-        assert len(local) == _MESSAGES
-        assert local == remote
-    copied = spark.read.format("rocketmq").options(namesrv=cluster.namesrv, subscribe=f"{topic}-copy").load()
-    bodies = sorted(bytes(row.body) for row in copied.select("body").collect())
-    assert bodies == sorted(2 * [b"%06d" % number for number in range(_MESSAGES)])
+        here, there = (_in_order(spark.read.parquet(str(tmp_path / name / kind))) for name in ("local", "cluster"))
+        assert len(here) == _MESSAGES
+        assert here == there
+    here, there = (_sent(spark, cluster, copy) for copy in (local, remote))
+    assert [bytes(row.body) for row in here] == [b"%06d" % (number // 2) for number in range(2 * _MESSAGES)]
+    assert here == there
 
 
-def _rows(spark: "SparkSession", directory: Path) -> "list[Row]":
-    return spark.read.parquet(str(directory)).orderBy("broker", "queue_id", "offset").collect()
+def _in_order(frame: "DataFrame") -> "list[Row]":
+    return frame.orderBy("broker", "queue_id", "offset").collect()
+
+
+def _sent(spark: "SparkSession", cluster: Live, copy: str) -> "list[Row]":
+    """Return the rows of a topic, with what of their properties is the sender's."""
+    frame = spark.read.format("rocketmq").options(namesrv=cluster.namesrv, subscribe=copy).load()
+    return frame.selectExpr("body", "tags", "keys", "properties['n'] AS n").orderBy("body").collect()

@@ -116,7 +116,8 @@ class BulkSender:
         self._open = 0
         self._versions: dict[str, int] = {}
         self._told: set[str] = set()
-        self._failure: SendFailed | None = None
+        self._failure: tuple[Bundle, GaveUp] | None = None
+        """The first bundle that was given up."""
         self.stored: Counter[str] = Counter()
         """How many messages are stored, by topic."""
 
@@ -151,7 +152,7 @@ class BulkSender:
         while self._pausing or any(self._under_way.values()):
             self._pump()
         if self._failure is not None:
-            raise self._failure
+            raise _not_stored(*self._failure, sum(self.stored.values()))
 
     def close(self) -> None:
         """Give the lines back; what is still under way is not waited for."""
@@ -180,14 +181,14 @@ class BulkSender:
                 self._pausing.append(flight)
             else:
                 self._try(flight)
-        elif isinstance(step, GaveUp):
-            self._give_up(flight, step)
+        elif isinstance(step, GaveUp) and self._failure is None:
+            self._failure = flight.bundle, step
 
     def _try(self, flight: _Flight) -> None:
         attempt = flight.attempt
         try:
             line = self._line_to(attempt.queue.broker, attempt.timeout_ms)
-            request = self._request(flight.bundle, attempt.queue, line)
+            request = self._request(flight.bundle, attempt, line)
             number = line.say(self._signed(request))
         except SteelyardError as error:
             self._failed(flight, error)
@@ -199,14 +200,14 @@ class BulkSender:
         except TransportError as error:
             self._lost(line, error)
 
-    def _request(self, bundle: Bundle, queue: Queue, line: PipelinedLine) -> Command:
-        at_ms = now_ms()
+    def _request(self, bundle: Bundle, attempt: Attempt, line: PipelinedLine) -> Command:
+        queue, at_ms = attempt.queue, now_ms()
         if not bundle.is_alone:
             return items_request(self._group, bundle.items, queue, now_ms=at_ms)
         (item,) = read_batch(bundle.items)
         more = {}
         if bundle.delay_ms:
-            timers = has_timers(self._version_of(queue, line))
+            timers = has_timers(self._version_of(queue, line, attempt.timeout_ms))
             delay = delay_of(bundle.delay_ms / _SECOND_MS, None, now_ms=at_ms, timers=timers)
             more = dict(delay.properties) if delay is not None else {}
             if delay is not None and delay.note and delay.note not in self._told:
@@ -217,9 +218,8 @@ class BulkSender:
     def _failed(self, flight: _Flight, error: SteelyardError) -> None:
         at_ms = steady_ms()
         step = flight.sending.failed(error, at_ms)
-        if look_up_ms(flight.sending, error, flight.end_ms, at_ms) and self._publishing.is_elsewhere(
-            flight.bundle.topic
-        ):
+        is_lost = self._failure is None and look_up_ms(flight.sending, error, flight.end_ms, at_ms) > 0
+        if is_lost and self._publishing.is_elsewhere(flight.bundle.topic):
             step = flight.sending.renewed(steady_ms())
         self._take(flight, step)
 
@@ -235,20 +235,6 @@ class BulkSender:
             elif not waiting:
                 del self._lanes[bundle.queue]
 
-    def _give_up(self, flight: _Flight, gave_up: GaveUp) -> None:
-        if self._failure is not None:
-            return
-        tried = gave_up.tried[-_LISTED:]
-        stored = sum(self.stored.values())
-        bundle, attempts = flight.bundle, len(gave_up.tried)
-        what = f"{bundle.messages} messages to {bundle.topic!r} were not stored in {attempts} attempts"
-        self._failure = SendFailed(
-            f"{what}, after {stored} others were",
-            attempts=tuple((each.queue.broker, each.took_ms, each.why) for each in tried),
-            limit=gave_up.limit.value,
-            last=gave_up.error,
-        )
-
     # -- lines --------------------------------------------------------------------------------------------------------
 
     def _line_to(self, broker: str, timeout_ms: int) -> PipelinedLine:
@@ -262,15 +248,20 @@ class BulkSender:
         credentials = self._connect.credentials
         return request if credentials is None else signed(request, credentials)
 
-    def _version_of(self, queue: Queue, line: PipelinedLine) -> int:
+    def _version_of(self, queue: Queue, line: PipelinedLine, timeout_ms: int) -> int:
         """Return a broker's release, asked for if it has not said anything yet."""
         if line.address not in self._versions:
-            line.say(self._signed(Command(RequestCode.GET_MAX_OFFSET, GetMaxOffset(queue.topic, queue.queue_id))))
-            line.flush(_READ_MS)
-            while line.address not in self._versions:
-                self._hear(line)
-                if self._lines.get(line.address) is not line:
-                    raise LineClosed(f"{line.address} was lost before it said how old it is")
+            asked = Command(RequestCode.GET_MAX_OFFSET, GetMaxOffset(queue.topic, queue.queue_id))
+            number = line.say(self._signed(asked))
+            try:
+                line.flush(timeout_ms)
+            except TransportError as error:
+                self._lost(line, error)
+            # To the very answer: a line that goes back to the shelf has none to come.
+            while self._lines.get(line.address) is line and number not in self._hear(line, timeout_ms):
+                pass
+        if line.address not in self._versions:
+            raise LineClosed(f"{line.address} was lost before it said which release it is")
         return self._versions[line.address]
 
     def _pump(self, *, wait: bool = True) -> None:
@@ -289,12 +280,13 @@ class BulkSender:
     def _flights(self) -> list[_Flight]:
         return [*self._pausing, *(flight for flights in self._under_way.values() for flight in flights.values())]
 
-    def _hear(self, line: PipelinedLine) -> None:
+    def _hear(self, line: PipelinedLine, timeout_ms: int = _READ_MS) -> list[int]:
+        """Take the answers that have come on a line, and return their numbers."""
         try:
-            answers = line.hear(_READ_MS)
+            answers = line.hear(timeout_ms)
         except TransportError as error:
             self._lost(line, error)
-            return
+            return []
         flights = self._under_way.get(line, {})
         heard = [(flights.pop(answer.opaque, None), answer) for answer in answers]
         for flight, answer in heard:
@@ -306,6 +298,7 @@ class BulkSender:
             else:
                 server = flight.attempt.queue.broker
                 self._failed(flight, error_for(answer.code, answer.remark or "", server=server))
+        return [answer.opaque for answer in answers]
 
     def _lost(self, line: PipelinedLine, error: TransportError) -> None:
         """Let go of a line: nothing is known of what was under way on it."""
@@ -337,3 +330,15 @@ class BulkSender:
                 flight = flights.pop(number)
                 took_ms = flight.attempt.timeout_ms
                 self._failed(flight, TimedOut(f"{line.address} did not answer a batch in {took_ms} ms"))
+
+
+def _not_stored(bundle: Bundle, gave_up: GaveUp, stored: int) -> SendFailed:
+    """Say that a bundle was given up, and how many other messages are stored."""
+    tried = gave_up.tried[-_LISTED:]
+    what = f"{bundle.messages} messages to {bundle.topic!r} were not stored in {len(gave_up.tried)} attempts"
+    return SendFailed(
+        f"{what}, and {stored} others were",
+        attempts=tuple((each.queue.broker, each.took_ms, each.why) for each in tried),
+        limit=gave_up.limit.value,
+        last=gave_up.error,
+    )
