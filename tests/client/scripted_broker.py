@@ -82,6 +82,8 @@ class Broker:
         """Whether what came together is answered last to first."""
         self.told: str | None = None
         """The address that its routes tell; without one its own."""
+        self.told_id = 0
+        """The id that its routes tell: 0 is a master's."""
         self.asked: list[Pull] = []
         self.routes_told = 0
         self.together = 0
@@ -163,7 +165,7 @@ class Broker:
     def _route(self) -> RouteBody:
         address = self.told or self.address
         return RouteBody(
-            brokers=(BrokerEntry(broker_name=self.name, addresses=ById({0: address})),),
+            brokers=(BrokerEntry(broker_name=self.name, addresses=ById({self.told_id: address})),),
             queues=(QueueEntry(broker_name=self.name, read_queues=64, write_queues=64, sys_flag=0),),
         )
 

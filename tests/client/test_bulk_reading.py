@@ -246,6 +246,19 @@ def test_a_queue_that_is_still_being_opened_is_waited_for() -> None:
         assert offsets(read(server, whole(4, 10), settle_ms=20_000)) == list(range(4, 10))
 
 
+def test_what_a_replica_does_not_have_yet_is_not_lost() -> None:
+    with broker() as replica, broker() as master:
+        replica.fill(0, 90)
+        replica.told_id = 1
+        lost: list[tuple[OffsetRange, str]] = []
+        with pytest.raises(TimedOut, match="broker-a gave nothing of orders@broker-a:0 at offset 9"):
+            read(replica, whole(0, 100), lost=lost, patience_ms=300)
+        master.fill(0, 100)
+        replica.told, replica.told_id = master.address, 0
+        assert offsets(read(replica, whole(0, 100), lost=lost)) == list(range(100))
+        assert lost == []
+
+
 def test_a_record_that_is_being_removed_is_lost() -> None:
     with broker() as server:
         held = server.fill(0, 300)
@@ -324,6 +337,19 @@ def test_a_broker_that_is_gone_for_too_long_is_an_error() -> None:
         read(server, whole(0, 100), patience_ms=200, addresses={"broker-a": address})
 
 
+def test_a_broker_that_shuts_down_is_waited_for() -> None:
+    with broker() as server:
+        server.fill(0, 100)
+
+        def say(_: Pull) -> Command | None:
+            if len(server.asked) in (2, 3):
+                return Command(ResponseCode.SYSTEM_ERROR, remark="store getMessage return null")
+            return None
+
+        server.says = say
+        assert offsets(read(server, whole(0, 100))) == list(range(100))
+
+
 @pytest.mark.parametrize(
     "code", [ResponseCode.SYSTEM_BUSY, ResponseCode.FLOW_CONTROL, ResponseCode.SERVICE_NOT_AVAILABLE]
 )
@@ -365,6 +391,7 @@ def test_a_refusal_is_told_at_once(code: ResponseCode, error: type[Exception]) -
         Command(ResponseCode.PULL_OFFSET_MOVED, PullAnswer(0, 0, -5, 1 << 60)),
         Command(0, {"nextBeginOffset": "ten"}, record(9)),
         Command(0, {}, record(9)),
+        Command(0, PullAnswer(0, 30, 0, 100)),
     ],
 )
 def test_an_answer_that_leads_nowhere_is_not_asked_for_for_ever(said: Command) -> None:

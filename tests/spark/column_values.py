@@ -19,12 +19,13 @@ from steelyard.wire.record import pack_record
 from steelyard.wire.stored import messages
 from steelyard.wire.sysflag import COMPRESSED, WRAPPED, Compression
 
-__all__ = ["ALL", "as_read", "pieces", "record_of"]
+__all__ = ["ALL", "Cell", "as_read", "pieces", "record_of", "row_of"]
 
 ALL = COLUMNS
 """All columns, in their order."""
 
 Cell = str | int | bytes | datetime | list[tuple[str, str]] | None
+"""What a column holds."""
 
 _HOST = bytes.fromhex("7f00000100002a9f")
 
@@ -65,7 +66,7 @@ def as_read(pieces: Sequence[Piece], columns: Sequence[str], namespace: str = ""
     """Return the columns that a consumer would make of pieces, message by message."""
     names = Names(namespace)
     rows = [
-        _row(message, names)
+        row_of(message, names)
         for piece in pieces
         for message in messages(piece.records, piece.queue.broker)
         if piece.start <= message.offset < piece.end
@@ -73,7 +74,8 @@ def as_read(pieces: Sequence[Piece], columns: Sequence[str], namespace: str = ""
     return {column: [row[column] for row in rows] for column in columns}
 
 
-def _row(message: StoredMessage, names: Names) -> dict[str, Cell]:
+def row_of(message: StoredMessage, names: Names) -> dict[str, Cell]:
+    """Return the columns of a message that a consumer has read."""
     return {
         "topic": names.bare(message.topic),
         "broker": message.queue.broker,

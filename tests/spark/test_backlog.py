@@ -75,6 +75,13 @@ def test_a_queue_that_is_gone_is_lost_unless_it_was_read_to_its_end() -> None:
         backlog_of(Offsets({_Q0: 3}), Seen({}, gone), _ALL, careful)
 
 
+def test_a_replica_that_is_late_is_no_loss_and_nothing_is_read_twice() -> None:
+    late = Seen({_Q0: (0, 8), _Q1: (0, 8)}, late=frozenset({"a"}))
+    backlog = backlog_of(Offsets({_Q0: 10, _Q1: 5}), late, _ALL, careful)
+    assert backlog.ranges == [OffsetRange(_Q0, 10, 10), OffsetRange(_Q1, 5, 8)]
+    assert not backlog.base
+
+
 def test_queues_that_are_not_wanted_any_more_are_forgotten() -> None:
     seen = Seen({_Q0: (0, 5), _Q1: (0, 5)})
     assigned = Topics(("t",), assigned={"t": {"a": (1,)}})

@@ -1,5 +1,6 @@
 """Batches: where they begin and end is settled once, when they are planned, and they are cut into even tasks."""
 
+import asyncio
 import json
 import time
 from collections.abc import Callable, Coroutine
@@ -12,7 +13,14 @@ from tests.spark.driving import batch_options, fill, ranges_in, spans
 from steelyard import Admin, Message, Producer
 from steelyard.client.caller import Caller
 from steelyard.client.unanswered import Question
-from steelyard.errors import CannotConnect, ConfigurationError, NoRoute, SubscriptionUnreadable, TopicNotFound
+from steelyard.errors import (
+    CannotConnect,
+    ConfigurationError,
+    NoRoute,
+    SubscriptionUnreadable,
+    TimedOut,
+    TopicNotFound,
+)
 from steelyard.model import OffsetRange, Queue
 from steelyard.serve.embedded import Cluster
 from steelyard.spark.asking import Asking
@@ -182,6 +190,24 @@ def test_a_time_is_found_where_brokers_only_give_what_is_near(
     for number, moment in enumerate(moments):
         after = batch(cluster.namesrv, subscribe=topic, startingTimestamp=str(moment))
         assert spans(after) == ([(number, 3)] if number < 3 else [])
+
+
+def test_a_time_is_not_guessed_where_a_broker_that_only_gives_what_is_near_falls_silent(
+    cluster: Live, topic: str, moments: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("steelyard.spark.each_queue._finds_times", lambda _session, _broker: False)
+
+    def silent(caller: Caller, command: Command, timeout_ms: int) -> "asyncio.Future[Command]":
+        if command.code != RequestCode.PULL_MESSAGE:
+            return ask(caller, command, timeout_ms)
+        failed: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
+        failed.set_exception(TimedOut("it said nothing"))
+        return failed
+
+    ask = Caller.ask
+    monkeypatch.setattr(Caller, "ask", silent)
+    with pytest.raises(TimedOut):
+        plan(cluster.namesrv, subscribe=topic, endingTimestamp=str(moments[2]))
 
 
 def test_so_long_ago_is_as_of_now(cluster: Live, topic: str, moments: list[int]) -> None:

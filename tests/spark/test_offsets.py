@@ -70,6 +70,11 @@ def test_a_first_batch_without_messages_stays_without_in_a_replay() -> None:
         assert not ranges_between(Offsets({_Q0: later}, is_initial=True), end)
 
 
+def test_nothing_is_between_an_offset_and_itself_whatever_base_it_tells() -> None:
+    here = Offsets({_Q0: 9, _Q1: 4}, base={_Q0: 2})
+    assert ranges_between(here, Offsets.of(here.json())) == []
+
+
 def test_a_queue_that_came_begins_where_the_end_says() -> None:
     assert ranges_between(Offsets({_Q0: 3}), Offsets({_Q0: 3, _Q1: 7}, {_Q1: 2})) == [OffsetRange(_Q1, 2, 7)]
 

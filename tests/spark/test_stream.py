@@ -11,10 +11,13 @@ from tests.spark.driving import Driver, fill, on, ranges_in, reader, streaming
 from steelyard import Admin
 from steelyard.client.caller import Caller
 from steelyard.client.unanswered import Question
-from steelyard.errors import ConfigurationError
+from steelyard.errors import ConfigurationError, NoNameServer, SteelyardError, SubscriptionUnreadable
 from steelyard.model import OffsetRange
+from steelyard.spark.layout import Layout
+from steelyard.spark.offsets import Offsets
 from steelyard.spark.schema import COLUMNS
 from steelyard.spark.stream import StreamReader
+from steelyard.spark.task import Slice
 from steelyard.wire.command import Command
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -119,6 +122,23 @@ def test_a_stream_that_restarts_goes_on_where_it_was(cluster: Live, topic: str) 
         with streaming(cluster.namesrv, subscribe=topic, startingOffsets="earliest") as source:
             driver.start(source)
             assert driver.run(source) == [[OffsetRange(queue, 2 * turn, 2 * turn + 2)]]
+
+
+def test_a_replay_waits_for_no_name_server_and_yet_reads_nothing_by_a_condition_that_brokers_refuse(
+    cluster: Live, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (queue,) = on(cluster, topic, 0)
+    start, end = Offsets({queue: 2}).json(), Offsets({queue: 5}).json()
+
+    def fail(error: SteelyardError) -> Layout:
+        raise error
+
+    with streaming(cluster.namesrv, subscribe=topic, sql="amount > 1") as source:
+        monkeypatch.setattr(source._asking, "layout", lambda: fail(NoNameServer("none answers")))
+        assert source.partitions(start, end) == [Slice((OffsetRange(queue, 2, 5),), {})]
+        monkeypatch.setattr(source._asking, "layout", lambda: fail(SubscriptionUnreadable("?", code=23)))
+        with pytest.raises(SubscriptionUnreadable):
+            source.partitions(start, end)
 
 
 def test_a_topic_that_is_not_read_any_more_is_forgotten(cluster: Live, topic: str) -> None:

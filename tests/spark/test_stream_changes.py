@@ -181,6 +181,24 @@ def test_a_broker_that_comes_back_is_read_on(own: Cluster, caplog: pytest.LogCap
     assert [each.message for each in caplog.records][-1] == f"broker {away.broker} answers again"
 
 
+def test_a_broker_whose_queues_are_not_read_any_more_is_not_asked(
+    own: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    here, away = (Queue("orders", broker, 0) for broker in own.brokers)
+    fill(own.namesrv, "orders", 3, here, away)
+    driver = Driver()
+    both = {"assign": json.dumps({"orders": {here.broker: [0], away.broker: [0]}}), "startingOffsets": "earliest"}
+    with streaming(own.namesrv, **both) as source:
+        driver.start(source)
+        driver.run(source)
+    own.stop_broker(away.broker)
+    fill(own.namesrv, "orders", 2, here)
+    with streaming(own.namesrv, assign=json.dumps({"orders": {here.broker: [0]}})) as source:
+        driver.start(source)
+        assert driver.run(source) == [[OffsetRange(here, 3, 5)]]
+    assert not [each for each in caplog.records if away.broker in each.message]
+
+
 def test_name_servers_that_are_away_for_a_while_end_nothing(own: Cluster, caplog: pytest.LogCaptureFixture) -> None:
     here = Queue("orders", next(iter(own.brokers)), 0)
     driver = Driver()

@@ -113,17 +113,24 @@ def test_queues_that_came_are_seen_and_those_that_went_are_gone(clock: Clock) ->
     assert not watch.look().gone
 
 
-def test_a_replica_never_takes_an_end_back(clock: Clock) -> None:
-    cluster = Cluster({_A0: (0, 5)})
+def test_a_broker_that_a_replica_speaks_for_may_be_late(clock: Clock) -> None:
+    cluster = Cluster({_A0: (0, 5), _B0: (0, 7)})
     watch = Watch(cluster, 100)
-    watch.begin((), must_be=True)
+    assert not watch.begin((), must_be=True).late
     cluster.ends[_A0] = (0, 3)
     cluster.replicas = {"a"}
     clock.now_ms += 100
-    assert watch.look().spans == {_A0: (0, 5)}
-    cluster.replicas = set()
+    seen = watch.look()
+    assert (seen.spans[_A0], seen.late) == ((0, 3), {"a"})
+    # Whoever says nothing now is what it was.
+    cluster.away.add("a")
     clock.now_ms += 100
-    assert watch.look().spans == {_A0: (0, 3)}
+    assert watch.look().late == {"a"}
+    cluster.away.clear()
+    cluster.replicas = set()
+    clock.now_ms += 1_000
+    assert not watch.look().late
+    assert watch.look().turn > seen.turn
 
 
 def test_name_servers_that_are_away_change_nothing(clock: Clock) -> None:

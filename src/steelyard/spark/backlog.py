@@ -3,7 +3,7 @@
 Rules. A queue that an offset says nothing about begins at its first message, and the next offset says so (``base``).
 A queue whose topic is not read any more is forgotten. No end is below where the stream is, with one exception: a queue
 that was made anew, or lost its newest messages, ends below. That is a loss; where losses are accepted, it is read from
-its first message again, and the next offset says so.
+its first message again, and the next offset says so. A replica that ends below is only late: it is waited for.
 """
 
 from collections.abc import Callable, Mapping
@@ -35,12 +35,7 @@ class Backlog:
 
 def backlog_of(began: Offsets, seen: Seen, topics: Topics, lost: Lost) -> Backlog:
     """Compare where a stream is with what is known of queues."""
-    chosen = topics.queues
-    kept = {
-        queue: offset
-        for queue, offset in began.places.items()
-        if (topics.takes(queue.topic) if chosen is None else queue in chosen)
-    }
+    kept = {queue: began.places[queue] for queue in topics.among(began.places)}
     ranges: list[OffsetRange] = []
     base = dict(kept) if began.is_initial else {}
     for queue in in_order({*kept, *seen.spans}):
@@ -53,9 +48,9 @@ def backlog_of(began: Offsets, seen: Seen, topics: Topics, lost: Lost) -> Backlo
         if is_gone:
             if span is None or span[1] > start:
                 lost(queue, start, span[1] if span else None, "the queue is gone, with its topic or alone")
-        elif span is not None and span[1] < start:
+        elif span is not None and span[1] < start and queue.broker not in seen.late:
             lost(queue, span[1], start, f"it was read up to {start} and ends at {span[1]}, as if it were made anew")
             base[queue] = start = span[0]
-        end = start if is_gone or span is None else span[1]
+        end = start if is_gone or span is None else max(start, span[1])
         ranges.append(OffsetRange(queue, start, end))
     return Backlog(ranges, base)

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TypeVar
 
 from steelyard.client.session import Session
-from steelyard.errors import GroupNotFound, NotFound, SteelyardError, error_for
+from steelyard.errors import GroupNotFound, NotFound, SteelyardError, TransportError, error_for
 from steelyard.model import Queue
 from steelyard.wire.codes import RequestCode, ResponseCode, Version
 from steelyard.wire.command import Command
@@ -90,7 +90,8 @@ async def ask_times(session: Session, group: str, times_ms: Mapping[Queue, int])
     for _ in range(_LONGEST_WALK):
         if not unsure:
             break
-        for queue, records in (await _look(session, group, {queue: found[queue] for queue in unsure})).items():
+        looked = await _look(session, group, {queue: found[queue] for queue in unsure}, must_answer=True)
+        for queue, records in looked.items():
             early = [record for record in records if record.stored_ms < times_ms[queue]]
             if early:
                 found[queue] = early[-1].offset + 1
@@ -140,8 +141,10 @@ async def sample(session: Session, group: str, places: Mapping[Queue, int]) -> t
     return len(records), sum(record.size for record in records)
 
 
-async def _look(session: Session, group: str, places: Mapping[Queue, int]) -> dict[Queue, list[Record]]:
-    """Pull a few messages of queues; who has none, or does not answer, has an empty list."""
+async def _look(
+    session: Session, group: str, places: Mapping[Queue, int], *, must_answer: bool = False
+) -> dict[Queue, list[Record]]:
+    """Pull a few messages of queues; who has none, or does not answer unless it must, has an empty list."""
     full_group = session.names.full(group)
 
     def pull(queue: Queue, topic: str) -> Command:
@@ -162,6 +165,8 @@ async def _look(session: Session, group: str, places: Mapping[Queue, int]) -> di
 
     looked: dict[Queue, list[Record]] = {}
     for queue, answer in (await ask_each(session, places, pull)).items():
+        if must_answer and isinstance(answer, TransportError):
+            raise answer
         try:
             looked[queue] = [] if isinstance(answer, SteelyardError) else list(read_records(answer.body))
         except SteelyardError:

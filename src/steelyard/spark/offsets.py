@@ -62,7 +62,10 @@ class Offsets:
 
 def ranges_between(start: Offsets, end: Offsets) -> list[OffsetRange]:
     """Return what is to be read between two offsets, queue by queue; empty ranges are left out."""
-    found = []
+    found: list[OffsetRange] = []
+    if start == end:
+        # What an offset tells of beginnings was for the batch that ended there.
+        return found
     for queue, upto in end.places.items():
         begin = _begin(queue, upto, start, end)
         if begin > upto:

@@ -33,7 +33,7 @@ __all__ = [
 EARLIEST, LATEST = -2, -1
 """How offsets in JSON say it, as with Kafka."""
 
-_AGO = re.compile(r"-\s*(\d+\s*(?:ms|s|m|min|h|d))", re.IGNORECASE)
+_AGO = re.compile(r"-\s*(\d{1,15}\s*(?:ms|s|m|min|h|d))", re.IGNORECASE)
 _DIGITS = re.compile(r"\d{1,18}")
 _SHAPE = 'write offsets as {"orders": {"broker-a": {"0": 123}}}'
 

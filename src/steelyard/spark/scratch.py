@@ -22,7 +22,10 @@ def joined(pieces: Sequence[bytes]) -> Iterator[bytes | bytearray]:
         yield bytes(pieces[0])
         return
     size = sum(map(len, pieces))
-    scratch = _spare.pop() if _spare else bytearray()
+    try:
+        scratch = _spare.pop()
+    except IndexError:
+        scratch = bytearray()
     if len(scratch) < size:
         scratch = bytearray(size * 5 // 4)
     at = 0

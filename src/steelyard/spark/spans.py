@@ -53,12 +53,11 @@ async def _ask_one(session: Session, topic: str, broker: str, queues: list[Queue
     """Ask one broker about the queues that it has of one topic."""
     told: dict[int, Span] = {}
     try:
+        is_replica = session.place(broker).master is None
         command = Command(RequestCode.GET_TOPIC_STATS_INFO, TopicName(session.names.full(topic)))
         answer = await session.ask_well(broker, command)
         for queue, ends in decode_body(TopicStats, answer.body).queues.items():
             told[queue.queue_id] = ends.min_offset, ends.max_offset
-        if session.place(broker).master is None:
-            spans.replicas.add(broker)
     except TopicNotFound:
         spans.gone.update(queues)
         return
@@ -67,6 +66,9 @@ async def _ask_one(session: Session, topic: str, broker: str, queues: list[Queue
     except SteelyardError as error:
         spans.silent[broker] = error
         return
+    # It may have become one, or have been one, while it was asked.
+    if is_replica or session.place(broker).master is None:
+        spans.replicas.add(broker)
     untold = [queue for queue in queues if queue.queue_id not in told]
     spans.found.update((queue, _sound(*told[queue.queue_id])) for queue in queues if queue.queue_id in told)
     if untold:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
-from steelyard.errors import MessagesLost, SteelyardError, TopicNotFound
+from steelyard.errors import MessagesLost, SteelyardError, TopicNotFound, TransportError
 from steelyard.spark.admission import Admission, default_limit
 from steelyard.spark.asking import Asking
 from steelyard.spark.backlog import backlog_of
@@ -120,7 +120,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             try:
                 self._asking.layout()
                 addresses = self._asking.addresses()
-            except SteelyardError as error:
+            except TransportError as error:
                 _log.warning("tasks have to look for their brokers themselves: %s", error)
         return [*slices(ranges, self._options, addresses)]
 
@@ -143,7 +143,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._goal is not None:
             return self._goal
         if self._watch.is_new:
-            started = [queue for queue in Offsets.of(start).places if self._options.topics.takes(queue.topic)]
+            started = self._options.topics.among(Offsets.of(start).places)
             seen = self._watch.begin(started, must_be=self._options.fail_on_data_loss)
         else:
             seen = self._watch.look()

@@ -1,7 +1,7 @@
 """Which topics and queues are read: topics by name, by a pattern, or certain queues alone."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from steelyard.errors import ConfigurationError
@@ -42,6 +42,13 @@ class Topics:
             for broker, numbers in brokers.items()
             for number in numbers
         )
+
+    def among(self, queues: Iterable[Queue]) -> list[Queue]:
+        """Return those of some queues that are read."""
+        chosen = self.queues
+        if chosen is None:
+            return [queue for queue in queues if self.takes(queue.topic)]
+        return [queue for queue in queues if queue in chosen]
 
     def __str__(self) -> str:
         return f"topics that match {self.pattern}" if self.pattern else ", ".join(self.names)

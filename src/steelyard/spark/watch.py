@@ -3,14 +3,14 @@
 Spark asks a source for its ends about 90 times a second when nothing happens, so what brokers said counts for a moment.
 Rules: a broker that does not answer keeps the ends that it had, is named once in the log, and is asked less and less
 often, because the whole query waits for its answer; a topic that no name server tells of is not gone as long as none of
-its brokers says so. A replica's word never takes an end back: it may be late.
+its brokers says so. What a replica says while there is no master may be late, and is marked so.
 
 Left out: what it means for a query that queues came or are gone (backlog.py).
 """
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic_ns, sleep
 
 from steelyard.client.nearest import missing_topic
@@ -41,6 +41,8 @@ class Seen:
     """Those that are there no more."""
     turn: int = 0
     """Counts up whenever something changes."""
+    late: frozenset[str] = frozenset()
+    """Brokers that a replica speaks for: their queues may have more than they are said to."""
 
 
 @dataclass(slots=True)
@@ -71,7 +73,7 @@ class Watch:
     def knows(self, spans: Mapping[Queue, Span]) -> None:
         """Take what was asked already, at the start of a query."""
         self._queues = tuple(in_order({*self._queues, *spans}))
-        self.seen = Seen({**self.seen.spans, **spans}, self.seen.gone, self.seen.turn + 1)
+        self.seen = replace(self.seen, spans={**self.seen.spans, **spans}, turn=self.seen.turn + 1)
 
     def look(self) -> Seen:
         """Return what is known, asked again if it is old; this never raises, and goes on with what was known."""
@@ -152,14 +154,14 @@ class Watch:
         for broker in {queue.broker for queue in spans.found} - spans.silent.keys():
             if self._resting.pop(broker, None) is not None:
                 _log.warning("broker %s answers again", broker)
-        known = dict(self.seen.spans)
-        for queue, (begin, end) in spans.found.items():
-            if queue.broker in spans.replicas and queue in known:
-                end = max(end, known[queue][1])
-            known[queue] = begin, end
-        gone = frozenset((self.seen.gone | spans.gone | self._shrunk) - spans.found.keys())
-        if known != self.seen.spans or gone != self.seen.gone:
-            self.seen = Seen(known, gone, self.seen.turn + 1)
+        now = Seen(
+            {**self.seen.spans, **spans.found},
+            frozenset((self.seen.gone | spans.gone | self._shrunk) - spans.found.keys()),
+            self.seen.turn,
+            (self.seen.late - {queue.broker for queue in spans.found}) | spans.replicas,
+        )
+        if now != self.seen:
+            self.seen = replace(now, turn=now.turn + 1)
 
     def _rest(self, broker: str, error: SteelyardError) -> None:
         resting = self._resting.get(broker)

@@ -5,6 +5,8 @@ shorter. A new acquaintance, and one that was busy, is asked for little at first
 everything that was under way on it asked for once more: an answer counts only once it was heard, so nothing is read
 twice. From the second failure on the name servers are asked where the broker is now. All of it ends when the broker
 gave nothing for as long as its reader is patient.
+
+That a queue ends before a range does is believed of a master only: a replica may be late, and is waited for.
 """
 
 from collections import deque
@@ -16,7 +18,15 @@ from steelyard.client.bulk.judging import Again, Gone, Missing, Next, Pause, jud
 from steelyard.client.bulk.lines import LineShelf
 from steelyard.client.bulk.stretches import Piece, RangeReading, Stretch
 from steelyard.client.connect import Connect
-from steelyard.errors import CannotConnect, ProtocolError, SteelyardError, TimedOut, TransportError
+from steelyard.errors import (
+    CannotConnect,
+    LineClosed,
+    ProtocolError,
+    SteelyardError,
+    TimedOut,
+    TopicNotFound,
+    TransportError,
+)
 from steelyard.model import Queue
 from steelyard.net.clock import steady_ms
 from steelyard.net.pipelined import PipelinedLine
@@ -174,6 +184,8 @@ class BrokerReading:
                     self.failed(error)
                     break
                 pieces += stretch.reading.ready()
+        if self.line is not None and self._address not in (None, self.line.address):
+            self.failed(LineClosed(f"{self.name} is at {self._address} now"))
         return pieces
 
     def check_silence(self) -> None:
@@ -230,7 +242,7 @@ class BrokerReading:
         if stretch.stuck_ms is None:
             stretch.stuck_ms = now_ms
         stuck_ms = now_ms - stretch.stuck_ms
-        if isinstance(verdict, Gone) and stuck_ms >= self._terms.settle_ms:
+        if isinstance(verdict, Gone) and stuck_ms >= self._terms.settle_ms and self._is_master(stretch.reading):
             stretch.lose(stretch.end, verdict.why)
             stretch.reading.skip_to(stretch.reading.end, verdict.why)
             return
@@ -284,6 +296,20 @@ class BrokerReading:
         except TransportError as error:
             self.failed(error)
         return self.line
+
+    def _is_master(self, reading: RangeReading) -> bool:
+        """Ask the name servers whether the one that answers is the master, and where else that is now."""
+        try:
+            route = find_route(reading.queue.topic, self._terms.connect, timeout_ms=_FIND_MS)
+        except TopicNotFound:
+            return True  # there is none to say otherwise
+        except SteelyardError:
+            return False
+        masters = [place.master for place in route.brokers if place.name == self.name]
+        if not masters or masters[0] == self._address:
+            return True
+        self._address = masters[0] or self._address
+        return False
 
     def _find(self) -> None:
         """Ask the name servers where the broker is now; if they do not know it stays where it was."""

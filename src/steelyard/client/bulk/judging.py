@@ -54,6 +54,8 @@ _NOTHING = frozenset({Answer.PULL_NOT_FOUND, Answer.PULL_RETRY_IMMEDIATELY, Answ
 _PAUSES = frozenset({Answer.SYSTEM_BUSY, Answer.SERVICE_NOT_AVAILABLE, Answer.FLOW_CONTROL, Answer.GO_AWAY})
 _NOWHERE = frozenset({Answer.TOPIC_NOT_EXIST, Answer.INVALID_PARAMETER})
 _REMOVED = "MESSAGE_WAS_REMOVING"
+_CLOSING = "store getMessage return null"
+"""What a broker of Apache says while it shuts down."""
 
 
 def judge(answer: Command, at: int, *, is_filtered: bool, server: str) -> Verdict:
@@ -61,10 +63,12 @@ def judge(answer: Command, at: int, *, is_filtered: bool, server: str) -> Verdic
     code, remark = answer.code, answer.remark or ""
     if code == Answer.SUCCESS:
         following = answer.header(PullAnswer).next_begin_offset
+        if not (answer.body or is_filtered):
+            return Again(f"it says to have messages up to {following} and sends none")
         return Next(following) if following > at else Again(f"it says to go on at {following} behind {at}")
     if code in _NOTHING:
         return _nothing(code, answer.header(PullAnswer), at, is_filtered and remark != _REMOVED)
-    if code in _PAUSES:
+    if code in _PAUSES or (code == Answer.SYSTEM_ERROR and _CLOSING in remark):
         return Pause(error_for(code, remark, server=server).what)
     # 4.9 has no code of its own for a queue that a topic does not have.
     if code in _NOWHERE or (code == Answer.SYSTEM_ERROR and "queueId" in remark and "illegal" in remark):
