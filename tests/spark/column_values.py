@@ -19,13 +19,12 @@ from steelyard.wire.record import pack_record
 from steelyard.wire.stored import messages
 from steelyard.wire.sysflag import COMPRESSED, WRAPPED, Compression
 
-__all__ = ["ALL", "Cell", "as_read", "pieces", "record_of", "row_of"]
+__all__ = ["ALL", "as_read", "pieces", "record_of", "row_of"]
 
 ALL = COLUMNS
 """All columns, in their order."""
 
 Cell = str | int | bytes | datetime | list[tuple[str, str]] | None
-"""What a column holds."""
 
 _HOST = bytes.fromhex("7f00000100002a9f")
 

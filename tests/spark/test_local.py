@@ -11,6 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+import pyspark
 import pytest
 
 from steelyard.errors import ConfigurationError, MissingExtra
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _OWN_SPARK = pytest.mark.xdist_group("spark")
 _TOOLS = ("bash", "sh", "chmod", "dirname", "env", "ls", "ps")
 """What Spark's scripts and Hadoop's files call; no java among it."""
+_ARCHIVE = Path(pyspark.__file__).parent / "python" / "lib" / "pyspark.zip"
 
 
 def _java(home: Path, release: str = "", says: str = "") -> Path:
@@ -116,10 +118,18 @@ def test_workers_run_this_python_unless_another_is_named(tmp_path: Path) -> None
     home = _java(tmp_path / "jdk", 'JAVA_VERSION="21"\n')
     environ = _environ(tmp_path, JAVA_HOME=home)
     assert prepare(environ).endswith(f"workers run {sys.executable}")
-    assert environ["PYSPARK_PYTHON"] == environ["PYSPARK_DRIVER_PYTHON"] == sys.executable
+    assert environ["PYSPARK_DRIVER_PYTHON"] == sys.executable
+    say = "import sys; print(sys.executable, sys.path, sep='|')"
+    path = {"PYTHONPATH": f"/one:{_ARCHIVE}:/a b/*"}
+    said = subprocess.run([environ["PYSPARK_PYTHON"], "-c", say], capture_output=True, text=True, check=True, env=path)
+    run, _, places = said.stdout.partition("|")
+    assert run == sys.executable
+    assert "'/one', '/a b/*'" in places, "only what is installed as well is taken away"
     named = _environ(tmp_path, JAVA_HOME=home, PYSPARK_PYTHON=Path("/opt/python"))
     assert prepare(named, master="spark://boss:7077").endswith("workers run /opt/python")
     assert "SPARK_LOCAL_IP" not in named, "a cluster has to reach this machine"
+    assert prepare(far := _environ(tmp_path, JAVA_HOME=home), master="spark://boss:7077")
+    assert far["PYSPARK_PYTHON"] == sys.executable, "other machines have no script of this one"
 
 
 @_OWN_SPARK

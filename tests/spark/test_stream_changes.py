@@ -135,6 +135,19 @@ def test_a_queue_that_ends_below_where_it_was_read_is_a_loss_with_its_range(
     assert sum("[3, 10)" in each.message for each in caplog.records) == 1
 
 
+def test_a_queue_that_was_made_anew_is_read_whole_even_if_it_grows_beyond_where_it_was_read(
+    cluster: Live, topic: str
+) -> None:
+    (queue,) = on(cluster, topic, 0)
+    driver = Driver()
+    driver.offsets, driver.done = [json.dumps(Offsets({queue: 4}).json())], 1
+    with streaming(cluster.namesrv, subscribe=topic, failOnDataLoss="false") as source:
+        driver.start(source)
+        assert driver.step(source) == []
+        fill(cluster.namesrv, topic, 4, queue)
+        assert driver.run(source) == [[OffsetRange(queue, 0, 4)]]
+
+
 # -- a cluster of its own ----------------------------------------------------------------------------------------------
 
 

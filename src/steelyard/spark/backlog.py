@@ -27,6 +27,11 @@ class Backlog:
     ranges: list[OffsetRange]
     """One for each queue, in order; many may be empty."""
     base: Mapping[Queue, int] = field(default_factory=dict)
+    is_anew: bool = False
+    """Whether a queue is to be read from its first message again: the next offset has to say so even if that is all.
+
+    Otherwise the queue might grow beyond where it was read before anybody looks again, and nobody would know.
+    """
 
     def upto(self, admitted: list[OffsetRange]) -> Offsets:
         """Return the offset after these parts of the ranges."""
@@ -38,6 +43,7 @@ def backlog_of(began: Offsets, seen: Seen, topics: Topics, lost: Lost) -> Backlo
     kept = {queue: began.places[queue] for queue in topics.among(began.places)}
     ranges: list[OffsetRange] = []
     base = dict(kept) if began.is_initial else {}
+    is_anew = False
     for queue in in_order({*kept, *seen.spans}):
         start, span, is_gone = kept.get(queue), seen.spans.get(queue), queue in seen.gone
         if start is None:
@@ -51,6 +57,7 @@ def backlog_of(began: Offsets, seen: Seen, topics: Topics, lost: Lost) -> Backlo
         elif span is not None and span[1] < start and queue.broker not in seen.late:
             lost(queue, span[1], start, f"it was read up to {start} and ends at {span[1]}, as if it were made anew")
             base[queue] = start = span[0]
+            is_anew = True
         end = start if is_gone or span is None else max(start, span[1])
         ranges.append(OffsetRange(queue, start, end))
-    return Backlog(ranges, base)
+    return Backlog(ranges, base, is_anew)

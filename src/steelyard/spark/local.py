@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from steelyard.errors import ConfigurationError, MissingExtra
 from steelyard.spark.java import choose_java
+from steelyard.spark.python import choose_python
 
 if TYPE_CHECKING:
     from pyspark import SparkConf
@@ -61,11 +62,14 @@ def prepare(environ: MutableMapping[str, str] | None = None, *, master: str | No
     version = check_packages()
     java = choose_java(there)
     there["JAVA_HOME"] = str(java.home)
-    python = there.setdefault("PYSPARK_PYTHON", sys.executable)
+    python = there.get("PYSPARK_PYTHON", sys.executable)
     there.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if is_local(master):
+        there.setdefault("PYSPARK_PYTHON", choose_python(there))
         # Otherwise it warns that the machine's name is not the machine's address.
         there.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
+    # On other machines there is no such script, and perhaps Python lies elsewhere: then the user names it.
+    there.setdefault("PYSPARK_PYTHON", sys.executable)
     return f"Spark {version} on Java {java.version} ({java.found}), workers run {python}"
 
 

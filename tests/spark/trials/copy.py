@@ -14,7 +14,7 @@ from tests.spark.sessions import small_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming import DataStreamWriter
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 __all__ = ["copy_all"]
 

@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pyspark
+
 from steelyard.spark.local import prepare
 
 __all__ = ["standalone"]

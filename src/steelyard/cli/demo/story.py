@@ -36,6 +36,8 @@ QUEUES = 8
 
 _SLOW_MS = 800
 _PATIENCE_S = 30.0
+_SPARK_PATIENCE_S = 90.0
+"""Java and Spark take their time on a busy machine."""
 _LOOK_S = 0.01
 
 
@@ -135,11 +137,16 @@ class _Story:
         self._page.blank()
 
     def _spark_is_killed(self) -> None:
-        self._wait("that Spark archives", lambda: self._archivist.has_written() or bool(self._archivist.complaint))
-        if self._archivist.complaint:
-            raise JobFailed(f"the demo ends here: the archive ended ({self._archivist.complaint})")
-        self._archivist.kill()
-        files = sum(1 for _ in self._archivist.lake.rglob("*.parquet"))
+        archivist = self._archivist
+        self._wait(
+            "that Spark archives",
+            lambda: archivist.has_written() or bool(archivist.complaint),
+            _SPARK_PATIENCE_S,
+        )
+        if archivist.complaint:
+            raise JobFailed(f"the demo ends here: the archive ended ({archivist.complaint})")
+        archivist.kill()
+        files = sum(1 for _ in archivist.lake.rglob("*.parquet"))
         self._page.say(f"Spark is killed (-9) in the middle of its work; it had written {files} files")
         self._pause(self._pause_s)
 
@@ -188,16 +195,16 @@ class _Story:
         self._pause(seconds)
         return Counter(self._proof.brokers_since(before))
 
-    def _comes_true(self, is_so: Callable[[], bool]) -> bool:
-        end = time.monotonic() + _PATIENCE_S
+    def _comes_true(self, is_so: Callable[[], bool], patience_s: float = _PATIENCE_S) -> bool:
+        end = time.monotonic() + patience_s
         while not is_so():
             if time.monotonic() >= end:
                 return False
             self._pause(_LOOK_S)
         return True
 
-    def _wait(self, what: str, is_so: Callable[[], bool]) -> None:
-        if not self._comes_true(is_so):
+    def _wait(self, what: str, is_so: Callable[[], bool], patience_s: float = _PATIENCE_S) -> None:
+        if not self._comes_true(is_so, patience_s):
             said = "; ".join(self._crew.complaints[-3:])
             raise TimedOut(f"the demo ends here: {what} did not come true{f' ({said})' if said else ''}")
 
