@@ -75,6 +75,13 @@ def test_a_queue_that_is_gone_is_lost_unless_it_was_read_to_its_end() -> None:
         backlog_of(Offsets({_Q0: 3}), Seen({}, gone), _ALL, careful)
 
 
+def test_a_queue_that_lost_its_newest_messages_is_not_read_twice_and_one_that_was_made_anew_is_read() -> None:
+    backlog = backlog_of(Offsets({_Q0: 10, _Q1: 10}), Seen({_Q0: (5, 8), _Q1: (0, 8)}), _ALL, careless)
+    assert backlog.ranges == [OffsetRange(_Q0, 8, 8), OffsetRange(_Q1, 0, 8)]
+    assert backlog.base == {_Q0: 8, _Q1: 0}
+    assert backlog.goes_back
+
+
 def test_a_replica_that_is_late_is_no_loss_and_nothing_is_read_twice() -> None:
     late = Seen({_Q0: (0, 8), _Q1: (0, 8)}, late=frozenset({"a"}))
     backlog = backlog_of(Offsets({_Q0: 10, _Q1: 5}), late, _ALL, careful)

@@ -1,7 +1,7 @@
 """What happens while a stream runs: queues, topics and brokers come and go, messages are lost, a group follows."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
 from tests.live.clusters import Live, until
@@ -11,7 +11,9 @@ from steelyard import Admin, Message, Producer
 from steelyard.errors import ConfigurationError, MessagesLost, TopicNotFound
 from steelyard.model import OffsetRange, Queue
 from steelyard.serve.embedded import Cluster
+from steelyard.spark.asking import Asking
 from steelyard.spark.offsets import Offsets
+from steelyard.spark.spans import Spans
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -146,6 +148,29 @@ def test_a_queue_that_was_made_anew_is_read_whole_even_if_it_grows_beyond_where_
         assert driver.step(source) == []
         fill(cluster.namesrv, topic, 4, queue)
         assert driver.run(source) == [[OffsetRange(queue, 0, 4)]]
+
+
+def test_messages_that_take_the_place_of_lost_ones_are_read_once(
+    cluster: Live, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (queue,) = on(cluster, topic, 0)
+    fill(cluster.namesrv, topic, 8, queue)
+    driver = Driver()
+    # As if a replica had become the master that had not heard of the last two, and older ones had been removed.
+    driver.offsets, driver.done = [json.dumps(Offsets({queue: 10}).json())], 1
+    ask = Asking.spans
+
+    def older(asking: Asking, queues: Iterable[Queue]) -> Spans:
+        told = ask(asking, queues)
+        told.found[queue] = 5, told.found[queue][1]
+        return told
+
+    monkeypatch.setattr(Asking, "spans", older)
+    with streaming(cluster.namesrv, subscribe=topic, failOnDataLoss="false") as source:
+        driver.start(source)
+        assert driver.run(source) == [[]]
+        fill(cluster.namesrv, topic, 1, queue)
+        assert driver.run(source) == [[OffsetRange(queue, 8, 9)]]
 
 
 # -- a cluster of its own ----------------------------------------------------------------------------------------------

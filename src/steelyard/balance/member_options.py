@@ -10,13 +10,9 @@ from steelyard.balance.allocate.sticky import Sticky
 from steelyard.balance.allocate.strategy import Strategy
 from steelyard.errors import ConfigurationError
 from steelyard.model import Subscription
-from steelyard.model.names import RETRY
+from steelyard.model.names import OUR_MARK, RETRY
 
-__all__ = ["LEASE_SUFFIX", "OUR_MARK", "MemberOptions", "Mode", "Times", "is_ours"]
-
-
-OUR_MARK = "@sy1"
-"""How the client ids of our members end, on whatever broker: an id without it is foreign."""
+__all__ = ["LEASE_SUFFIX", "MemberOptions", "Mode", "Times", "is_ours"]
 
 LEASE_SUFFIX = "%LEASE"
 """Behind the group's name: the locks of members that need no order. Apache's retries look at the bare name only."""

@@ -11,7 +11,7 @@ import socket
 import time
 from itertools import count
 
-from steelyard.balance.member_options import OUR_MARK
+from steelyard.model.names import OUR_MARK
 from steelyard.net.addresses import parse_address
 from steelyard.net.clock import now_ms
 from steelyard.wire.message_ids import month_of, unique_key, unique_key_prefix

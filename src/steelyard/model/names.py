@@ -9,6 +9,7 @@ __all__ = [
     "HALF_TOPIC",
     "NOT_WRITABLE",
     "OP_TOPIC",
+    "OUR_MARK",
     "RETRY",
     "SYSTEM_GROUPS",
     "SYSTEM_GROUP_PREFIX",
@@ -23,6 +24,9 @@ __all__ = [
 
 RETRY, DEAD = "%RETRY%", "%DLQ%"
 """How the topics begin that a group brings along: of messages that come again, and of those that were given up."""
+
+OUR_MARK = "@sy1"
+"""How the client ids of our members end, on whatever broker: an id without it is foreign."""
 
 DEFAULT_TOPIC = "TBW102"
 """The pattern of topics that are made by their first message."""

@@ -11,9 +11,10 @@ from zlib import crc32
 
 from steelyard.balance.actions import Start, StartAt
 from steelyard.balance.allocate.sticky import Sticky
-from steelyard.balance.member_options import OUR_MARK, MemberOptions, Mode, Times
+from steelyard.balance.member_options import MemberOptions, Mode, Times
 from steelyard.broker.options import BrokerOptions
 from steelyard.model import Queue, Subscription
+from steelyard.model.names import OUR_MARK
 from steelyard.sim.apache.broker import ApacheBrokerProcess
 from steelyard.sim.apache.java_member import JavaMemberProcess
 from steelyard.sim.apache.java_state import JavaOptions

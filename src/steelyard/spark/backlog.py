@@ -2,8 +2,9 @@
 
 Rules. A queue that an offset says nothing about begins at its first message, and the next offset says so (``base``).
 A queue whose topic is not read any more is forgotten. No end is below where the stream is, with one exception: a queue
-that was made anew, or lost its newest messages, ends below. That is a loss; where losses are accepted, it is read from
-its first message again, and the next offset says so. A replica that ends below is only late: it is waited for.
+that was made anew, or lost its newest messages, ends below. That is a loss; where losses are accepted, the stream goes
+back, and the next offset says so: to the first message of a queue that begins with 0, as a new one does; to the end of
+any other, whose messages were read already. A replica that ends below is only late: it is waited for.
 """
 
 from collections.abc import Callable, Mapping
@@ -43,6 +44,7 @@ def backlog_of(began: Offsets, seen: Seen, topics: Topics, lost: Lost) -> Backlo
     kept = {queue: began.places[queue] for queue in topics.among(began.places)}
     ranges: list[OffsetRange] = []
     base = dict(kept) if began.is_initial else {}
+    goes_back = False
     is_anew = False
     for queue in in_order({*kept, *seen.spans}):
         start, span, is_gone = kept.get(queue), seen.spans.get(queue), queue in seen.gone
@@ -55,8 +57,10 @@ def backlog_of(began: Offsets, seen: Seen, topics: Topics, lost: Lost) -> Backlo
             if span is None or span[1] > start:
                 lost(queue, start, span[1] if span else None, "the queue is gone, with its topic or alone")
         elif span is not None and span[1] < start and queue.broker not in seen.late:
-            lost(queue, span[1], start, f"it was read up to {start} and ends at {span[1]}, as if it were made anew")
-            base[queue] = start = span[0]
+            seems = "had lost its newest messages" if span[0] else "were made anew"
+            lost(queue, span[1], start, f"it was read up to {start} and ends at {span[1]}, as if it {seems}")
+            base[queue] = start = span[1] if span[0] else 0
+            goes_back = True
             is_anew = True
         end = start if is_gone or span is None else max(start, span[1])
         ranges.append(OffsetRange(queue, start, end))

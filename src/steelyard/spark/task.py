@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql.datasource import InputPartition
 
@@ -152,6 +151,9 @@ class _Sieve:
         if not self._is_filtered:
             self._check(pieces, batch.column(_OFFSET).to_numpy())
         elif self._tags is not None:
+            # Here, so that the driver, which reads nothing, does not wait for it whenever a stream starts.
+            import pyarrow.compute as pc
+
             # Other tags may have the same hash.
             is_wanted = pc.is_in(batch.column(_TAGS), value_set=self._tags)
             if is_wanted.false_count:
