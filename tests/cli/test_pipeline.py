@@ -16,6 +16,10 @@ from steelyard.model import Message
 from steelyard.serve.embedded import Cluster
 from steelyard.spark import local
 
+_ALL = ("--topic", "orders", "--sql", "SELECT * FROM messages")
+_LONG = f"SELECT {', '.join(f'length(body) AS a{number}' for number in range(30))} FROM messages"
+"""Longer than a file's name may be."""
+
 
 def test_jobs_are_listed_each_with_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["pipeline", "ls"]) == 0
@@ -64,6 +68,11 @@ def test_a_dry_run_shows_ranges_and_writes_nothing(
         (["archive", "--topic", "orders", "--to", "lake", "--option", "tags"], Exit.USAGE, "--option name=value"),
         (["archive", "--topic", "orders", "--to", "lake", "--start", "soon"], Exit.USAGE, "'soon' is no time"),
         (["aggregate", "--topic", "orders", "--sql", "gone.sql"], Exit.USAGE, "'gone.sql' cannot be read"),
+        (["aggregate", "--topic", "ordres", "--sql", _LONG], Exit.NOT_FOUND, "Did you mean 'orders'?"),
+        (["aggregate", *_ALL, "--to-topic", "ordres"], Exit.NOT_FOUND, "Did you mean 'orders'?"),
+        (["aggregate", *_ALL, "--to", "lake", "--checkpoint", "lake/kept"], Exit.USAGE, "is inside of"),
+        (["replay", "--from", "lake", "--to-topic", "orders", "--option", "tgas=a"], Exit.USAGE, "no option 'tgas'"),
+        (["replay", "--from", "lake", "--to-topic", "orders", "--option", "Topic=a"], Exit.USAGE, "leave it out"),
         (["replay", "--from", "lake", "--to-topic", "ordres"], Exit.NOT_FOUND, "Did you mean 'orders'?"),
         (["replay", "--from", "lake", "--to-topic", "orders", "--rate", "fast"], Exit.USAGE, "'fast' is no rate"),
     ],

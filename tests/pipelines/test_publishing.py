@@ -115,6 +115,15 @@ def test_a_directory_with_files_of_others_is_refused() -> None:
         Publishing(files, _LAKE, _STATE).claim()
 
 
+def test_a_directory_that_another_job_has_begun_with_is_refused_before_there_is_a_file_in_it() -> None:
+    files = CrashingFiles()
+    Publishing(files, _LAKE, _STATE).claim()
+    with pytest.raises(ConfigurationError, match=f"belongs to another job, whose checkpoint is {_STATE}"):
+        Publishing(files, _LAKE, "/elsewhere/output").claim()
+    Publishing(files, _LAKE, _STATE).claim()
+    assert not files.sizes("/elsewhere")
+
+
 def test_a_checkpoint_of_another_directory_is_refused() -> None:
     files = CrashingFiles()
     Publishing(files, _LAKE, _STATE).claim()

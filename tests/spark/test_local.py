@@ -118,7 +118,7 @@ def test_workers_run_this_python_unless_another_is_named(tmp_path: Path) -> None
     home = _java(tmp_path / "jdk", 'JAVA_VERSION="21"\n')
     environ = _environ(tmp_path, JAVA_HOME=home)
     assert prepare(environ).endswith(f"workers run {sys.executable}")
-    assert environ["PYSPARK_DRIVER_PYTHON"] == sys.executable
+    assert environ["PYSPARK_DRIVER_PYTHON"] == environ["PYSPARK_PYTHON"]
     say = "import sys; print(sys.executable, sys.path, sep='|')"
     path = {"PYTHONPATH": f"/one:{_ARCHIVE}:/a b/*"}
     said = subprocess.run([environ["PYSPARK_PYTHON"], "-c", say], capture_output=True, text=True, check=True, env=path)

@@ -208,6 +208,7 @@ def test_the_most_negative_hash_has_a_queue() -> None:
 def test_keys_of_a_part_of_a_batch_are_hashed_as_such() -> None:
     column = pa.array(["a", "größe", "c", None])
     assert java_hashes(column.slice(1)).tolist() == java_hashes(column).tolist()[1:]
+    assert java_hashes(column.cast(pa.large_string())).tolist() == java_hashes(column).tolist()
 
 
 # -- columns ----------------------------------------------------------------------------------------------------------

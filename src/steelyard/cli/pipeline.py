@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
+    from steelyard.client.connect import Connect
     from steelyard.model import OffsetRange
 
 __all__ = ["app"]
@@ -169,6 +170,8 @@ def _aggregate(
         options = aggregate.AggregateOptions(
             stream, _query(sql), to_topic, to, event_time, round(seconds(watermark) * 1_000), mode
         )
+        if to_topic is not None:
+            _check_topic(stream.connect, to_topic)
         spark = Spark(master, _few_shuffles(conf, master))
         outlook = stream.outlook()
         if dry_run:
@@ -215,7 +218,6 @@ def _replay(
 ) -> None:
     """Parquet to a topic, at a rate, in the order per key."""
     _need_spark()
-    from steelyard.client.blocking.admin import Admin
     from steelyard.pipelines import replay
     from steelyard.pipelines.pacing import read_rate
     from steelyard.pipelines.running import Progress
@@ -225,8 +227,7 @@ def _replay(
     options = replay.ReplayOptions(
         connect, source, to_topic, speed, condition, checkpoint, more=pairs("--option", option)
     )
-    with Admin(connect) as admin:
-        admin.topic(to_topic)  # which says so if it is not there
+    _check_topic(connect, to_topic)
     spark = Spark(master, _few_shuffles(conf, master))
     if dry_run:
         with spark.running("replay") as running:
@@ -309,6 +310,14 @@ def _need_spark() -> None:
     check_packages()
 
 
+def _check_topic(connect: "Connect", topic: str) -> None:
+    """Say so if a topic that is to be written to is not there."""
+    from steelyard.client.blocking.admin import Admin
+
+    with Admin(connect) as admin:
+        admin.topic(topic)
+
+
 def _stream(
     where: Where,
     topics: list[str],
@@ -352,16 +361,16 @@ def _table(ranges: "Iterable[OffsetRange]") -> "Table":
 
 def _query(text: str) -> str:
     """Return the query, which is given as it is or as a file's name."""
-    path = Path(text)
     try:
-        if " " not in text.strip() or path.is_file():
-            return path.read_text(encoding="utf-8")
+        return Path(text).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
+        # Several words that are no file, or that are longer than a file's name may be, are a query.
+        if len(text.split()) > 1 and isinstance(error, OSError) and not isinstance(error, PermissionError):
+            return text
         why = getattr(error, "strerror", None) or "it is no text"
         raise ConfigurationError(
             f"the query {text!r} cannot be read ({why})", next_step="give a file, or SELECT … FROM messages"
         ) from None
-    return text
 
 
 def _few_shuffles(conf: list[str] | None, master: str | None) -> list[str]:

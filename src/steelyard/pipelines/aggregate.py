@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from steelyard.errors import ConfigurationError
 from steelyard.pipelines.files import HadoopFiles, full_path
-from steelyard.pipelines.publishing import Publishing
+from steelyard.pipelines.publishing import Publishing, check_beside
 from steelyard.pipelines.running import Progress, run_stream
 from steelyard.pipelines.streaming import StreamOptions, alone_with
 from steelyard.pipelines.troubles import wrong_query
@@ -60,6 +60,7 @@ class AggregateOptions:
             )
         if self.to is not None:
             object.__setattr__(self, "to", full_path(self.to))
+            check_beside(full_path(self.to), self.stream.checkpoint)
 
     @property
     def target(self) -> str:
@@ -101,7 +102,7 @@ def run(
     """Run the query until it ends, or is told to; return how many messages it read. ``show`` gets rows as JSON."""
     stream, files = options.stream, HadoopFiles(spark)
     with alone_with(stream.checkpoint):
-        stream.belongs_to(files, f"aggregate to {options.target}: {options.sql}")
+        stream.belongs_to(files, f"aggregate to {options.target} by {options.event_time}: {options.sql}")
         return run_stream(
             result_of(spark, options),
             _handle(files, options, show),

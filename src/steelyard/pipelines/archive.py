@@ -15,10 +15,9 @@ Left out: removing what is old: delete directories of days.
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from steelyard.errors import ConfigurationError
 from steelyard.pipelines.compacting import Compaction, compact, merging
 from steelyard.pipelines.files import HadoopFiles, full_path
-from steelyard.pipelines.publishing import Publishing
+from steelyard.pipelines.publishing import Publishing, check_beside
 from steelyard.pipelines.running import Progress, run_stream
 from steelyard.pipelines.streaming import StreamOptions, alone_with
 
@@ -42,11 +41,7 @@ class ArchiveOptions:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "to", full_path(self.to))
-        if f"{self.stream.checkpoint}/".startswith(f"{self.to}/"):
-            raise ConfigurationError(
-                f"the checkpoint {self.stream.checkpoint} is inside of {self.to}",
-                next_step="put it beside: readers take whatever is inside for the archive",
-            )
+        check_beside(self.to, self.stream.checkpoint)
 
 
 def run(spark: "SparkSession", options: ArchiveOptions, progress: Progress | None = None) -> int:

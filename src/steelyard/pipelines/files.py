@@ -5,6 +5,8 @@ the last one before a crash. `HadoopFiles` asks the file systems that Spark itse
 ``/`` between their parts.
 """
 
+import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -13,7 +15,7 @@ from steelyard.errors import JobFailed
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Files", "HadoopFiles", "full_path", "is_here"]
+__all__ = ["Files", "HadoopFiles", "full_path", "is_here", "is_one_disk"]
 
 _HALF = ".half"
 
@@ -50,12 +52,32 @@ def is_here(path: str) -> bool:
 def full_path(path: str) -> str:
     """Return a path that means the same wherever it is read: one of this machine becomes absolute.
 
-    >>> full_path("s3a://lake/orders/"), full_path("/lake/./orders/")
-    ('s3a://lake/orders', '/lake/orders')
+    >>> full_path("s3a://lake/orders/"), full_path("/lake/./old/../orders/"), full_path("file:/lake")
+    ('s3a://lake/orders', '/lake/orders', '/lake')
     """
     if is_here(path):
-        return Path(path.removeprefix("file://")).expanduser().absolute().as_posix()
+        bare = path.removeprefix("file:").removeprefix("//") if path.startswith("file:") else path
+        return os.path.normpath(Path(bare).expanduser().absolute())
     return path.rstrip("/")
+
+
+def is_one_disk(one: str, other: str) -> bool:
+    """Say whether a file can be moved from one directory to the other at once, and not by copying it.
+
+    >>> is_one_disk("s3a://lake/orders", "s3a://lake/state"), is_one_disk("s3a://lake/orders", "/lake/state")
+    (True, False)
+    """
+    if is_here(one) and is_here(other):
+        return _disk(one) == _disk(other)
+    return one.split("/")[:3] == other.split("/")[:3]
+
+
+def _disk(path: str) -> int:
+    """Return which file system a path of this machine is of, or will be."""
+    for place in (Path(path), *Path(path).parents):
+        with suppress(OSError):
+            return place.stat().st_dev
+    return 0
 
 
 class HadoopFiles:

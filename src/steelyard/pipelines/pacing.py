@@ -34,6 +34,9 @@ class Pace:
     >>> pace = Pace(100.0)
     >>> pace.wait_s(50, now_s=10.0), pace.wait_s(50, now_s=10.1), pace.wait_s(50, now_s=99.0)
     (0.0, 0.4, 0.0)
+    >>> pace.also(100)
+    >>> pace.wait_s(50, now_s=99.0)
+    1.5
     """
 
     def __init__(self, rate: float | None) -> None:
@@ -48,3 +51,8 @@ class Pace:
         begin_s = now_s if self._next_s is None else max(now_s, self._next_s)
         self._next_s = begin_s + count / self._rate
         return round(begin_s - now_s, 6)
+
+    def also(self, count: int) -> None:
+        """Count so many more as begun with the last piece: not everybody knows beforehand how large it is."""
+        if self._rate is not None and self._next_s is not None:
+            self._next_s += count / self._rate

@@ -11,9 +11,10 @@ directory counts because it is there:
 
 So a file that was published stays as it is, and a batch that Spark runs again after a crash is finished and not
 repeated. Batches are named by Spark's own numbers, which begin anew with a new checkpoint: a directory belongs to the
-state that it began with, and is refused with any other (`claim`).
+state that it began with, and is refused with any other (`claim`). A small file in it says so, whose name begins with
+``_`` as those do that readers of Parquet pass over.
 
-The state must not be inside the directory: readers take whatever ends in ``.parquet`` below it.
+The state must be beside the directory (`check_beside`): readers take whatever ends in ``.parquet`` below it.
 """
 
 import json
@@ -21,12 +22,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from steelyard.errors import ConfigurationError, JobFailed
-from steelyard.pipelines.files import Files
+from steelyard.pipelines.files import Files, is_one_disk
 
-__all__ = ["Publishing", "Seal"]
+__all__ = ["Publishing", "Seal", "check_beside"]
 
 _PARQUET = ".parquet"
 _BATCH = "batch-"
+_OWNER = "_checkpoint.txt"
 _KEPT_SEALS = 2
 """Spark runs no batch again but the last one; one more is kept for whoever looks."""
 
@@ -69,12 +71,14 @@ class Publishing:
                     f"{self.directory} has Parquet files already, and {self._state} does not know them",
                     next_step="give the --checkpoint that they were written with, or another directory",
                 )
-            self.files.write(owner, self.directory)
         elif written != self.directory:
             raise ConfigurationError(
                 f"{self._state} is the checkpoint of {written}, and not of {self.directory}",
                 next_step="give another --checkpoint",
             )
+        self._mark()
+        if written is None:
+            self.files.write(owner, self.directory)
         sealed = self._sealed()
         for name in sealed:
             self._finish(name)
@@ -82,6 +86,18 @@ class Publishing:
                 self.files.delete(self._path_of_seal(name))
         for name in {path.partition("/")[0] for path in self.files.sizes(f"{self._state}/staged")} - set(sealed):
             self.files.delete(f"{self._state}/staged/{name}")
+
+    def _mark(self) -> None:
+        """Say in the directory whose it is: another job may have begun there that has not written anything yet."""
+        mark = f"{self.directory}/{_OWNER}"
+        if self.files.read(mark) is None:
+            self.files.write(mark, self._state)
+        owner = self.files.read(mark)  # of two that write it at a time, one finds the other's
+        if owner != self._state:
+            raise ConfigurationError(
+                f"{self.directory} belongs to another job, whose checkpoint is {owner}",
+                next_step=f"give that --checkpoint or another directory, or remove {mark} if that job is gone",
+            )
 
     def publish(self, number: int, write: Callable[[str], None]) -> set[str]:
         """Publish a batch; return the directories, from the top one, that it has files in.
@@ -148,6 +164,20 @@ class Publishing:
 
     def _path_of_seal(self, name: str) -> str:
         return f"{self._state}/sealed/{name}.json"
+
+
+def check_beside(directory: str, checkpoint: str) -> None:
+    """Make sure that a checkpoint is where files can be moved from to a directory at once, and no reader looks."""
+    if f"{checkpoint}/".startswith(f"{directory}/"):
+        raise ConfigurationError(
+            f"the checkpoint {checkpoint} is inside of {directory}",
+            next_step="put it beside: readers take whatever is inside for what was written",
+        )
+    if not is_one_disk(directory, checkpoint):
+        raise ConfigurationError(
+            f"the checkpoint {checkpoint} is on another disk than {directory}",
+            next_step="give a --checkpoint on the same one: files are moved from there, and a reader must see no half",
+        )
 
 
 def _name(number: int) -> str:

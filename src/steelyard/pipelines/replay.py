@@ -14,6 +14,7 @@ import time
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from math import inf
 from typing import TYPE_CHECKING
 
 from steelyard.client.connect import Connect
@@ -27,6 +28,7 @@ from steelyard.pipelines.running import Batch, Progress
 from steelyard.pipelines.streaming import alone_with
 from steelyard.pipelines.troubles import as_ours, wrong_query
 from steelyard.pipelines.where import where_options
+from steelyard.spark.options import WriteOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -39,6 +41,7 @@ _STEP_S = 1.0
 """With a rate, a step has what may be sent in this time: so even is the rate."""
 _LEAST_IN_STEP = 500
 _LOOK_S = 0.2
+_OURS = ("topic", "writeid")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +64,23 @@ class ReplayOptions:
         object.__setattr__(self, "source", full_path(self.source))
         if self.checkpoint is not None:
             object.__setattr__(self, "checkpoint", full_path(self.checkpoint))
-        if self.rate is not None and not self.rate > 0:
+        if self.rate is not None and not 0 < self.rate < inf:
             raise ConfigurationError(f"the rate is {self.rate}", next_step="give more than 0, or none")
+        for name in self.more:
+            if name.lower() in _OURS:
+                raise ConfigurationError(f"the option {name} is given", next_step="leave it out: the replay sets it")
+        WriteOptions.of({name.lower(): value for name, value in self.sink().items()})
 
     @property
     def job(self) -> str:
         """What is done, in words: a checkpoint belongs to it."""
         return f"replay of {self.source} to {self.topic}" + (f" where {self.where}" if self.where else "")
+
+    def sink(self) -> dict[str, str]:
+        """Return the options of the sink."""
+        wanted = {name.lower() for name in self.more}
+        where = {name: value for name, value in where_options(self.connect).items() if name.lower() not in wanted}
+        return where | self.more | {"topic": self.topic}
 
     @property
     def most_in_step(self) -> int:
@@ -100,10 +113,11 @@ def _send_steps(spark: "SparkSession", options: ReplayOptions, talk: Progress) -
     sent, left = 0, plan.rows * (plan.steps - steps.done()) // max(1, plan.steps)
     for number in range(steps.done(), plan.steps):
         part = plan.step(number)
-        if not _waits(pace.wait_s(-(-plan.rows // plan.steps), now_s=time.monotonic()), talk):
+        if not _waits(pace.wait_s(0, now_s=time.monotonic()), talk):
             break
         begin = time.monotonic()
-        count = _send(rows, part, options, f"{plan.id}-{number}")
+        count = _send(rows, part, options, plan.tasks, f"{plan.id}-{number}")
+        pace.also(count)  # which a condition makes uneven
         steps.note(number + 1)
         sent += count
         left -= count
@@ -151,10 +165,11 @@ def _plan(rows: "DataFrame", options: ReplayOptions) -> ReplayPlan:
     except Exception as error:
         raise as_ours(error) from error
     queues = [OffsetRange(Queue(row.topic, row.broker, row.queue_id), row.first, row.last + 1) for row in each]
-    return ReplayPlan.of(options.job, sum(row["rows"] for row in each), options.most_in_step, queues)
+    tasks = rows.sparkSession.sparkContext.defaultParallelism
+    return ReplayPlan.of(options.job, sum(row["rows"] for row in each), options.most_in_step, queues, tasks=tasks)
 
 
-def _send(rows: "DataFrame", part: Sequence[OffsetRange], options: ReplayOptions, write_id: str) -> int:
+def _send(rows: "DataFrame", part: Sequence[OffsetRange], options: ReplayOptions, tasks: int, write_id: str) -> int:
     """Send the rows of a step, and return how many there were."""
     from pyspark.sql import Observation
     from pyspark.sql import functions as f
@@ -171,8 +186,7 @@ def _send(rows: "DataFrame", part: Sequence[OffsetRange], options: ReplayOptions
         .join(f.broadcast(bounds), ["topic", "broker", "queue_id"])
         .where("offset >= start AND offset < stop")
     )
-    tasks = min(spark.sparkContext.defaultParallelism, len(part))
-    ordered = in_order(chosen.withColumn("key", _key(rows)).repartition(tasks, *_together()))
+    ordered = in_order(chosen.withColumn("key", _key(rows)).repartition(min(tasks, len(part)), *_together()))
     counted = Observation("replayed")
     sendable = [name for name in ("body", "tags", "keys", "properties") if name in rows.columns]
     try:
@@ -180,7 +194,7 @@ def _send(rows: "DataFrame", part: Sequence[OffsetRange], options: ReplayOptions
             ordered.select(*sendable, "key")
             .observe(counted, f.count(f.lit(1)).alias("rows"))
             .write.format("rocketmq")
-            .options(**where_options(options.connect), topic=options.topic, writeId=write_id, **options.more)
+            .options(**options.sink(), writeId=write_id)
             .mode("append")
             .save()
         )

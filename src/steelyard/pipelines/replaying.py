@@ -2,7 +2,8 @@
 
 All queues go forward at the same time, each by its share: after half of the steps every queue is half sent, so that
 what came together comes together again. A step begins after the one before is stored: the order within a queue holds
-over steps. The plan is kept in the checkpoint, so that a replay that goes on sends the same steps, with the same ids.
+over steps. The plan is kept in the checkpoint, so that a replay that goes on sends the same steps, with the same ids:
+these count rows within tasks, so it keeps how many tasks there are as well, whatever machine goes on.
 """
 
 import json
@@ -32,11 +33,15 @@ class ReplayPlan:
     rows: int
     steps: int
     queues: tuple[OffsetRange, ...]
+    tasks: int = 1
+    """In how many tasks a step is sent, at most."""
 
     @classmethod
-    def of(cls, job: str, rows: int, most_in_step: int, queues: Iterable[OffsetRange]) -> "ReplayPlan":
+    def of(
+        cls, job: str, rows: int, most_in_step: int, queues: Iterable[OffsetRange], *, tasks: int = 1
+    ) -> "ReplayPlan":
         """Make a plan whose steps have about so many rows at most."""
-        return cls(job, uuid4().hex, rows, -(-rows // max(1, most_in_step)), tuple(queues))
+        return cls(job, uuid4().hex, rows, -(-rows // max(1, most_in_step)), tuple(queues), tasks)
 
     def step(self, number: int) -> list[OffsetRange]:
         """Return what a step sends of each queue; queues with nothing in it are left out."""
@@ -60,7 +65,7 @@ class ReplayPlan:
         try:
             kept = json.loads(text)
             queues = tuple(OffsetRange(Queue(*each["queue"]), each["start"], each["end"]) for each in kept["queues"])
-            return cls(kept["job"], kept["id"], kept["rows"], kept["steps"], queues)
+            return cls(kept["job"], kept["id"], kept["rows"], kept["steps"], queues, kept["tasks"])
         except (ValueError, LookupError, TypeError, ConfigurationError):
             raise JobFailed(f"{path} is damaged", next_step="give another --checkpoint") from None
 

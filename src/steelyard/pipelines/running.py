@@ -146,6 +146,7 @@ def _follow(query: "StreamingQuery", gate: _Gate, talk: Progress) -> int:
                 query.stop()
         time.sleep(_LOOK_S)
         told.news()
+    told.news()  # of a batch that was done after the last look
     failure = query.exception()
     if failure is not None and not gate.has_refused:
         raise failure

@@ -28,8 +28,8 @@ class Backlog:
     ranges: list[OffsetRange]
     """One for each queue, in order; many may be empty."""
     base: Mapping[Queue, int] = field(default_factory=dict)
-    is_anew: bool = False
-    """Whether a queue is to be read from its first message again: the next offset has to say so even if that is all.
+    goes_back: bool = False
+    """Whether the stream goes back in a queue: the next offset has to say so even if that is all.
 
     Otherwise the queue might grow beyond where it was read before anybody looks again, and nobody would know.
     """
@@ -45,7 +45,6 @@ def backlog_of(began: Offsets, seen: Seen, topics: Topics, lost: Lost) -> Backlo
     ranges: list[OffsetRange] = []
     base = dict(kept) if began.is_initial else {}
     goes_back = False
-    is_anew = False
     for queue in in_order({*kept, *seen.spans}):
         start, span, is_gone = kept.get(queue), seen.spans.get(queue), queue in seen.gone
         if start is None:
@@ -61,7 +60,6 @@ def backlog_of(began: Offsets, seen: Seen, topics: Topics, lost: Lost) -> Backlo
             lost(queue, span[1], start, f"it was read up to {start} and ends at {span[1]}, as if it {seems}")
             base[queue] = start = span[1] if span[0] else 0
             goes_back = True
-            is_anew = True
         end = start if is_gone or span is None else max(start, span[1])
         ranges.append(OffsetRange(queue, start, end))
-    return Backlog(ranges, base, is_anew)
+    return Backlog(ranges, base, goes_back)

@@ -25,10 +25,10 @@ def write_front(name: str, files: Mapping[str, Front], environ: Mapping[str, str
     """Write some files, by their paths, to a directory that is named after them, and return it."""
     told = "\0".join(f"{path}\0{file.text}" for path, file in files.items())
     folder = f"{name}-{hashlib.sha256(told.encode()).hexdigest()[:16]}"
-    cache = Path(environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME") or "~").expanduser() / ".cache")
     try:
+        cache = Path(environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME") or "~").expanduser() / ".cache")
         return _write_all(cache / "steelyard" / folder, files)
-    except OSError:
+    except (OSError, RuntimeError):  # the latter where nothing says which directory is home
         # No home to write to, as in some containers: a directory for this process alone will do.
         own = Path(tempfile.mkdtemp(prefix="steelyard-front-"))
         atexit.register(shutil.rmtree, own, True)

@@ -63,13 +63,14 @@ def prepare(environ: MutableMapping[str, str] | None = None, *, master: str | No
     java = choose_java(there)
     there["JAVA_HOME"] = str(java.home)
     python = there.get("PYSPARK_PYTHON", sys.executable)
-    there.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    started = sys.executable
     if is_local(master):
-        there.setdefault("PYSPARK_PYTHON", choose_python(there))
+        started = choose_python(there)
         # Otherwise it warns that the machine's name is not the machine's address.
         there.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
-    # On other machines there is no such script, and perhaps Python lies elsewhere: then the user names it.
-    there.setdefault("PYSPARK_PYTHON", sys.executable)
+    # Sources that it finds by itself, as it does ours, are run by what is meant for the driver.
+    for variable in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+        there.setdefault(variable, started)
     return f"Spark {version} on Java {java.version} ({java.found}), workers run {python}"
 
 

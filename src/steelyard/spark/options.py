@@ -18,7 +18,6 @@ from steelyard.spark.topics import Topics, topics_of
 __all__ = ["PULL_GROUP", "ReadOptions", "WriteOptions"]
 
 PULL_GROUP = "steelyard-spark"
-PULL_GROUP = "steelyard-spark"
 """The group that pulls are made under if no other is given; nothing is ever committed for it."""
 
 

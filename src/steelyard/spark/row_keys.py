@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from steelyard.model import java_hash
-from steelyard.spark.row_bytes import span_of
+from steelyard.spark.row_bytes import as_binary, span_of
 
 __all__ = ["java_hashes", "queue_numbers"]
 
@@ -67,7 +67,7 @@ def _hash_one_by_one(
     seen = np.zeros(len(raw) + 1, np.int64)
     np.cumsum(raw >= 0x80, out=seen[1:])
     places = np.flatnonzero(seen[ends[1:]] > seen[ends[:-1]])
-    encoded = texts.view(pa.binary()).take(places).dictionary_encode()
+    encoded = as_binary(texts).take(places).dictionary_encode()
     each = [java_hash(text.decode(errors="replace")) for text in encoded.dictionary.to_pylist()]
     hashes[places] = np.array(each, np.int64)[encoded.indices.to_numpy(zero_copy_only=False)]
 

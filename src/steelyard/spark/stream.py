@@ -96,7 +96,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._mirror(began, now_ms)
         backlog = backlog_of(began, seen, self._options.topics, self._lost)
         admitted = self._admission.admit(backlog.ranges, limit, now_ms, may_wait=not self._is_available_now)
-        if any(admitted) or backlog.is_anew:
+        if any(admitted) or backlog.goes_back:
             return backlog.upto(admitted).json()
         if not any(backlog.ranges) and self._mirror_after_ms <= now_ms:
             self._idle = seen.turn, start
