@@ -24,7 +24,7 @@ from steelyard.wire.maps import ById
 from steelyard.wire.properties import encode_properties
 from steelyard.wire.record import pack_record
 
-__all__ = ["Broker", "Held", "broker", "queue_of", "record"]
+__all__ = ["Broker", "Held", "Says", "broker", "queue_of", "record"]
 
 _HOST = bytes.fromhex("7f00000100002a9f")
 

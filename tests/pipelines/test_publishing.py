@@ -101,6 +101,27 @@ def test_a_batch_that_was_published_and_merged_is_not_written_again() -> None:
     assert sorted(job.files.rows(_LAKE)) == job.all_rows()
 
 
+def test_what_a_killed_run_still_writes_is_not_taken_for_the_next_ones() -> None:
+    files, places = CrashingFiles(), list[str]()
+
+    def killed(staged: str) -> None:
+        places.append(staged)
+        raise Killed
+
+    def again(staged: str) -> None:
+        files.put_rows(f"{places[0]}/part-old.parquet", ["a row"])  # Java may outlive Python by a moment
+        files.put_rows(f"{staged}/part-new.parquet", ["a row"])
+
+    with pytest.raises(Killed):
+        Publishing(files, _LAKE, _STATE).publish(0, killed)
+    publishing = Publishing(files, _LAKE, _STATE)
+    publishing.claim()
+    publishing.publish(0, again)
+    assert files.rows(_LAKE) == ["a row"]
+    Publishing(files, _LAKE, _STATE).claim()
+    assert not files.sizes(f"{_STATE}/staged")
+
+
 def test_little_is_kept_of_what_is_done() -> None:
     job = _Job()
     job.run()

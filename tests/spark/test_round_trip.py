@@ -20,12 +20,15 @@ from tests.client.scripted_broker import broker, queue_of
 from tests.live.clusters import Live, until
 from tests.live.handled import poll_all
 from tests.spark.column_values import record_of, row_of
+from tests.spark.driving import batch_options
 
 from steelyard import Admin, Message, Producer, Puller
 from steelyard.client.bulk.lines import shared_lines
 from steelyard.client.names import Names
+from steelyard.errors import MessagesLost
 from steelyard.model import OffsetRange
 from steelyard.serve.embedded import Cluster
+from steelyard.spark.batch import BatchReader
 from steelyard.spark.options import ReadOptions
 from steelyard.spark.schema import COLUMNS
 from steelyard.spark.task import Slice, read_slice
@@ -197,6 +200,36 @@ def _senders_part(rows: Rows) -> list[tuple[object, ...]]:
     )
 
 
+@contextmanager
+def settings(spark: "SparkSession", **given: str) -> Iterator[None]:
+    """Let a session have other settings for a while."""
+    names = {name: f"spark.sql.{name.replace('__', '.')}" for name in given}
+    before = {name: spark.conf.get(full) for name, full in names.items()}
+    try:
+        for name, full in names.items():
+            spark.conf.set(full, given[name])
+        yield
+    finally:
+        for name, full in names.items():
+            spark.conf.set(full, str(before[name]))
+
+
+def test_settings_of_a_session_change_no_row(spark: "SparkSession", cluster: Live, topic: str) -> None:
+    send_many = [Message(topic, b"%d" % number, "t", f"k{number}", {"n": str(number)}) for number in range(40)]
+    with Producer(cluster.namesrv) as producer, Admin(cluster.namesrv) as admin:
+        producer.send_many(send_many)
+        until(lambda: admin.topic(topic).messages == 40, "all are shown")
+        odd = {"session__timeZone": "Asia/Shanghai", "execution__arrow__maxRecordsPerBatch": "7"}
+        odd |= {"execution__arrow__useLargeVarTypes": "true", "execution__arrow__compression__codec": "zstd"}
+        with settings(spark, **odd):
+            assert in_order(batch(spark, cluster.namesrv, topic)) == by_client(cluster.namesrv, topic, 40)
+            rows = batch(spark, cluster.namesrv, topic)
+            rows.write.format("rocketmq").options(namesrv=cluster.namesrv, topic=topic).mode("append").save()
+        until(lambda: admin.topic(topic).messages == 80, "all are there twice")
+    twice = _senders_part(in_order(batch(spark, cluster.namesrv, topic)))
+    assert twice[::2] == twice[1::2]
+
+
 # -- what only our servers can be made to do --------------------------------------------------------------------------
 
 
@@ -210,6 +243,13 @@ def small_store() -> Iterator[Cluster]:
         yield running
 
 
+def read_here(options: ReadOptions) -> list[int]:
+    """Read a batch in this process, and return its offsets."""
+    reader = BatchReader(options, ("offset",))
+    batches = [each for part in reader.partitions() for each in reader.read(part)]
+    return sorted(offset for each in batches for offset in each.column("offset").to_pylist())
+
+
 def test_messages_that_were_removed_are_named_or_passed_over(spark: "SparkSession", tmp_path: Path) -> None:
     with small_store() as own, Admin(own.namesrv) as admin, Producer(own.namesrv, compress_from=None) as producer:
         producer.send_many(Message("orders", bytes(1_000)) for _ in range(100))
@@ -221,12 +261,10 @@ def test_messages_that_were_removed_are_named_or_passed_over(spark: "SparkSessio
         queue, low, high = kept.queue, kept.start, kept.end
         assert high == 1_000
         assert offsets(batch(spark, own.namesrv, "orders")) == list(range(low, high))
-        start = {"startingOffsets": json.dumps({"orders": {queue.broker: {"0": 7}}})}
-        lost = re.escape(f"offsets [7, {low}) of {queue} are lost")
-        with pytest.raises(Exception, match=lost):
-            batch(spark, own.namesrv, "orders", **start).count()
-        accepted = batch(spark, own.namesrv, "orders", **start, failOnDataLoss="false")
-        assert offsets(accepted) == list(range(low, high))
+        start = {"subscribe": "orders", "startingOffsets": json.dumps({"orders": {queue.broker: {"0": 7}}})}
+        with pytest.raises(MessagesLost, match=re.escape(f"offsets [7, {low}) of {queue} are lost")):
+            read_here(batch_options(own.namesrv, **start))
+        assert read_here(batch_options(own.namesrv, **start, failOnDataLoss="false")) == list(range(low, high))
         with pytest.raises(Exception, match=re.escape(f"offsets [100, {low}) of {queue} are lost")):
             streamed(spark, own.namesrv, "orders", tmp_path)
         rest = streamed(spark, own.namesrv, "orders", tmp_path, failOnDataLoss="false")

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 from tests.live.clusters import Live, until
-from tests.spark.driving import Driver, fill, on, streaming
+from tests.spark.driving import Driver, fill, on, spans, streaming
 
 from steelyard import Admin, Message, Producer
 from steelyard.errors import ConfigurationError, MessagesLost, TopicNotFound
@@ -201,6 +201,23 @@ def test_a_broker_that_is_away_for_a_while_ends_nothing_and_is_named_once(
             assert {each.queue for each in batch} == {here}
         assert sum(f"broker {away.broker} does not answer" in each.message for each in caplog.records) == 1
         assert str(away.queue_id) in json.loads(driver.offsets[-1])["q"]["orders"][away.broker]
+
+
+def test_a_broker_that_takes_its_time_holds_a_query_up_once_and_is_then_left_alone(
+    own: Cluster, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("steelyard.spark.watch._REST_MS", 60_000)
+    here, slow = (Queue("orders", broker, 0) for broker in own.brokers)
+    driver = Driver()
+    with streaming(own.namesrv, subscribe="orders", startingOffsets="earliest") as source:
+        driver.start(source)
+        driver.run(source)
+        own.slow_broker(slow.broker, 3_600_000)
+        for _ in range(3):
+            fill(own.namesrv, "orders", 2, here)
+            assert [spans(batch) for batch in driver.run(source)] == [[(driver.total() - 2, driver.total())]]
+    own.slow_broker(slow.broker, 0)
+    assert sum(f"broker {slow.broker} does not answer" in each.message for each in caplog.records) == 1
 
 
 def test_a_broker_that_comes_back_is_read_on(own: Cluster, caplog: pytest.LogCaptureFixture) -> None:

@@ -4,7 +4,8 @@ Spark's own file sink writes files in place and keeps a list of those that count
 (DuckDB, pyarrow, `cat`) see rows of a killed batch twice, and files that end in the middle. Here a file in the
 directory counts because it is there:
 
-1. The batch is written aside, under the state's ``staged``. Killed here: what lies there is removed and written anew.
+1. The batch is written aside, under the state's ``staged``. Killed here: what lies there is removed and written anew,
+   to another place, since the killed run's Java may still be writing for a moment.
 2. It is *sealed*: one small file says which staged file becomes which file of the directory. From now on the batch is
    never written again.
 3. The staged files are moved to their places, each whole. Killed here: the rest is moved by the next run.
@@ -20,6 +21,7 @@ The state must be beside the directory (`check_beside`): readers take whatever e
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from uuid import uuid4
 
 from steelyard.errors import ConfigurationError, JobFailed
 from steelyard.pipelines.files import Files, is_one_disk
@@ -37,20 +39,23 @@ _KEPT_SEALS = 2
 class Seal:
     """What is left to do once it is written: remove some files of the directory, then move staged ones there."""
 
+    staged: str
+    """Where the files lie that are moved."""
     moves: dict[str, str]
     """From a staged file to its place in the directory."""
     removes: tuple[str, ...] = ()
 
     def text(self) -> str:
         """Return it as it is kept."""
-        return json.dumps({"removes": self.removes, "moves": self.moves})
+        return json.dumps({"staged": self.staged, "removes": self.removes, "moves": self.moves})
 
     @classmethod
     def of(cls, text: str, path: str) -> "Seal":
         """Read what was kept."""
         try:
             kept = json.loads(text)
-            return cls({str(old): str(new) for old, new in kept["moves"].items()}, tuple(map(str, kept["removes"])))
+            moves = {str(old): str(new) for old, new in kept["moves"].items()}
+            return cls(str(kept["staged"]), moves, tuple(map(str, kept["removes"])))
         except (ValueError, LookupError, AttributeError, TypeError):
             raise JobFailed(f"{path} is damaged", next_step="give another --checkpoint and another directory") from None
 
@@ -79,13 +84,12 @@ class Publishing:
         self._mark()
         if written is None:
             self.files.write(owner, self.directory)
-        sealed = self._sealed()
-        for name in sealed:
+        for name in self._sealed():
             self._finish(name)
             if not name.startswith(_BATCH):
                 self.files.delete(self._path_of_seal(name))
-        for name in {path.partition("/")[0] for path in self.files.sizes(f"{self._state}/staged")} - set(sealed):
-            self.files.delete(f"{self._state}/staged/{name}")
+        for place in {path.partition("/")[0] for path in self.files.sizes(f"{self._state}/staged")}:
+            self.files.delete(f"{self._state}/staged/{place}")
 
     def _mark(self) -> None:
         """Say in the directory whose it is: another job may have begun there that has not written anything yet."""
@@ -107,9 +111,9 @@ class Publishing:
         name = _name(number)
         seal = self._read(name)
         if seal is None:
-            staged = self._stage(name, write)
-            moves = {path: f"{_above(path)}{name}-{place:04}{_PARQUET}" for place, path in enumerate(staged)}
-            seal = self._seal(name, Seal(moves))
+            staged, paths = self._stage(name, write)
+            moves = {path: f"{_above(path)}{name}-{place:04}{_PARQUET}" for place, path in enumerate(paths)}
+            seal = self._seal(name, Seal(staged, moves))
         self._finish(name)
         for old in sorted(kept for kept in self._sealed() if kept < _name(number - _KEPT_SEALS + 1)):
             self.files.delete(self._path_of_seal(old))
@@ -122,17 +126,17 @@ class Publishing:
         sees those rows a moment later, and if it is killed in this moment, when the next run has begun.
         """
         above = _above(removes[0])
-        staged = self._stage(name, write)
-        moves = {path: f"{above}{name}-{place:04}{_PARQUET}" for place, path in enumerate(staged)}
-        self._seal(name, Seal(moves, removes))
+        staged, paths = self._stage(name, write)
+        moves = {path: f"{above}{name}-{place:04}{_PARQUET}" for place, path in enumerate(paths)}
+        self._seal(name, Seal(staged, moves, removes))
         self._finish(name)
         self.files.delete(self._path_of_seal(name))
 
-    def _stage(self, name: str, write: Callable[[str], None]) -> list[str]:
-        staged = f"{self._state}/staged/{name}"
-        self.files.delete(staged)
+    def _stage(self, name: str, write: Callable[[str], None]) -> tuple[str, list[str]]:
+        """Let something be written aside, where nothing was before; return where that is, and the files."""
+        staged = f"{self._state}/staged/{name}-{uuid4().hex}"
         write(staged)
-        return sorted(path for path in self.files.sizes(staged) if path.endswith(_PARQUET))
+        return staged, sorted(path for path in self.files.sizes(staged) if path.endswith(_PARQUET))
 
     def _seal(self, name: str, seal: Seal) -> Seal:
         self.files.write(self._path_of_seal(name), seal.text())
@@ -140,17 +144,17 @@ class Publishing:
 
     def _finish(self, name: str) -> None:
         """Do what a seal says; whatever of it was done before is passed over."""
-        seal, staged = self._read(name), f"{self._state}/staged/{name}"
+        seal = self._read(name)
         # What was moved is not staged any more; and what lies in its place may be merged with others by now.
-        left = self.files.sizes(staged)
+        left = self.files.sizes(seal.staged) if seal is not None else {}
         if seal is None or not left:
             return
         for path in seal.removes:
             self.files.delete(f"{self.directory}/{path}")
         for path, place in seal.moves.items():
             if path in left:
-                self.files.move(f"{staged}/{path}", f"{self.directory}/{place}")
-        self.files.delete(staged)
+                self.files.move(f"{seal.staged}/{path}", f"{self.directory}/{place}")
+        self.files.delete(seal.staged)
 
     def _read(self, name: str) -> Seal | None:
         path = self._path_of_seal(name)

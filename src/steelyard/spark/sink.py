@@ -26,6 +26,7 @@ from steelyard.spark.bundles import bundles_of, pieces_of
 from steelyard.spark.options import PULL_GROUP, WriteOptions
 from steelyard.spark.row_columns import RowColumns
 from steelyard.spark.row_ids import RowIds
+from steelyard.spark.worker import settle_in
 
 __all__ = ["Stored", "batch_writer", "stream_writer"]
 
@@ -112,6 +113,7 @@ def _send(
     batches: Iterator[pa.RecordBatch | Row], options: WriteOptions, columns: RowColumns, part_of: tuple[str, ...]
 ) -> Stored:
     """Send all rows of a task, and return what is stored."""
+    settle_in()
     context = TaskContext.get()
     partition = context.partitionId() if context is not None else 0
     if not options.deterministic_ids:

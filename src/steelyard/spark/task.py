@@ -25,6 +25,7 @@ from steelyard.errors import LimitExceeded, MalformedRecord
 from steelyard.model import FilterKind, OffsetRange, Subscription
 from steelyard.spark.columns import decode
 from steelyard.spark.damage import damage_at
+from steelyard.spark.worker import settle_in
 from steelyard.wire.record_layout import SMALLEST_BYTES
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ def read_slice(part: Slice, options: "ReadOptions", columns: tuple[str, ...]) ->
     context = TaskContext.get()
     if context is not None and context.attemptNumber() > 0:
         shared_lines().close()
+    settle_in()
     _keep_memory()
     sieve = _Sieve(options, columns)
     pieces = read_ranges(
