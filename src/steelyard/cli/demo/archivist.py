@@ -23,6 +23,9 @@ class Archivist:
         self._words = [
             *(sys.executable, "-m", "steelyard", "pipeline", "run", "archive", "--namesrv", namesrv),
             *("--topic", topic, "--to", str(self.lake), "--trigger", "1s", "--master", "local[2]"),
+            # Who is killed tidies nothing up: what Spark would leave elsewhere goes with the demo's directory.
+            *("--conf", f"spark.local.dir={directory}"),
+            *("--conf", f"spark.driver.extraJavaOptions=-Djava.io.tmpdir={directory}"),
         ]
         self._process: subprocess.Popen[bytes] | None = None
 

@@ -195,15 +195,15 @@ class _Story:
         self._pause(seconds)
         return Counter(self._proof.brokers_since(before))
 
-    def _comes_true(self, is_so: Callable[[], bool], patience_s: float = _PATIENCE_S) -> bool:
-        end = time.monotonic() + patience_s
+    def _comes_true(self, is_so: Callable[[], bool], patience_s: float | None = None) -> bool:
+        end = time.monotonic() + (_PATIENCE_S if patience_s is None else patience_s)
         while not is_so():
             if time.monotonic() >= end:
                 return False
             self._pause(_LOOK_S)
         return True
 
-    def _wait(self, what: str, is_so: Callable[[], bool], patience_s: float = _PATIENCE_S) -> None:
+    def _wait(self, what: str, is_so: Callable[[], bool], patience_s: float | None = None) -> None:
         if not self._comes_true(is_so, patience_s):
             said = "; ".join(self._crew.complaints[-3:])
             raise TimedOut(f"the demo ends here: {what} did not come true{f' ({said})' if said else ''}")
