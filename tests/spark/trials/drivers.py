@@ -1,16 +1,14 @@
 """Driver programs as processes that are killed with all that belongs to them, and what they left behind."""
 
 import json
-import os
-import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from steelyard import Admin
+from steelyard.cli.demo.families import kill_family
 from steelyard.model import Queue
 
 __all__ = ["batches", "committed_ends", "driver", "group_offsets", "kill_whole"]
@@ -36,20 +34,10 @@ def driver(module: str, directory: Path, *words: str) -> Iterator["subprocess.Po
 
 
 def kill_whole(process: "subprocess.Popen[str]") -> None:
-    """Kill -9 a driver and everything it started, all at once: Java is in a session of its own, and has children."""
+    """Kill -9 a driver and everything it started."""
     if process.poll() is not None:
         return
-    process.send_signal(signal.SIGSTOP)  # so that it starts nothing while it is looked at
-    listed = subprocess.run(
-        [shutil.which("ps") or "ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True
-    )
-    parents = {int(pid): int(parent) for pid, parent in (line.split() for line in listed.stdout.splitlines())}
-    family = {process.pid}
-    while more := {pid for pid, parent in parents.items() if parent in family} - family:
-        family |= more
-    for pid in sorted(family):
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    kill_family(process.pid)
     process.wait()
 
 

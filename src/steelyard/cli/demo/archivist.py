@@ -7,9 +7,9 @@ with its checkpoint afterwards (lake.py) has to find each message, and each once
 import os
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
-from signal import SIGKILL
+
+from steelyard.cli.demo.families import kill_family
 
 __all__ = ["Archivist"]
 
@@ -20,6 +20,7 @@ class Archivist:
     def __init__(self, namesrv: str, topic: str, directory: Path) -> None:
         self.lake = directory / topic
         self._log = directory / "archive.log"
+        self._environment = os.environ | {"XDG_CACHE_HOME": str(directory)}
         self._words = [
             *(sys.executable, "-m", "steelyard", "pipeline", "run", "archive", "--namesrv", namesrv),
             *("--topic", topic, "--to", str(self.lake), "--trigger", "1s", "--master", "local[2]"),
@@ -33,7 +34,12 @@ class Archivist:
         """Start it; it writes its first file when Spark is up."""
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                self._words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                self._words,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
             )
 
     def has_written(self) -> bool:
@@ -51,6 +57,5 @@ class Archivist:
         """Kill it: no goodbye, nothing saved."""
         process, self._process = self._process, None
         if process is not None:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, SIGKILL)
+            kill_family(process.pid)
             process.wait()

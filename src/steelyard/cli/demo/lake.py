@@ -4,6 +4,7 @@ The count is made from the Parquet files alone, and two messages never lie in th
 as messages were sent is the proof that each is there, and once.
 """
 
+import os
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -54,7 +55,8 @@ def fill_lake(namesrv: str, topic: str, directory: Path, say: Callable[[str], ob
     from steelyard.spark.local import prepare, session
 
     begin = monotonic()
-    say(prepare())
+    os.environ["XDG_CACHE_HOME"] = str(directory)  # the demo leaves nothing in the home directory
+    say(prepare(master="local"))
     # Two at a time are enough for some thousand messages, and leave the machine to the demo.
     spark = session("demo", master="local[2]", conf={"spark.sql.shuffle.partitions": "2"})
     say(f"Spark is up after {monotonic() - begin:.1f} s, and archives the topic {topic}")
