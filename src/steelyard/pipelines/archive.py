@@ -3,6 +3,7 @@
     run(spark, ArchiveOptions(stream, to="lake/orders"))
 
     lake/orders/day=2026-11-01/batch-0000000000-0000.parquet      the days are those of ``stored_at``, in UTC
+    lake/orders/_checkpoint.txt                                   whose they are; readers of Parquet pass over it
     lake/orders.checkpoint/                                       how far it is; the two belong together
 
 The columns are those of the source. There is no list of files that count, as Spark's own file sink keeps one: a file

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from steelyard.errors import ConfigurationError, MissingExtra
@@ -100,6 +101,31 @@ def _ctrl_c_as_it_was() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
+@contextmanager
+def _ctrl_c_waits() -> Iterator[None]:
+    """Hold Ctrl-C back for as long as Java starts: it would run on for ever if Python had left by then.
+
+    Once it is up, it ends with Python. A second Ctrl-C is not held back.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+
+    def later(number: int, frame: FrameType | None) -> None:
+        if came:
+            signal.default_int_handler(number, frame)
+        came.append(number)
+
+    before = signal.signal(signal.SIGINT, later)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came and callable(before):
+        before(signal.SIGINT, None)
+
+
 def _start_java(settings: "SparkConf") -> None:
     """Start Spark's Java apart from us, so that Ctrl-C is ours alone: it would end Python's workers within a batch."""
     from pyspark import SparkContext
@@ -108,7 +134,8 @@ def _start_java(settings: "SparkConf") -> None:
 
     launch: Callable[..., Any] = launch_gateway  # which has no types
     try:
-        gateway = launch(settings, {"start_new_session": True})
+        with _ctrl_c_waits():
+            gateway = launch(settings, {"start_new_session": True})
     except PySparkRuntimeError as error:
         raise ConfigurationError(
             f"Java did not start (JAVA_HOME is {os.environ['JAVA_HOME']})", next_step="see what it said above"

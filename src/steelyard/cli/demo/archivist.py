@@ -1,7 +1,7 @@
 """Spark in the demo: a process that archives the topic while all else happens, and is killed in the middle of it.
 
-It is `steelyard pipeline run archive`, every second. Its Java and its workers end when they find it gone. Who goes on
-with its checkpoint afterwards (lake.py) has to find each message, and each once.
+It is `steelyard pipeline run archive`, every second, and dies with its JVM and its workers. Who goes on with its
+checkpoint afterwards (lake.py) has to find each message, and each once.
 """
 
 import os
@@ -54,7 +54,7 @@ class Archivist:
         return " ".join(self._log.read_text(errors="replace").splitlines()[-3:])
 
     def kill(self) -> None:
-        """Kill it: no goodbye, nothing saved."""
+        """Kill it with all that it started: no goodbye, nothing saved."""
         process, self._process = self._process, None
         if process is not None:
             kill_family(process.pid)
