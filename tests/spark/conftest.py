@@ -5,6 +5,7 @@ The cluster has two brokers, ours in this process, or Apache's if `STEELYARD_LIV
 
 import secrets
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +17,17 @@ from steelyard import Admin
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+_LONGEST_S = 180
+"""A test may be the one that starts Spark, and Apache's servers; others' machines are slower, and busy."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give tests more time than others have."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent) and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(_LONGEST_S))
 
 
 @pytest.fixture(scope="session")

@@ -41,7 +41,7 @@ from steelyard.wire.sysflag import WRAPPED
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(180)]
+pytestmark = pytest.mark.xdist_group("spark")
 
 Rows = list[dict[str, Any]]
 
@@ -250,7 +250,10 @@ def read_here(options: ReadOptions) -> list[int]:
     return sorted(offset for each in batches for offset in each.column("offset").to_pylist())
 
 
-def test_messages_that_were_removed_are_named_or_passed_over(spark: "SparkSession", tmp_path: Path) -> None:
+def test_messages_that_were_removed_are_named_or_passed_over(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("steelyard.broker.core._RETENTION_MS", 100)
     with small_store() as own, Admin(own.namesrv) as admin, Producer(own.namesrv, compress_from=None) as producer:
         producer.send_many(Message("orders", bytes(1_000)) for _ in range(100))
         assert offsets(streamed(spark, own.namesrv, "orders", tmp_path)) == list(range(100))
