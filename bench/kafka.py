@@ -29,7 +29,8 @@ _CLUSTER = urlsafe_b64encode(b"steelyard-bench!").decode().rstrip("=")
 _START_S = 60
 _STOP_S = 30
 
-# Everything else is as Kafka has it by itself: answers from the page cache, segments of 1 GiB.
+# Everything else is as Kafka has it by itself: answers from the page cache, segments of 1 GiB. On a busy machine it may
+# be silent for a while, and should not be shut out for that.
 _SETTINGS = """process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
@@ -43,6 +44,7 @@ offsets.topic.replication.factor=1
 transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 auto.create.topics.enable=false
+broker.session.timeout.ms=120000
 """
 
 

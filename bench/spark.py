@@ -32,6 +32,7 @@ from bench.spark_work import (
     in_small_batches,
     into_files,
     into_nothing,
+    make,
     one_by_one,
     written,
 )
@@ -71,8 +72,9 @@ def run(*, is_quick: bool = False) -> Iterator[Row]:
     headed = Topic("headed", "100 B, all columns", sizes.small, 100, has_headers=True)
     wide = Topic("wide", f"100 B, {_MANY_QUEUES} queues", sizes.small, 100, queues=_MANY_QUEUES)
     with on_stage() as stage, TemporaryDirectory(prefix="steelyard-spark-") as folder:
-        for topic in (small, big, headed, wide):
-            fill(stage, topic)
+        for prepare in (make, fill):
+            for topic in (small, big, headed, wide):
+                prepare(stage, topic)
         asides = () if is_quick else (stage.kafka,)
         contest = Contest(stage.spark, pace, (stage.apache, stage.ours), rivals=(stage.short_wait,), asides=asides)
         files = Path(folder)
@@ -88,7 +90,7 @@ def run(*, is_quick: bool = False) -> Iterator[Row]:
         yield from contest.rows(drained(small, sizes.a_trigger))
         yield from contest.rows(drained(small, sizes.a_trigger, files))
         yield from contest.rows(in_small_batches(small, sizes.batches))
-        yield from one_by_one(contest, stage, sizes.messages)
+        yield from one_by_one(contest, headed, sizes.messages)
         for topic in (small, big):
             yield from written(stage, topic, pace)
         for side in (stage.apache, stage.ours):

@@ -26,6 +26,7 @@ __all__ = [
     "in_small_batches",
     "into_files",
     "into_nothing",
+    "make",
     "one_by_one",
     "written",
 ]
@@ -46,11 +47,21 @@ class Topic:
     has_headers: bool = False
 
 
-def fill(stage: Stage, topic: Topic) -> None:
-    """Make a topic on each server and write its rows."""
-    rows = make_rows(stage.spark, topic.rows, topic.value_bytes, has_headers=topic.has_headers)
+def make(stage: Stage, topic: Topic) -> None:
+    """Make a topic on each server, and another to write to."""
     for side in stage.servers:
         side.make_topic(topic.name, topic.queues)
+        side.make_topic(_written_to(topic), topic.queues)
+
+
+def _written_to(topic: Topic) -> str:
+    return f"{topic.name}-written"
+
+
+def fill(stage: Stage, topic: Topic) -> None:
+    """Write the rows of a topic to each server."""
+    rows = make_rows(stage.spark, topic.rows, topic.value_bytes, has_headers=topic.has_headers)
+    for side in stage.servers:
         side.write(rows, topic.name)
         wait_for_rows(side, topic.name, topic.rows)
 
@@ -153,17 +164,14 @@ def in_small_batches(topic: Topic, batches: int) -> Case:
     return Case(f"{topic.told} → noop, 1,000 rows a batch", measure, told)
 
 
-def one_by_one(contest: Contest, stage: Stage, messages: int) -> Iterator[Row]:
+def one_by_one(contest: Contest, topic: Topic, messages: int) -> Iterator[Row]:
     """Send messages one by one while a stream runs."""
-    topic = "trickle"
-    for side in stage.servers:
-        side.make_topic(topic, _QUEUES)
 
     def told(cost: Cost) -> str:
         return f"{cost.wall_s * 1000:,.0f} ms, {cost.cpu_s:.2f} cores"
 
     def measure(side: Side, meter: Meter) -> Cost:
-        return trickle(side, topic, messages, _EVERY_S, meter)
+        return trickle(side, _written_to(topic), messages, _EVERY_S, meter)
 
     what = f"sent → seen, {1 / _EVERY_S:.0f} messages a second"
     yield from replace(contest, pace=replace(contest.pace, warm=0)).rows(Case(what, measure, told))
@@ -174,10 +182,8 @@ def one_by_one(contest: Contest, stage: Stage, messages: int) -> Iterator[Row]:
 
 def written(stage: Stage, topic: Topic, pace: Pace) -> Iterator[Row]:
     """Write rows that are in memory to topics."""
-    rows, name = make_rows(stage.spark, topic.rows, topic.value_bytes).persist(), f"{topic.name}-written"
+    rows, name = make_rows(stage.spark, topic.rows, topic.value_bytes).persist(), _written_to(topic)
     rows.count()
-    for side in stage.servers:
-        side.make_topic(name, _QUEUES)
 
     def measure(side: Side, meter: Meter) -> Cost:
         return meter.measure(lambda: side.write(rows, name))

@@ -215,9 +215,9 @@ def settings(spark: "SparkSession", **given: str) -> Iterator[None]:
 
 
 def test_settings_of_a_session_change_no_row(spark: "SparkSession", cluster: Live, topic: str) -> None:
-    send_many = [Message(topic, b"%d" % number, "t", f"k{number}", {"n": str(number)}) for number in range(40)]
+    messages = [Message(topic, b"%d" % number, "t", f"k{number}", {"n": str(number)}) for number in range(40)]
     with Producer(cluster.namesrv) as producer, Admin(cluster.namesrv) as admin:
-        producer.send_many(send_many)
+        producer.send_many(messages)
         until(lambda: admin.topic(topic).messages == 40, "all are shown")
         odd = {"session__timeZone": "Asia/Shanghai", "execution__arrow__maxRecordsPerBatch": "7"}
         odd |= {"execution__arrow__useLargeVarTypes": "true", "execution__arrow__compression__codec": "zstd"}

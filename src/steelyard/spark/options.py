@@ -50,7 +50,7 @@ class ReadOptions:
     max_partitions: int = 16
     max_records: int = 500_000
     include_properties: bool = True
-    offset_poll_ms: int = 300
+    offset_poll_ms: int = 50
     pull_depth: int = 16
     pull_messages: int = 1_000
 

@@ -25,6 +25,8 @@ __all__ = ["Seen", "Watch"]
 
 _LAYOUT_MS = 5_000
 """How often name servers are asked for queues that came or went."""
+_REST_AFTER_ASKING = 5
+"""So many times as long as it took to ask brokers, they are not asked again."""
 _REST_MS = 500
 _LONGEST_REST_MS = 15_000
 
@@ -140,9 +142,9 @@ class Watch:
         awake = [queue for queue in self._queues if everybody or not self._rests(queue.broker, began_ms)]
         if awake:
             self._note(self._asking.spans(awake))
-        # With very many queues asking takes a while; a stream has more to do than that.
+        # With very many queues asking takes a while; a stream has more to do than that, and so have brokers.
         took_ms = _now_ms() - began_ms
-        self._ask_after_ms = _now_ms() + max(self._poll_ms, took_ms if self._poll_ms else 0)
+        self._ask_after_ms = _now_ms() + max(self._poll_ms, _REST_AFTER_ASKING * took_ms if self._poll_ms else 0)
 
     def _rests(self, broker: str, now_ms: int) -> bool:
         resting = self._resting.get(broker)

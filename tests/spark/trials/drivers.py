@@ -34,11 +34,10 @@ def driver(module: str, directory: Path, *words: str) -> Iterator["subprocess.Po
 
 
 def kill_whole(process: "subprocess.Popen[str]") -> None:
-    """Kill -9 a driver and everything it started."""
-    if process.poll() is not None:
-        return
-    kill_family(process.pid)
-    process.wait()
+    """Kill -9 a driver and everything it started, all at once."""
+    if process.poll() is None:
+        kill_family(process.pid)
+        process.wait()
 
 
 def batches(checkpoint: Path) -> tuple[int, int]:
