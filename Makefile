@@ -16,7 +16,7 @@ TRIALS := tests/interop/test_mixed_groups.py tests/interop/test_broker_trouble.p
 help:  ## print these verbs
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
 
-demo: $(READY)  ## the shop window: a group that balances itself while members are killed and a broker is slow
+demo: $(READY)  ## the shop window: a group that balances itself while members are killed, a broker is slow, and Spark reads along
 	@$(PY) -m steelyard.cli.demo
 
 test: check  ## ruff, mypy strict and the whole suite
@@ -38,15 +38,16 @@ interop: $(READY)  ## Apache's Java classes and servers, and clients in Java, Go
 	@$(PY) -m tests.interop.guests
 	@$(PY) -m pytest tests/interop
 	@STEELYARD_INTEROP=apache-4.9.7 $(PY) -m pytest $(TRIALS)
-	@for backend in apache-4.9.7 apache-5.5.0; do STEELYARD_LIVE=$$backend $(PY) -m pytest tests/live || exit; done
+	@for backend in apache-4.9.7 apache-5.5.0; do STEELYARD_LIVE=$$backend $(PY) -m pytest tests/live tests/spark || exit; done
 
 sim: $(READY)  ## 10,000 simulated histories, with crashes, cuts and lost power, then a hunt for planted bugs (takes a while; a failure is replayed by its seed)
 	@$(PY) -m steelyard sim --histories 10000
 	@$(PY) -m steelyard sim --hunt
 
-chaos: $(READY)  ## the long trials: every disk call fails in every way, power losses, a broker killed 200 times, 100,000 messages while members come and go (takes a while)
+chaos: $(READY)  ## the long trials: every disk call fails in every way, power losses, a broker killed 200 times, Spark's driver 12 times, 100,000 messages while members come and go (takes a while)
 	@STEELYARD_STORE=long $(PY) -m pytest -n auto --timeout=0 tests/store
 	@STEELYARD_KILLS=200 $(PY) -m pytest -rP tests/serve/test_kill.py
+	@STEELYARD_DRIVER_KILLS=8 STEELYARD_SLOW=1 $(PY) -m pytest -rP tests/spark/trials tests/pipelines/test_declarative.py
 	@STEELYARD_CHURN=100000 STEELYARD_CHANGES=100 STEELYARD_INTEROP=ours,apache-4.9.7 $(PY) -m pytest -rP $(LONG_TRIALS)
 
 docs:  ## the documentation site (arrives with the client)

@@ -15,9 +15,9 @@ from bench.table import Row
 from steelyard.client.bulk.reading import Piece
 from steelyard.client.names import Names
 from steelyard.model import Queue
-from steelyard.spark.columns import arrow_schema, decode
+from steelyard.spark.decoding.columns import arrow_schema, decode
+from steelyard.spark.decoding.slow_rows import column_of
 from steelyard.spark.schema import COLUMNS
-from steelyard.spark.slow_rows import column_of
 from steelyard.wire.record import pack_record
 from steelyard.wire.stored import messages
 

@@ -11,8 +11,8 @@ from tests.live.clusters import Live
 
 from steelyard import Message, Producer
 from steelyard.model import OffsetRange, Queue
-from steelyard.spark.offsets import Json
-from steelyard.spark.options import ReadOptions
+from steelyard.spark.options.checked import ReadOptions
+from steelyard.spark.planning.offsets import Json
 from steelyard.spark.schema import COLUMNS
 from steelyard.spark.stream import StreamReader
 from steelyard.spark.task import Slice

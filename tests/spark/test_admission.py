@@ -8,8 +8,8 @@ from hypothesis import strategies as some
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows, ReadMinRows
 
 from steelyard.model import OffsetRange, Queue
-from steelyard.spark.admission import Admission, default_limit
-from steelyard.spark.options import ReadOptions
+from steelyard.spark.options.checked import ReadOptions
+from steelyard.spark.planning.admission import Admission, default_limit
 
 
 def options(**given: str) -> ReadOptions:

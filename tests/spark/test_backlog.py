@@ -6,10 +6,10 @@ from hypothesis import strategies as some
 
 from steelyard.errors import MessagesLost
 from steelyard.model import OffsetRange, Queue
-from steelyard.spark.backlog import backlog_of
-from steelyard.spark.offsets import Offsets, ranges_between
-from steelyard.spark.topics import Topics
-from steelyard.spark.watch import Seen
+from steelyard.spark.options.topics import Topics
+from steelyard.spark.planning.backlog import backlog_of
+from steelyard.spark.planning.offsets import Offsets, ranges_between
+from steelyard.spark.planning.watch import Seen
 
 _ALL = Topics(("t",))
 _QUEUES = [Queue("t", broker, number) for broker in "ab" for number in range(3)]

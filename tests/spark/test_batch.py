@@ -23,10 +23,10 @@ from steelyard.errors import (
 )
 from steelyard.model import OffsetRange, Queue
 from steelyard.serve.embedded import Cluster
-from steelyard.spark.asking import Asking
 from steelyard.spark.batch import BatchReader
+from steelyard.spark.planning.asking import Asking
+from steelyard.spark.planning.spans import Spans
 from steelyard.spark.schema import COLUMNS
-from steelyard.spark.spans import Spans
 from steelyard.spark.task import Slice
 from steelyard.wire.codes import RequestCode
 from steelyard.wire.command import Command
@@ -186,7 +186,7 @@ def test_a_time_is_where_the_first_message_was_stored_from_then_on(
 def test_a_time_is_found_where_brokers_only_give_what_is_near(
     cluster: Live, topic: str, moments: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("steelyard.spark.each_queue._finds_times", lambda _session, _broker: False)
+    monkeypatch.setattr("steelyard.spark.planning.each_queue._finds_times", lambda _session, _broker: False)
     for number, moment in enumerate(moments):
         after = batch(cluster.namesrv, subscribe=topic, startingTimestamp=str(moment))
         assert spans(after) == ([(number, 3)] if number < 3 else [])
@@ -195,7 +195,7 @@ def test_a_time_is_found_where_brokers_only_give_what_is_near(
 def test_a_time_is_not_guessed_where_a_broker_that_only_gives_what_is_near_falls_silent(
     cluster: Live, topic: str, moments: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("steelyard.spark.each_queue._finds_times", lambda _session, _broker: False)
+    monkeypatch.setattr("steelyard.spark.planning.each_queue._finds_times", lambda _session, _broker: False)
 
     def silent(caller: Caller, command: Command, timeout_ms: int) -> "asyncio.Future[Command]":
         if command.code != RequestCode.PULL_MESSAGE:
@@ -256,7 +256,7 @@ def test_a_condition_that_brokers_cannot_read_is_told_before_anything_is_read(cl
 
 
 def test_a_broker_that_is_away_is_waited_for_and_then_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("steelyard.spark.planning.PAUSES_S", (0.0, 0.0))
+    monkeypatch.setattr("steelyard.spark.planning.slices.PAUSES_S", (0.0, 0.0))
     with Cluster(brokers=2) as running:
         with Admin(running.namesrv) as admin:
             admin.create_topic("orders", 2)
@@ -267,7 +267,7 @@ def test_a_broker_that_is_away_is_waited_for_and_then_named(monkeypatch: pytest.
             asked.append(broker)
             spans.silent[broker] = CannotConnect(f"{topic} is on a broker that is away")
 
-        monkeypatch.setattr("steelyard.spark.spans._ask_one", coroutine(away))
+        monkeypatch.setattr("steelyard.spark.planning.spans._ask_one", coroutine(away))
         with pytest.raises(NoRoute, match=r"broker broker-\d does not say where its queues begin and end"):
             plan(running.namesrv, subscribe="orders")
         assert asked == ["broker-0", "broker-1"] * 3
@@ -294,7 +294,7 @@ def test_ten_thousand_queues_take_one_question_to_each_broker(monkeypatch: pytes
 def test_where_brokers_do_not_tell_of_all_queues_each_is_asked_about(
     cluster: Live, topic: str, queues: list[Queue], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("steelyard.spark.spans.decode_body", lambda kind, _body: kind())
+    monkeypatch.setattr("steelyard.spark.planning.spans.decode_body", lambda kind, _body: kind())
     assert batch(cluster.namesrv, subscribe=topic) == [OffsetRange(queue, 0, 5) for queue in sorted(queues)]
 
 

@@ -10,10 +10,10 @@ from steelyard.client.bulk.writing import BATCH_MESSAGES, Bundle
 from steelyard.client.connect import Connect
 from steelyard.errors import RowRefused
 from steelyard.model import Queue
-from steelyard.spark.bundles import bundles_of, pieces_of
-from steelyard.spark.options import WriteOptions
-from steelyard.spark.row_columns import RowColumns
-from steelyard.spark.row_ids import RowIds
+from steelyard.spark.encoding.bundles import bundles_of, pieces_of
+from steelyard.spark.encoding.row_columns import RowColumns
+from steelyard.spark.encoding.row_ids import RowIds
+from steelyard.spark.options.checked import WriteOptions
 from steelyard.wire.batch import read_batch
 
 QUEUES = {topic: tuple(Queue(topic, "broker-a", number) for number in range(3)) for topic in ("orders", "audit")}

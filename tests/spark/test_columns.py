@@ -9,7 +9,7 @@ from tests.wire.stored_golden import Recorded, record_bodies
 
 from steelyard.client.bulk.reading import Piece
 from steelyard.model import Queue
-from steelyard.spark.columns import arrow_schema, decode
+from steelyard.spark.decoding.columns import arrow_schema, decode
 from steelyard.spark.schema import schema_of
 from steelyard.wire.batch import BatchItem, encode_batch
 from steelyard.wire.compression import compress, flagged

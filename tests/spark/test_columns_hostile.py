@@ -8,7 +8,7 @@ from tests.wire.stored_golden import record_bodies
 from steelyard.client.bulk.reading import Piece
 from steelyard.errors import LimitExceeded, MalformedRecord, ProtocolError
 from steelyard.model import Queue
-from steelyard.spark.columns import decode
+from steelyard.spark.decoding.columns import decode
 from steelyard.wire.batch import BatchItem, encode_batch
 from steelyard.wire.compression import compress, flagged
 from steelyard.wire.hosts import host_bytes
@@ -93,7 +93,7 @@ def test_more_than_a_column_can_hold_is_refused_before_anything_is_read() -> Non
 
 
 def test_what_comes_out_of_all_records_of_a_batch_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("steelyard.spark.columns._MOST_BYTES", 2_000)
+    monkeypatch.setattr("steelyard.spark.decoding.columns._MOST_BYTES", 2_000)
     packed = record_of(0, compress(bytes(900), Compression.ZLIB), sys_flag=flagged(0, Compression.ZLIB))
     wrapped = record_of(0, encode_batch([BatchItem(0, b"", b"")] * 4), sys_flag=WRAPPED)
     for record in (packed, wrapped):

@@ -8,7 +8,7 @@ from pyspark.sql.streaming.listener import QueryProgressEvent, QueryTerminatedEv
 
 from steelyard.model import Queue
 from steelyard.spark.lag import ProgressLog, lag
-from steelyard.spark.offsets import Offsets
+from steelyard.spark.planning.offsets import Offsets
 
 _Q0, _Q1 = Queue("orders", "a", 0), Queue("orders", "a", 1)
 _IDS = {"id": "6b3d5ee0-0a5c-4d6f-9a8e-3b3f1d1c2a00", "runId": "6b3d5ee0-0a5c-4d6f-9a8e-3b3f1d1c2a01"}

@@ -8,7 +8,7 @@ from hypothesis import strategies as some
 
 from steelyard.errors import ConfigurationError, SteelyardError
 from steelyard.model import OffsetRange, Queue
-from steelyard.spark.offsets import Offsets, ranges_between
+from steelyard.spark.planning.offsets import Offsets, ranges_between
 
 _names = some.text(some.characters(codec="utf-8"), min_size=1, max_size=5)
 _queues = some.builds(Queue, _names, _names, some.integers(0, 70_000))

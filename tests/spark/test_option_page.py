@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from steelyard.spark.option_table import OPTIONS, Mode
+from steelyard.spark.options.table import OPTIONS, Mode
 
 _PAGE = Path(__file__).parents[2] / "docs" / "spark.md"
 _HEAD = "| option | for | default | what it says |\n|---|---|---|---|\n"
@@ -21,7 +21,7 @@ def _table() -> str:
 
 
 def _told(modes: Mode) -> str:
-    return "all" if modes == Mode.ANY else ", ".join(word for mode, word in _MODES.items() if mode in modes)
+    return "all" if modes == Mode.ANY else ", ".join(word for mode, word in _MODES.items() if mode & modes)
 
 
 def _code(default: str | None) -> str:

@@ -8,9 +8,9 @@ import pytest
 from steelyard.client.connect import Connect
 from steelyard.client.tls import Tls
 from steelyard.errors import ConfigurationError
-from steelyard.spark.option_table import OPTIONS, Kind, Mode, listed
-from steelyard.spark.options import ReadOptions, WriteOptions
-from steelyard.spark.places import FIRST, LAST
+from steelyard.spark.options.checked import ReadOptions, WriteOptions
+from steelyard.spark.options.places import FIRST, LAST
+from steelyard.spark.options.table import OPTIONS, Kind, Mode, listed
 
 _HERE = {"namesrv": "mq:9876", "subscribe": "orders"}
 

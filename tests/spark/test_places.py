@@ -4,9 +4,20 @@ import pytest
 
 from steelyard.errors import ConfigurationError
 from steelyard.model import Queue
-from steelyard.spark.option_table import Mode
-from steelyard.spark.option_values import Given
-from steelyard.spark.places import FIRST, LAST, Ago, AtOffsets, AtTime, AtTimes, OfGroup, Place, end_of, start_of
+from steelyard.spark.options.places import (
+    FIRST,
+    LAST,
+    Ago,
+    AtOffsets,
+    AtTime,
+    AtTimes,
+    OfGroup,
+    Place,
+    end_of,
+    start_of,
+)
+from steelyard.spark.options.table import Mode
+from steelyard.spark.options.values import Given
 
 
 def start(streaming: bool = True, **options: str) -> Place:

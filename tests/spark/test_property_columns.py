@@ -7,7 +7,7 @@ from tests.wire.stored_values import property_texts
 from steelyard.client.bulk.reading import Piece
 from steelyard.model import Queue
 from steelyard.model.message import KEYS, TAGS
-from steelyard.spark.columns import decode
+from steelyard.spark.decoding.columns import decode
 from steelyard.wire.properties import parse_properties
 
 _QUEUE = Queue("orders", "broker-a", 0)

@@ -6,7 +6,7 @@ from tests.fuzzing import Dice
 from tests.spark.column_values import record_of
 
 from steelyard.errors import MalformedRecord
-from steelyard.spark.record_walk import record_starts
+from steelyard.spark.decoding.record_walk import record_starts
 from steelyard.wire.record_layout import SMALLEST_BYTES
 
 _MAGIC = b"\xda\xa3\x20\xa7"

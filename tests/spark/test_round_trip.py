@@ -29,7 +29,7 @@ from steelyard.errors import MessagesLost
 from steelyard.model import OffsetRange
 from steelyard.serve.embedded import Cluster
 from steelyard.spark.batch import BatchReader
-from steelyard.spark.options import ReadOptions
+from steelyard.spark.options.checked import ReadOptions
 from steelyard.spark.schema import COLUMNS
 from steelyard.spark.task import Slice, read_slice
 from steelyard.store.options import StoreOptions

@@ -13,11 +13,11 @@ from steelyard.balance.selectors import select, selector
 from steelyard.errors import ConfigurationError, RowRefused
 from steelyard.model import Message, Queue
 from steelyard.model.message import RESERVED_PROPERTIES
-from steelyard.spark.row_bytes import span_of
-from steelyard.spark.row_columns import IGNORED, RowColumns
-from steelyard.spark.row_ids import RowIds
-from steelyard.spark.row_keys import java_hashes, queue_numbers
-from steelyard.spark.rows import encode
+from steelyard.spark.encoding.row_bytes import span_of
+from steelyard.spark.encoding.row_columns import IGNORED, RowColumns
+from steelyard.spark.encoding.row_ids import RowIds
+from steelyard.spark.encoding.row_keys import java_hashes, queue_numbers
+from steelyard.spark.encoding.rows import encode
 from steelyard.wire.batch import BatchItem, encode_batch, item_of, read_batch
 from steelyard.wire.properties import parse_properties
 

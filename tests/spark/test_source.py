@@ -12,7 +12,7 @@ from tests.spark.driving import fill
 from steelyard import Message, Producer
 from steelyard.model import Queue
 from steelyard.spark.lag import lag
-from steelyard.spark.offsets import Offsets
+from steelyard.spark.planning.offsets import Offsets
 from steelyard.spark.schema import SCHEMA
 
 if TYPE_CHECKING:

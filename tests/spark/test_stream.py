@@ -13,8 +13,8 @@ from steelyard.client.caller import Caller
 from steelyard.client.unanswered import Question
 from steelyard.errors import ConfigurationError, NoNameServer, SteelyardError, SubscriptionUnreadable
 from steelyard.model import OffsetRange
-from steelyard.spark.layout import Layout
-from steelyard.spark.offsets import Offsets
+from steelyard.spark.planning.layout import Layout
+from steelyard.spark.planning.offsets import Offsets
 from steelyard.spark.schema import COLUMNS
 from steelyard.spark.stream import StreamReader
 from steelyard.spark.task import Slice
@@ -26,9 +26,9 @@ pytestmark = pytest.mark.xdist_group("spark")
 @pytest.fixture(autouse=True)
 def looks_for_queues_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let new queues be seen at once, and brokers that are away be given up at once."""
-    monkeypatch.setattr("steelyard.spark.watch._LAYOUT_MS", 0)
-    monkeypatch.setattr("steelyard.spark.watch._REST_MS", 0)
-    monkeypatch.setattr("steelyard.spark.watch.PAUSES_S", (0.0,))
+    monkeypatch.setattr("steelyard.spark.planning.watch._LAYOUT_MS", 0)
+    monkeypatch.setattr("steelyard.spark.planning.watch._REST_MS", 0)
+    monkeypatch.setattr("steelyard.spark.planning.watch.PAUSES_S", (0.0,))
 
 
 # -- starts and restarts -----------------------------------------------------------------------------------------------

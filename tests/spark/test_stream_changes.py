@@ -11,9 +11,9 @@ from steelyard import Admin, Message, Producer
 from steelyard.errors import ConfigurationError, MessagesLost, TopicNotFound
 from steelyard.model import OffsetRange, Queue
 from steelyard.serve.embedded import Cluster
-from steelyard.spark.asking import Asking
-from steelyard.spark.offsets import Offsets
-from steelyard.spark.spans import Spans
+from steelyard.spark.planning.asking import Asking
+from steelyard.spark.planning.offsets import Offsets
+from steelyard.spark.planning.spans import Spans
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -21,9 +21,9 @@ pytestmark = pytest.mark.xdist_group("spark")
 @pytest.fixture(autouse=True)
 def looks_for_queues_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let new queues be seen at once, and brokers that are away be given up at once."""
-    monkeypatch.setattr("steelyard.spark.watch._LAYOUT_MS", 0)
-    monkeypatch.setattr("steelyard.spark.watch._REST_MS", 0)
-    monkeypatch.setattr("steelyard.spark.watch.PAUSES_S", (0.0,))
+    monkeypatch.setattr("steelyard.spark.planning.watch._LAYOUT_MS", 0)
+    monkeypatch.setattr("steelyard.spark.planning.watch._REST_MS", 0)
+    monkeypatch.setattr("steelyard.spark.planning.watch.PAUSES_S", (0.0,))
 
 
 # -- queues that come and go -------------------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ def test_a_broker_that_is_away_for_a_while_ends_nothing_and_is_named_once(
 def test_a_broker_that_takes_its_time_holds_a_query_up_once_and_is_then_left_alone(
     own: Cluster, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("steelyard.spark.watch._REST_MS", 60_000)
+    monkeypatch.setattr("steelyard.spark.planning.watch._REST_MS", 60_000)
     here, slow = (Queue("orders", broker, 0) for broker in own.brokers)
     driver = Driver()
     with streaming(own.namesrv, subscribe="orders", startingOffsets="earliest") as source:

@@ -14,15 +14,15 @@ from tests.spark.driving import Driver
 
 from steelyard.errors import CannotConnect, NoNameServer, SteelyardError
 from steelyard.model import Queue
-from steelyard.spark.admission import Admission
-from steelyard.spark.asking import Asking
-from steelyard.spark.layout import Layout
-from steelyard.spark.offsets import Offsets
-from steelyard.spark.options import ReadOptions
+from steelyard.spark.options.checked import ReadOptions
+from steelyard.spark.planning.admission import Admission
+from steelyard.spark.planning.asking import Asking
+from steelyard.spark.planning.layout import Layout
+from steelyard.spark.planning.offsets import Offsets
+from steelyard.spark.planning.spans import Spans
+from steelyard.spark.planning.watch import Watch
 from steelyard.spark.schema import COLUMNS
-from steelyard.spark.spans import Spans
 from steelyard.spark.stream import StreamReader
-from steelyard.spark.watch import Watch
 
 _BROKERS = ("a", "b")
 _FIRST = [Queue("t", broker, number) for broker in _BROKERS for number in range(2)]
@@ -169,7 +169,7 @@ def without_pauses() -> Iterable[None]:
     """Look at everything every time, and wait for nobody."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in (("_LAYOUT_MS", 0), ("_REST_MS", 0), ("_LONGEST_REST_MS", 0), ("PAUSES_S", (0.0,))):
-            patch.setattr(f"steelyard.spark.watch.{name}", value)
+            patch.setattr(f"steelyard.spark.planning.watch.{name}", value)
         yield
 
 

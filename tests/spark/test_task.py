@@ -16,7 +16,7 @@ from tests.spark.column_values import record_of
 from steelyard.client.bulk.lines import shared_lines
 from steelyard.errors import MalformedRecord, MessagesLost
 from steelyard.model import OffsetRange
-from steelyard.spark.options import ReadOptions
+from steelyard.spark.options.checked import ReadOptions
 from steelyard.spark.schema import COLUMNS
 from steelyard.spark.task import Slice, read_slice
 from steelyard.wire.command import Command
@@ -195,7 +195,7 @@ def test_records_of_other_offsets_are_no_answer(server: Broker) -> None:
 def test_bodies_that_grow_when_they_are_opened_come_in_more_batches(
     server: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("steelyard.spark.columns._MOST_BYTES", 1 << 20)
+    monkeypatch.setattr("steelyard.spark.decoding.columns._MOST_BYTES", 1 << 20)
     body = compress(bytes(100_000), Compression.ZLIB)
     records: list[bytes | None] = [
         record_of(offset, body, sys_flag=COMPRESSED | Compression.ZLIB << 8) for offset in range(40)
@@ -208,7 +208,7 @@ def test_bodies_that_grow_when_they_are_opened_come_in_more_batches(
 
 
 def test_a_body_that_is_too_large_alone_is_an_error(server: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("steelyard.spark.columns._MOST_BYTES", 50_000)
+    monkeypatch.setattr("steelyard.spark.decoding.columns._MOST_BYTES", 50_000)
     body = compress(bytes(100_000), Compression.ZLIB)
     server.fill(0, 9)
     server.held[0].records[4] = record_of(4, body, sys_flag=COMPRESSED | Compression.ZLIB << 8)

@@ -6,11 +6,11 @@ import pytest
 
 from steelyard.errors import CannotConnect, NoNameServer, TopicNotFound
 from steelyard.model import Queue
-from steelyard.spark.asking import Asking
-from steelyard.spark.layout import Layout
-from steelyard.spark.options import ReadOptions
-from steelyard.spark.spans import Span, Spans
-from steelyard.spark.watch import Watch
+from steelyard.spark.options.checked import ReadOptions
+from steelyard.spark.planning.asking import Asking
+from steelyard.spark.planning.layout import Layout
+from steelyard.spark.planning.spans import Span, Spans
+from steelyard.spark.planning.watch import Watch
 
 _A0, _A1, _B0 = Queue("t", "a", 0), Queue("t", "a", 1), Queue("t", "b", 0)
 
@@ -63,8 +63,8 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """Set the clock by hand, and wait for nothing."""
     made = Clock()
-    monkeypatch.setattr("steelyard.spark.watch._now_ms", made)
-    monkeypatch.setattr("steelyard.spark.watch.PAUSES_S", (0.0, 0.0))
+    monkeypatch.setattr("steelyard.spark.planning.watch._now_ms", made)
+    monkeypatch.setattr("steelyard.spark.planning.watch.PAUSES_S", (0.0, 0.0))
     return made
 
 

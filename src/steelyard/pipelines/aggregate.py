@@ -166,7 +166,7 @@ def _json(rows: "DataFrame") -> "Column":
 
 def _as_messages(found: "DataFrame", topic: str | None) -> "DataFrame":
     """Return the rows as messages: as they are if they have a body, else as JSON."""
-    from steelyard.spark.row_columns import RowColumns
+    from steelyard.spark.encoding.row_columns import RowColumns
 
     if "body" not in found.columns:
         also = [name for name in _ALSO if name in found.columns]

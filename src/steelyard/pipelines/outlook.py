@@ -50,10 +50,10 @@ class Outlook:
 
 def look_ahead(source: Mapping[str, str], checkpoint: str) -> Outlook:
     """Ask what a stream with these options of the source, and this checkpoint of Spark, would read."""
-    from steelyard.spark.asking import Asking
-    from steelyard.spark.options import ReadOptions
-    from steelyard.spark.planning import first_look, slices
-    from steelyard.spark.resolving import resolve_start
+    from steelyard.spark.options.checked import ReadOptions
+    from steelyard.spark.planning.asking import Asking
+    from steelyard.spark.planning.resolving import resolve_start
+    from steelyard.spark.planning.slices import first_look, slices
 
     options = ReadOptions.of({name.lower(): value for name, value in source.items()}, streaming=True)
     kept = read_places(checkpoint)
@@ -80,7 +80,7 @@ def read_places(checkpoint: str) -> dict[Queue, int] | None:
     """
     if not is_here(checkpoint):
         return None
-    from steelyard.spark.offsets import Offsets
+    from steelyard.spark.planning.offsets import Offsets
 
     try:
         done = max(int(path.name) for path in (Path(checkpoint) / "commits").iterdir() if path.name.isdigit())

@@ -28,7 +28,7 @@ from steelyard.pipelines.running import Batch, Progress
 from steelyard.pipelines.streaming import alone_with
 from steelyard.pipelines.troubles import as_ours, wrong_query
 from steelyard.pipelines.where import where_options
-from steelyard.spark.options import WriteOptions
+from steelyard.spark.options.checked import WriteOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -1,4 +1,4 @@
-"""Where a cluster is, as options of the Spark source and sink: what `spark/options.py` reads, written."""
+"""Where a cluster is, as options of the Spark source and sink: what `spark/options/checked.py` reads, written."""
 
 from pathlib import Path
 

@@ -10,11 +10,11 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from steelyard.errors import ConfigurationError
 from steelyard.model import OffsetRange
-from steelyard.spark.asking import Asking
-from steelyard.spark.options import ReadOptions
-from steelyard.spark.places import AtOffsets
-from steelyard.spark.planning import first_look, slices
-from steelyard.spark.resolving import resolve_end, resolve_start
+from steelyard.spark.options.checked import ReadOptions
+from steelyard.spark.options.places import AtOffsets
+from steelyard.spark.planning.asking import Asking
+from steelyard.spark.planning.resolving import resolve_end, resolve_start
+from steelyard.spark.planning.slices import first_look, slices
 from steelyard.spark.task import Slice, read_slice
 
 if TYPE_CHECKING:

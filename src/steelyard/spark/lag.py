@@ -14,7 +14,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from steelyard.errors import ConfigurationError
 from steelyard.model import Queue, in_order
-from steelyard.spark.offsets import Offsets
+from steelyard.spark.planning.offsets import Offsets
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import (

@@ -22,10 +22,10 @@ from pyspark.sql.types import StructType
 
 from steelyard.client.bulk.writing import BulkSender
 from steelyard.errors import ConfigurationError, RowRefused
-from steelyard.spark.bundles import bundles_of, pieces_of
-from steelyard.spark.options import PULL_GROUP, WriteOptions
-from steelyard.spark.row_columns import RowColumns
-from steelyard.spark.row_ids import RowIds
+from steelyard.spark.encoding.bundles import bundles_of, pieces_of
+from steelyard.spark.encoding.row_columns import RowColumns
+from steelyard.spark.encoding.row_ids import RowIds
+from steelyard.spark.options.checked import PULL_GROUP, WriteOptions
 from steelyard.spark.worker import settle_in
 
 __all__ = ["Stored", "batch_writer", "stream_writer"]

@@ -14,7 +14,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from steelyard.spark.options import ReadOptions
+from steelyard.spark.options.checked import ReadOptions
 from steelyard.spark.schema import COLUMNS, PROPERTIES, columns_of, schema_of
 
 __all__ = ["RocketMQSource"]

@@ -19,15 +19,15 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
 from steelyard.errors import MessagesLost, SteelyardError, TopicNotFound, TransportError
-from steelyard.spark.admission import Admission, default_limit
-from steelyard.spark.asking import Asking
-from steelyard.spark.backlog import backlog_of
-from steelyard.spark.offsets import Json, Offsets, ranges_between
-from steelyard.spark.options import ReadOptions
-from steelyard.spark.planning import first_look, slices
-from steelyard.spark.resolving import resolve_start
+from steelyard.spark.options.checked import ReadOptions
+from steelyard.spark.planning.admission import Admission, default_limit
+from steelyard.spark.planning.asking import Asking
+from steelyard.spark.planning.backlog import backlog_of
+from steelyard.spark.planning.offsets import Json, Offsets, ranges_between
+from steelyard.spark.planning.resolving import resolve_start
+from steelyard.spark.planning.slices import first_look, slices
+from steelyard.spark.planning.watch import Seen, Watch
 from steelyard.spark.task import Slice, read_slice
-from steelyard.spark.watch import Seen, Watch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -23,15 +23,15 @@ from steelyard.client.bulk.lines import shared_lines
 from steelyard.client.bulk.reading import Piece, fail_on_loss, is_filter, read_ranges
 from steelyard.errors import LimitExceeded, MalformedRecord
 from steelyard.model import FilterKind, OffsetRange, Subscription
-from steelyard.spark.columns import decode
-from steelyard.spark.damage import damage_at
+from steelyard.spark.decoding.columns import decode
+from steelyard.spark.decoding.damage import damage_at
 from steelyard.spark.worker import settle_in
 from steelyard.wire.record_layout import SMALLEST_BYTES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from steelyard.spark.options import ReadOptions
+    from steelyard.spark.options.checked import ReadOptions
 
 __all__ = ["Slice", "read_slice"]
 

@@ -13,7 +13,7 @@ import msgspec
 
 from steelyard.client.nearest import nearest
 from steelyard.errors import ConfigurationError
-from steelyard.spark.option_table import OPTIONS, Kind, Mode, Option
+from steelyard.spark.options.table import OPTIONS, Kind, Mode, Option
 
 __all__ = ["Given", "span_ms", "wrong"]
 

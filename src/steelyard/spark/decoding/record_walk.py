@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from steelyard.spark.segments import unaligned
+from steelyard.spark.decoding.segments import unaligned
 from steelyard.wire.record_damage import explain_damage
 from steelyard.wire.record_layout import SMALLEST_BYTES
 

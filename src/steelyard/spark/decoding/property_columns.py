@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from steelyard.spark.segments import parts, repeated, unaligned
+from steelyard.spark.decoding.segments import parts, repeated, unaligned
 from steelyard.wire.property_names import CRC32
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from steelyard.spark.record_columns import Rows
+    from steelyard.spark.decoding.record_columns import Rows
 
 __all__ = ["MAP", "Properties"]
 

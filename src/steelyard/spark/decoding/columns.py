@@ -21,14 +21,14 @@ from pyspark.sql.types import BinaryType, DataType, IntegerType, LongType, MapTy
 from steelyard.client.names import Names
 from steelyard.errors import LimitExceeded, MalformedRecord, ProtocolError
 from steelyard.model.message import KEYS, TAGS, UNIQUE_KEY
-from steelyard.spark.damage import damage_among, damage_at
-from steelyard.spark.property_columns import MAP, Properties
-from steelyard.spark.record_columns import MOMENT, Rows
-from steelyard.spark.record_walk import record_starts
+from steelyard.spark.decoding.damage import damage_among, damage_at
+from steelyard.spark.decoding.property_columns import MAP, Properties
+from steelyard.spark.decoding.record_columns import MOMENT, Rows
+from steelyard.spark.decoding.record_walk import record_starts
+from steelyard.spark.decoding.scratch import joined
+from steelyard.spark.decoding.segments import numbers, repeated
+from steelyard.spark.decoding.slow_rows import Opener, column_of
 from steelyard.spark.schema import SCHEMA
-from steelyard.spark.scratch import joined
-from steelyard.spark.segments import numbers, repeated
-from steelyard.spark.slow_rows import Opener, column_of
 from steelyard.wire.sysflag import COMPRESSED, STORE_IPV6, WRAPPED
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from steelyard.errors import RowRefused
-from steelyard.spark.row_bytes import as_binary, lengths_of, texts_of_width
-from steelyard.spark.row_columns import RowColumns
-from steelyard.spark.row_ids import ID_BYTES, RowIds
-from steelyard.spark.row_properties import key_texts, own_texts, tag_texts
+from steelyard.spark.encoding.row_bytes import as_binary, lengths_of, texts_of_width
+from steelyard.spark.encoding.row_columns import RowColumns
+from steelyard.spark.encoding.row_ids import ID_BYTES, RowIds
+from steelyard.spark.encoding.row_properties import key_texts, own_texts, tag_texts
 from steelyard.wire.limits import PROPERTIES_BYTES
 
 __all__ = ["encode"]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from steelyard.errors import RowRefused
 from steelyard.model.message import KEYS, RESERVED_PROPERTIES, TAGS
-from steelyard.spark.row_bytes import as_binary, cells, lengths_of, span_of
+from steelyard.spark.encoding.row_bytes import as_binary, cells, lengths_of, span_of
 from steelyard.wire.property_names import CHECK_TIMES, INNER_BASE, INNER_COUNT, TRANSACTION_ID
 
 __all__ = ["WRITTEN_BY_OTHERS", "key_texts", "own_texts", "tag_texts"]

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 from steelyard.balance.split import cap_fairly
 from steelyard.model import OffsetRange, Queue
-from steelyard.spark.options import ReadOptions
+from steelyard.spark.options.checked import ReadOptions
 
 __all__ = ["Admission", "Sample", "default_limit"]
 

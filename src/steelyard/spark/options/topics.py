@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from steelyard.errors import ConfigurationError
 from steelyard.model import Queue
-from steelyard.spark.option_values import Given, wrong
+from steelyard.spark.options.values import Given, wrong
 
 __all__ = ["Topics", "topics_of"]
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from steelyard.model import java_hash
-from steelyard.spark.row_bytes import as_binary, span_of
+from steelyard.spark.encoding.row_bytes import as_binary, span_of
 
 __all__ = ["java_hashes", "queue_numbers"]
 

@@ -8,7 +8,7 @@ from steelyard.client.session import Session
 from steelyard.errors import TopicNotFound
 from steelyard.model import Queue, Route, in_order
 from steelyard.model.names import DEAD, RETRY, is_system_topic
-from steelyard.spark.topics import Topics
+from steelyard.spark.options.topics import Topics
 from steelyard.wire.bodies import decode_body
 from steelyard.wire.bodies.routes import ClusterBody
 from steelyard.wire.bodies.shared import TopicNames

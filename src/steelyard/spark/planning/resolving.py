@@ -11,9 +11,9 @@ from time import time_ns
 from steelyard.client.nearest import nearest
 from steelyard.errors import ConfigurationError, MessagesLost
 from steelyard.model import Queue
-from steelyard.spark.asking import Asking
-from steelyard.spark.places import EARLIEST, LATEST, Ago, AtOffsets, AtTime, AtTimes, Edge, OfGroup, Place
-from steelyard.spark.spans import Span
+from steelyard.spark.options.places import EARLIEST, LATEST, Ago, AtOffsets, AtTime, AtTimes, Edge, OfGroup, Place
+from steelyard.spark.planning.asking import Asking
+from steelyard.spark.planning.spans import Span
 
 __all__ = ["resolve_end", "resolve_start"]
 

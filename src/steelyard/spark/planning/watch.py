@@ -16,10 +16,10 @@ from time import monotonic_ns, sleep
 from steelyard.client.nearest import missing_topic
 from steelyard.errors import SteelyardError, TopicNotFound
 from steelyard.model import Queue, in_order
-from steelyard.spark.asking import Asking
-from steelyard.spark.layout import Layout
-from steelyard.spark.planning import PAUSES_S
-from steelyard.spark.spans import Span, Spans
+from steelyard.spark.planning.asking import Asking
+from steelyard.spark.planning.layout import Layout
+from steelyard.spark.planning.slices import PAUSES_S
+from steelyard.spark.planning.spans import Span, Spans
 
 __all__ = ["Seen", "Watch"]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from steelyard.client.session import Session
 from steelyard.errors import ServerError, SteelyardError, TopicNotFound
 from steelyard.model import Queue
-from steelyard.spark.each_queue import ask_each, offset_in
+from steelyard.spark.planning.each_queue import ask_each, offset_in
 from steelyard.wire.bodies import decode_body
 from steelyard.wire.bodies.stats import TopicStats
 from steelyard.wire.codes import RequestCode

@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from steelyard.client.bulk.writing import BATCH_MESSAGES, Bundle, is_for_batches
 from steelyard.errors import RowRefused
 from steelyard.model import Queue
-from steelyard.spark.options import WriteOptions
-from steelyard.spark.row_bytes import as_binary, lengths_of, span_of
-from steelyard.spark.row_columns import RowColumns
-from steelyard.spark.row_ids import RowIds
-from steelyard.spark.row_keys import queue_numbers
-from steelyard.spark.rows import encode
+from steelyard.spark.encoding.row_bytes import as_binary, lengths_of, span_of
+from steelyard.spark.encoding.row_columns import RowColumns
+from steelyard.spark.encoding.row_ids import RowIds
+from steelyard.spark.encoding.row_keys import queue_numbers
+from steelyard.spark.encoding.rows import encode
+from steelyard.spark.options.checked import WriteOptions
 
 __all__ = ["bundles_of", "pieces_of"]
 

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from steelyard.client.moments import since_1970_ms
 from steelyard.model import Queue
-from steelyard.spark.option_values import Given, span_ms, wrong
+from steelyard.spark.options.values import Given, span_ms, wrong
 
 __all__ = [
     "EARLIEST",

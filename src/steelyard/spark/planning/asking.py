@@ -13,10 +13,10 @@ from steelyard.client.hub import Hub
 from steelyard.client.session import Session
 from steelyard.errors import SteelyardError
 from steelyard.model import FilterKind, Queue, Subscription
-from steelyard.spark.each_queue import ask_committed, ask_times, sample, tell_committed
-from steelyard.spark.layout import Layout, ask_layout
-from steelyard.spark.options import ReadOptions
-from steelyard.spark.spans import Spans, ask_spans
+from steelyard.spark.options.checked import ReadOptions
+from steelyard.spark.planning.each_queue import ask_committed, ask_times, sample, tell_committed
+from steelyard.spark.planning.layout import Layout, ask_layout
+from steelyard.spark.planning.spans import Spans, ask_spans
 
 __all__ = ["Asking"]
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from steelyard.model import OffsetRange, Queue, in_order
-from steelyard.spark.offsets import Offsets
-from steelyard.spark.topics import Topics
-from steelyard.spark.watch import Seen
+from steelyard.spark.options.topics import Topics
+from steelyard.spark.planning.offsets import Offsets
+from steelyard.spark.planning.watch import Seen
 
 __all__ = ["Backlog", "Lost", "backlog_of"]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from steelyard.spark.segments import numbers, parts, unaligned
+from steelyard.spark.decoding.segments import numbers, parts, unaligned
 from steelyard.wire.hosts import IPV4_BYTES
 from steelyard.wire.record_damage import explain_damage
 from steelyard.wire.record_layout import IPV4_HEAD, V1_MAGIC, V2_MAGIC

@@ -11,10 +11,10 @@ from steelyard.balance.split import SplitOptions, split
 from steelyard.client.nearest import nearest
 from steelyard.errors import ConfigurationError, NoRoute, TopicNotFound
 from steelyard.model import OffsetRange, Queue
-from steelyard.spark.asking import Asking
-from steelyard.spark.layout import Layout
-from steelyard.spark.options import ReadOptions
-from steelyard.spark.spans import Span, Spans
+from steelyard.spark.options.checked import ReadOptions
+from steelyard.spark.planning.asking import Asking
+from steelyard.spark.planning.layout import Layout
+from steelyard.spark.planning.spans import Span, Spans
 from steelyard.spark.task import Slice
 
 __all__ = ["PAUSES_S", "first_look", "slices"]

@@ -10,10 +10,10 @@ from steelyard.client.connect import Connect
 from steelyard.client.tls import Tls
 from steelyard.errors import ConfigurationError
 from steelyard.model import FilterKind, Subscription
-from steelyard.spark.option_table import Mode
-from steelyard.spark.option_values import Given
-from steelyard.spark.places import FIRST, LAST, OfGroup, Place, end_of, start_of
-from steelyard.spark.topics import Topics, topics_of
+from steelyard.spark.options.places import FIRST, LAST, OfGroup, Place, end_of, start_of
+from steelyard.spark.options.table import Mode
+from steelyard.spark.options.topics import Topics, topics_of
+from steelyard.spark.options.values import Given
 
 __all__ = ["PULL_GROUP", "ReadOptions", "WriteOptions"]
 
