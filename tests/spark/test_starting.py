@@ -1,11 +1,20 @@
 """Ctrl-C while Java starts: Java would be left behind, so it is heard a moment later."""
 
 import os
-from signal import SIGINT, default_int_handler, getsignal
+from collections.abc import Iterator
+from signal import SIGINT, default_int_handler, getsignal, signal
 
 import pytest
 
 from steelyard.spark.local import _ctrl_c_waits
+
+
+@pytest.fixture(autouse=True)
+def _as_in_a_program() -> Iterator[None]:
+    """Ctrl-C is Python's own here: a session that other tests share may have taken it."""
+    before = signal(SIGINT, default_int_handler)
+    yield
+    signal(SIGINT, before)
 
 
 def _start(news: list[str], times: int) -> None:
