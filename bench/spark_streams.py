@@ -1,6 +1,6 @@
 """Streams under the meter: everything that a topic has, batches as small as can be, and messages one by one.
 
-Checkpoints and files lie in a folder that goes away. Nobody asks a stream how it is while a batch of it is timed.
+Checkpoints lie in a folder that goes away. What a batch takes is what Spark itself says of it.
 """
 
 import time

@@ -132,7 +132,7 @@ def beside_parquet(stage: Stage, topic: Topic, folder: Path, pace: Pace, goal: f
     sides = (stage.apache, stage.ours)
     results = take_turns(stage.spark, [scanning, *(entrant(side, case.measure) for side in sides)], pace)
     for side in sides:
-        yield compared(f"{case.what}, {side.name}", results, side.name, scan, case.told, goal)
+        yield compared(f"{case.what} beside Parquet, {side.name}", results, side.name, scan, case.told, goal)
 
 
 # -- streams ----------------------------------------------------------------------------------------------------------

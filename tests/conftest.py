@@ -12,6 +12,7 @@ settings.load_profile("steelyard")
 _SPARK_S = 240
 
 
+@pytest.hookimpl(tryfirst=True)  # who hands tests out looks at the marks, too
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the tests with Spark together, and give them time."""
     for item in items:
