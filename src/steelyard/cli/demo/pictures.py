@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.text import Text
 
 from steelyard.balance.explain import Change, Explanation, explain, in_words
@@ -75,7 +76,7 @@ class Pictures:
 
     def detail(self, what: str) -> None:
         """Say more of what was said before."""
-        self._console.print(f"    {what}", style="dim", soft_wrap=True)
+        self._console.print(Padding(what, (0, 0, 0, 4)), style="dim")
 
     def lake(self, lake: Lake) -> None:
         """Draw what Spark counted: messages by windows of time, and the fullest and the emptiest queue."""

@@ -96,7 +96,7 @@ class _Story:
     def _members_come(self) -> None:
         self._archivist.start()
         self._writers.start()
-        self._page.say("Spark starts, to archive the topic as Parquet, every second, while all this happens")
+        self._page.say("Spark starts, to archive the topic as Parquet while all this happens")
         self._page.say("producers write; members come one after the other, and share the queues")
         self._page.blank()
         self._page.head()
@@ -147,7 +147,7 @@ class _Story:
             raise JobFailed(f"the demo ends here: the archive ended ({archivist.complaint})")
         archivist.kill()
         files = sum(1 for _ in archivist.lake.rglob("*.parquet"))
-        self._page.say(f"Spark is killed (-9) in the middle of its work; it had written {files} files")
+        self._page.say(f"Spark is killed (-9) in the middle of it all; files so far: {files}")
         self._pause(self._pause_s)
 
     def _share(self, broker: str) -> float:
