@@ -12,7 +12,7 @@ from functools import partial
 from rich.console import Console
 from rich.table import Table
 
-from bench import allocators, broker, client, codec, rebalance, rules, spark, store
+from bench import allocators, broker, client, codec, rebalance, rules, spark, spark_decode, store
 from bench.results import RESULTS, machine, page
 from bench.table import Row
 
@@ -24,6 +24,7 @@ _BENCHMARKS: dict[str, Callable[[], Iterable[Row]]] = {
     "store": store.run,
     "broker": broker.run,
     "client": client.run,
+    "decode": spark_decode.run,
     "spark": spark.run,
 }
 _QUICK: dict[str, Callable[[], Iterable[Row]]] = {
