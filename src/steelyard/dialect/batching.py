@@ -10,14 +10,14 @@ and all have the one id.
 
 from collections.abc import Sequence
 
-from steelyard.dialect.sending import Receipt
+from steelyard.dialect.sending import Receipt, items_header
 from steelyard.errors import ConfigurationError, MalformedHeader, error_for
 from steelyard.model import Message, Queue
-from steelyard.model.names import DEFAULT_TOPIC, RETRY
+from steelyard.model.names import RETRY
 from steelyard.wire.batch import encode_batch, item_of
 from steelyard.wire.codes import STORED, RequestCode
 from steelyard.wire.command import ONEWAY, Command
-from steelyard.wire.headers.send import SendAnswer, SendShort
+from steelyard.wire.headers.send import SendAnswer
 from steelyard.wire.properties import encode_properties
 from steelyard.wire.property_names import WAIT
 
@@ -40,7 +40,6 @@ BATCH_MESSAGES = 512
 """How many messages a batch has. Its answer lists an id of up to 57 bytes for each, and a header's value has room for
 574 of them."""
 
-_DEFAULT_QUEUES = 4
 _PROPERTIES = encode_properties({WAIT: "true"}).decode()
 
 # An item's own numbers, the unique key, whether to wait, and the separators of tag and keys.
@@ -106,6 +105,7 @@ def batch_request(
 ) -> Command:
     """Write messages for a queue as one request; each has its unique key at the same place.
 
+    >>> from steelyard.wire.headers.send import SendShort
     >>> orders = [Message("orders", b"1"), Message("orders", b"2")]
     >>> command = batch_request("shop", orders, Queue("orders", "a", 3), unique_keys=["U1", "U2"], now_ms=7)
     >>> command.header(SendShort).batch, len(command.body)
@@ -131,21 +131,7 @@ def items_request(
     group: str, items: bytes, queue: Queue, *, now_ms: int, is_oneway: bool = False, opaque: int = 0
 ) -> Command:
     """Write a batch for a queue whose items lie back to back already, each with a unique key and ``WAIT`` said."""
-    header = SendShort(
-        group,
-        queue.topic,
-        DEFAULT_TOPIC,
-        _DEFAULT_QUEUES,
-        queue.queue_id,
-        sys_flag=0,
-        born_timestamp=now_ms,
-        flag=0,
-        properties=_PROPERTIES,
-        reconsume_times=0,
-        unit_mode=False,
-        batch=True,
-        broker=queue.broker,
-    )
+    header = items_header(group, queue, _PROPERTIES, now_ms=now_ms, is_batch=True)
     return Command(RequestCode.SEND_BATCH_MESSAGE, header, items, opaque, ONEWAY if is_oneway else 0)
 
 

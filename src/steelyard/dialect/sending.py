@@ -28,7 +28,7 @@ from steelyard.wire.properties import append_properties, encode_properties, sent
 from steelyard.wire.property_names import DELAY_LEVEL, PRODUCER_GROUP, TRANSACTION_PREPARED
 from steelyard.wire.sysflag import Compression, Transaction
 
-__all__ = ["Half", "Receipt", "item_request", "read_receipt", "send_request", "shrunk"]
+__all__ = ["Half", "Receipt", "item_request", "items_header", "read_receipt", "send_request", "shrunk"]
 
 _DEFAULT_QUEUES = 4
 _NOTHING: Mapping[str, str] = {}
@@ -114,7 +114,15 @@ def item_request(
 ) -> Command:
     """Write an item of a batch for a queue as a message of its own, with properties beyond those that it has."""
     text = append_properties(item.properties, encode_properties(more)) if more else item.properties
-    header = SendShort(
+    header = items_header(group, queue, text.decode(errors="replace"), now_ms=now_ms, flag=item.flag)
+    return Command(_SEND, header, item.body)
+
+
+def items_header(
+    group: str, queue: Queue, properties: str, *, now_ms: int, flag: int = 0, is_batch: bool = False
+) -> SendShort:
+    """Return the header of a request whose body is written already: one item, or a batch of them."""
+    return SendShort(
         group,
         queue.topic,
         DEFAULT_TOPIC,
@@ -122,14 +130,13 @@ def item_request(
         queue.queue_id,
         sys_flag=0,
         born_timestamp=now_ms,
-        flag=item.flag,
-        properties=text.decode(errors="replace"),
+        flag=flag,
+        properties=properties,
         reconsume_times=0,
         unit_mode=False,
-        batch=False,
+        batch=is_batch,
         broker=queue.broker,
     )
-    return Command(_SEND, header, item.body)
 
 
 def shrunk(body: bytes, sys_flag: int, kind: Compression) -> tuple[bytes, int]:
