@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.cli.live import SECONDS, create_topic, run, until, verb
 
-from steelyard.cli.exits import Exit
+from steelyard.cli.frame.exits import Exit
 from steelyard.client.blocking.admin import Admin
 from steelyard.client.blocking.producer import Producer
 from steelyard.model import Message

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from steelyard.cli.demo import story
-from steelyard.cli.exits import Exit
+from steelyard.cli.frame.exits import Exit
 
 # As `make demo` does it, but without pauses for people to look.
 _HURRIED = "import sys; from steelyard.cli.demo.story import main; sys.exit(main(pause_s=0))"

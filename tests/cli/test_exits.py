@@ -3,7 +3,7 @@
 import pytest
 
 from steelyard import errors
-from steelyard.cli.exits import Exit, exit_for
+from steelyard.cli.frame.exits import Exit, exit_for
 from steelyard.cli.main import main
 
 

@@ -14,7 +14,7 @@ from datetime import datetime
 import pytest
 from tests.cli.live import create_topic, run, until, verb
 
-from steelyard.cli.exits import Exit
+from steelyard.cli.frame.exits import Exit
 from steelyard.cli.main import main
 from steelyard.client.blocking.admin import Admin
 from steelyard.client.blocking.consumer import Consumer

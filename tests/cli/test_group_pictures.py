@@ -5,8 +5,8 @@ from io import StringIO
 from rich.console import Console, RenderableType
 
 from steelyard.balance.hazards import Progress
-from steelyard.cli.group_grid import grid_of, table_of
-from steelyard.cli.group_watch import changes_between
+from steelyard.cli.group.grid import grid_of, table_of
+from steelyard.cli.group.watch import changes_between
 from steelyard.client.admin.group_view import Facts, GroupView, Member, look_at
 from steelyard.model import Queue
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from steelyard.cli.moments import moment, seconds
+from steelyard.cli.frame.moments import moment, seconds
 from steelyard.errors import ConfigurationError
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)

@@ -10,7 +10,7 @@ from tests.cli import live
 from tests.cli.live import create_topic, verb
 from tests.pipelines.lake import places, send
 
-from steelyard.cli.exits import Exit
+from steelyard.cli.frame.exits import Exit
 from steelyard.cli.main import main
 from steelyard.model import Message
 from steelyard.serve.embedded import Cluster

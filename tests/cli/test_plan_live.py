@@ -7,7 +7,7 @@ import pytest
 from tests.cli.live import create_topic, until
 from tests.cli.test_group import have_all, member
 
-from steelyard.cli.exits import Exit
+from steelyard.cli.frame.exits import Exit
 from steelyard.cli.main import main
 from steelyard.serve.embedded import Cluster
 

@@ -7,7 +7,7 @@ from io import BytesIO, StringIO, TextIOWrapper
 import pytest
 from tests.cli.live import SECONDS, create_topic, run
 
-from steelyard.cli.exits import Exit
+from steelyard.cli.frame.exits import Exit
 from steelyard.cli.main import main
 from steelyard.client.blocking.admin import Admin
 from steelyard.client.blocking.puller import Puller
@@ -129,7 +129,7 @@ def test_progress_is_told_to_a_terminal_alone(
     create_topic(cluster.namesrv, "watched")
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setattr("steelyard.cli.screen._EVERY_SECONDS", 0.0)
+    monkeypatch.setattr("steelyard.cli.frame.screen._EVERY_SECONDS", 0.0)
     words = ["send", "watched", "--body", "x", "--count", "50", "--rate", "500", "--namesrv", cluster.namesrv]
     assert main(words) == 0
     assert "under way" in terminal.getvalue()

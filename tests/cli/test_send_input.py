@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.cli.print_message import as_json_line
-from steelyard.cli.send_input import Pattern, from_body, from_json, from_lines, from_stdin
+from steelyard.cli.frame.print_message import as_json_line
+from steelyard.cli.send.source import Pattern, from_body, from_json, from_lines, from_stdin
 from steelyard.errors import ConfigurationError
 from steelyard.model import Queue, StoredMessage
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.cli.short_names import find_member, short_names
+from steelyard.cli.frame.short_names import find_member, short_names
 from steelyard.errors import ConfigurationError
 
 _IDS = st.lists(st.from_regex(r"[a-b]@[a-b1](#[1-2]){0,2}(@sy1)?", fullmatch=True), unique=True, max_size=8)

@@ -462,7 +462,7 @@ def test_progress_is_told_to_a_terminal_and_wiped(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], closed: Path
 ) -> None:
     terminal, clock = Terminal(), ticks()
-    monkeypatch.setattr("steelyard.cli.screen.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("steelyard.cli.frame.screen.time.monotonic", lambda: next(clock))
     monkeypatch.setattr(sys, "stderr", terminal)
     assert main(["store", "verify", str(closed)]) == 0
     assert "MiB" in terminal.getvalue()

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from steelyard.cli.exits import Exit
+from steelyard.cli.frame.exits import Exit
 from steelyard.cli.main import main
 from steelyard.client.blocking.admin import Admin
 from steelyard.client.blocking.producer import Producer

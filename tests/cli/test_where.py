@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.cli.exits import Exit
+from steelyard.cli.frame.exits import Exit
 from steelyard.cli.main import main
 from steelyard.serve.embedded import Cluster
 

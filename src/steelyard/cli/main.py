@@ -1,46 +1,133 @@
-"""The command `steelyard`: its verbs, and how it says no.
+"""The command `steelyard`: its nouns and verbs, and how it says no.
 
 Whatever goes wrong is one line on stderr that says what, where and what to do next, and an exit code that says what
-kind of failure it was (`cli/exits.py`). A verb lives in a file of its own and is registered here.
+kind of failure it was (`cli/frame/exits.py`). A noun lives in a file of its own, which is loaded when it is asked for:
+help comes at once, and nobody waits for what he does not need.
 """
 
+import os
 import sys
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Iterator, MutableMapping, Sequence
+from importlib import import_module
+from typing import Annotated, Any, NamedTuple
 
 import typer
+from typer.main import get_command, get_group
 
-from steelyard.cli.consume import consume
-from steelyard.cli.exits import Exit, exit_for
-from steelyard.cli.group import app as group_app
-from steelyard.cli.pipeline import app as pipeline_app
-from steelyard.cli.plan import plan
-from steelyard.cli.screen import refuse, shown
-from steelyard.cli.send import send
-from steelyard.cli.sim import sim
-from steelyard.cli.store import app as store_app
-from steelyard.cli.topic import app as topic_app
-from steelyard.cli.up import up
+from steelyard.cli.completion import COMPLETE_VARIABLE
+from steelyard.cli.frame.exits import Exit, exit_for
+from steelyard.cli.frame.nouns import NounHelp, with_examples
+from steelyard.cli.frame.screen import refuse, shown
 from steelyard.errors import SteelyardError
 from steelyard.version import __version__
 
-__all__ = ["app", "main"]
+__all__ = ["NOUNS", "app", "main"]
+
+
+class _Noun(NamedTuple):
+    module: str
+    attribute: str
+    about: str
+
+
+NOUNS: dict[str, dict[str, _Noun]] = {
+    "Run and use a cluster": {
+        "up": _Noun("up", "up", "Run a name server and brokers here, until Ctrl-C."),
+        "send": _Noun("send.send", "send", "Send messages: one, many, or as they come through a pipe."),
+        "consume": _Noun("consume.consume", "consume", "Print messages as they come."),
+        "message": _Noun("message.message", "app", "Find messages, look into them, and have them handled again."),
+        "dead-letters": _Noun("dead_letters", "app", "Look at what groups gave up, and send it again."),
+    },
+    "Look after a cluster": {
+        "topic": _Noun("topic", "app", "List topics, look at one, make, change and delete it."),
+        "group": _Noun("group.group", "app", "Look at consumer groups: who has which queue, how far it is, and why."),
+        "member": _Noun("member", "app", "Look at the members of a group."),
+        "offset": _Noun("offset", "app", "See how far groups are, and move them."),
+        "producer": _Noun("producer", "app", "See who sends."),
+        "broker": _Noun("broker.broker", "app", "Look at brokers, change their settings, take them out of service."),
+        "cluster": _Noun("cluster", "app", "Look at the whole: brokers, name servers, rates, latency."),
+        "access": _Noun("access.access", "app", "Users and what they may do."),
+        "controller": _Noun("controller", "app", "Controllers, which elect masters."),
+    },
+    "Understand it": {
+        "plan": _Noun("plan.plan", "plan", "Show who would get which queue."),
+        "doctor": _Noun("doctor.doctor", "doctor", "Find out why it does not work."),
+        "check": _Noun("check.check", "app", "Say in one line whether all is well, for monitoring."),
+        "bench": _Noun("bench.bench", "app", "Measure a cluster."),
+        "sim": _Noun("sim.sim", "sim", "Run simulated histories, and look for one that goes wrong."),
+        "store": _Noun("store", "app", "Look into a broker's directory."),
+    },
+    "Beyond": {
+        "pipeline": _Noun("pipeline.pipeline", "app", "Run jobs on topics with Spark."),
+        "context": _Noun("context", "app", "Give clusters names, and choose the one to talk to."),
+        "completion": _Noun("completion", "completion", "Print the script that makes a shell complete what is typed."),
+    },
+}
+
+
+class _Loaded(MutableMapping[str, Any]):
+    """The nouns as commands, each loaded when it is asked for."""
+
+    def __init__(self) -> None:
+        self._known = {name: noun for panel in NOUNS.values() for name, noun in panel.items()}
+        self._commands: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._commands:
+            noun = self._known[name]
+            found = getattr(import_module(f"steelyard.cli.{noun.module}"), noun.attribute)
+            self._commands[name] = _command(name, found)
+        return self._commands[name]
+
+    def __setitem__(self, name: str, command: Any) -> None:
+        self._commands[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+
+def _command(name: str, found: Any) -> Any:
+    if isinstance(found, typer.Typer):
+        return get_group(found)
+    alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+    with_examples(alone, name, found)
+    command = get_command(alone)
+    command.name = name
+    return command
+
+
+class _Nouns(NounHelp):
+    """The command itself, which lists its nouns without loading them."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = _Loaded()
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """List the nouns by what they are for."""
+        del ctx
+        widest = max(len(name) for panel in NOUNS.values() for name in panel)
+        for title, panel in NOUNS.items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:<{widest}}", noun.about) for name, noun in panel.items()])
+
 
 app = typer.Typer(
     name="steelyard",
     help="Messaging that balances itself: a cluster, messages, groups, and how their queues are shared.",
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    cls=_Nouns,
+    epilog="\b\nExamples:\n  steelyard up --brokers 2\n  steelyard send orders --body hello\n"
+    "  steelyard consume orders --from first --json\n  steelyard group explain billing\n  steelyard doctor",
 )
-app.command()(up)
-app.command()(send)
-app.command()(consume)
-app.add_typer(topic_app)
-app.add_typer(group_app)
-app.command()(plan)
-app.add_typer(pipeline_app)
-app.command()(sim)
-app.add_typer(store_app)
 
 # What typer raises for an unknown option, a missing one or a value it cannot read.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -54,20 +141,30 @@ def _options(version: Annotated[bool, typer.Option("--version", help="Show the v
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code; without a verb it shows its help."""
+    """Run the command line and return its exit code; without a noun it shows its help."""
     asked = list(sys.argv[1:] if arguments is None else arguments)
     return shown(lambda: _answer(asked or ["--help"]))
 
 
 def _answer(asked: list[str]) -> int:
+    if os.environ.get(COMPLETE_VARIABLE):
+        from typer._completion_classes import completion_init
+
+        completion_init()
     try:
-        code = app(args=asked, standalone_mode=False)
+        code = app(args=asked, prog_name="steelyard", standalone_mode=False)
     except SteelyardError as error:
         return refuse(str(error), exit_for(error))
     except _UsageError as error:
         what = getattr(error, "format_message", error.__str__)().rstrip(".")
-        # A verb that has verbs of its own and was given none has shown its help, and there is nothing to add.
-        return refuse(f"{what}; see: steelyard --help") if what else 0
+        # A noun that was given no verb has shown its help, and there is nothing to add.
+        return refuse(f"{what}; see: {_usage(error)} --help") if what else 0
     except (KeyboardInterrupt, typer.Abort):
         return Exit.INTERRUPTED
     return code if isinstance(code, int) else 0
+
+
+def _usage(error: Exception) -> str:
+    """Return the noun and verb that could not be understood."""
+    context = getattr(error, "ctx", None)
+    return context.command_path if context is not None else "steelyard"

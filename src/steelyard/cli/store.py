@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from steelyard.cli.print_message import as_json_line, as_line
-from steelyard.cli.screen import Progress, screen, visible
+from steelyard.cli.frame.print_message import as_json_line, as_line
+from steelyard.cli.frame.screen import Progress, screen, visible
 from steelyard.errors import ConfigurationError
 from steelyard.model import StoredMessage
 from steelyard.store.findings import Verdict, counted

@@ -9,8 +9,8 @@ from typing import Annotated
 import msgspec
 import typer
 
-from steelyard.cli.screen import screen, visible
-from steelyard.cli.where import Where, at_cluster
+from steelyard.cli.frame.screen import screen, visible
+from steelyard.cli.frame.where import Where, at_cluster
 from steelyard.errors import ConfigurationError
 from steelyard.model import Permission
 
@@ -34,7 +34,7 @@ def _list_topics(
 ) -> None:
     """List the topics that are there."""
     # Here and not above, so that other verbs do not wait for what they do not need.
-    from steelyard.cli.tables import listing
+    from steelyard.cli.frame.tables import listing
     from steelyard.client.blocking.admin import Admin
 
     with Admin(where.connect()) as admin:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steelyard.cli.exits import Exit
-from steelyard.cli.screen import refuse
+from steelyard.cli.frame.exits import Exit
+from steelyard.cli.frame.screen import refuse
 from steelyard.errors import ConfigurationError, StoreError, TransportError
 
 if TYPE_CHECKING:

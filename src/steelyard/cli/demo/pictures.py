@@ -11,7 +11,7 @@ from rich.text import Text
 from steelyard.balance.explain import Change, Explanation, explain, in_words
 from steelyard.balance.ledger import Standing
 from steelyard.cli.demo.lake import WINDOW_S, Lake
-from steelyard.cli.draw import counts, grid
+from steelyard.cli.plan.draw import counts, grid
 from steelyard.model import Queue
 
 __all__ = ["Pictures", "reasons"]

@@ -21,9 +21,9 @@ from steelyard.cli.demo.members import Crew
 from steelyard.cli.demo.pictures import Pictures
 from steelyard.cli.demo.proof import Proof
 from steelyard.cli.demo.writers import Writers
-from steelyard.cli.ending import Ending, until_told
-from steelyard.cli.exits import Exit, exit_for
-from steelyard.cli.screen import refuse, screen, shown
+from steelyard.cli.frame.ending import Ending, until_told
+from steelyard.cli.frame.exits import Exit, exit_for
+from steelyard.cli.frame.screen import refuse, screen, shown
 from steelyard.errors import JobFailed, SteelyardError, TimedOut
 from steelyard.model import Queue
 from steelyard.serve.embedded import Cluster

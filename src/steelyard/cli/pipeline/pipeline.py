@@ -1,7 +1,8 @@
 """`steelyard pipeline`: jobs on topics that Spark runs. Each is a file of its own in `pipelines`.
 
 A mistake in a name or an option is told before Spark has started, and ``--dry-run`` says what there is to do and writes
-nothing. Ctrl-C or SIGTERM end a job after the batch that runs; started again, it goes on. Exit codes: `cli/exits.py`.
+nothing. Ctrl-C or SIGTERM end a job after the batch that runs; started again, it goes on. Exit codes are those of
+`cli/frame/exits.py`.
 """
 
 import os
@@ -12,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steelyard.cli.moments import moment, seconds
-from steelyard.cli.screen import screen, visible
-from steelyard.cli.spark_job import ConfOption, MasterOption, Spark, pairs, run_job, say, say_what_is_shared
-from steelyard.cli.where import Where, at_cluster
+from steelyard.cli.frame.moments import moment, seconds
+from steelyard.cli.frame.screen import screen, visible
+from steelyard.cli.frame.where import Where, at_cluster
+from steelyard.cli.pipeline.spark_job import ConfOption, MasterOption, Spark, pairs, run_job, say, say_what_is_shared
 from steelyard.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ _DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what there is to d
 def _list_pipelines() -> None:
     """List the jobs that there are."""
     # Here and not above, as all that only some verbs need: the others do not wait for it.
-    from steelyard.cli.tables import listing
+    from steelyard.cli.frame.tables import listing
 
     table = listing("pipeline", "what it does")
     for each in _run.registered_commands:
@@ -351,7 +352,7 @@ def _show(ranges: "Iterable[OffsetRange]", what: str, checkpoint: str, outlook: 
 
 
 def _table(ranges: "Iterable[OffsetRange]") -> "Table":
-    from steelyard.cli.tables import listing
+    from steelyard.cli.frame.tables import listing
 
     table = listing("queue", "#from", "#to", "#messages")
     for each in ranges:

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from steelyard.cli.screen import visible
+from steelyard.cli.frame.screen import visible
 
 __all__ = ["log_on_stderr"]
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
-from steelyard.cli.ending import until_told
-from steelyard.cli.logs import log_on_stderr
-from steelyard.cli.screen import visible
+from steelyard.cli.frame.ending import until_told
+from steelyard.cli.frame.logs import log_on_stderr
+from steelyard.cli.frame.screen import visible
 from steelyard.errors import ConfigurationError
 
 if TYPE_CHECKING:

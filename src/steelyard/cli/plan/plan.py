@@ -14,11 +14,11 @@ from rich.table import Table
 from steelyard.balance.allocate import BUILT_IN, Plan, Strategy, find_strategy
 from steelyard.balance.allocate import plan as make_plan
 from steelyard.balance.explain import Explanation, explain, tell
-from steelyard.cli.draw import counts, grid, legend, ruler
-from steelyard.cli.plan_input import PlanInput, load_rule, member_counts, read_input, worked_input
-from steelyard.cli.plan_json import print_plan
-from steelyard.cli.screen import screen
-from steelyard.cli.where import Where, at_cluster
+from steelyard.cli.frame.screen import screen
+from steelyard.cli.frame.where import Where, at_cluster
+from steelyard.cli.plan.as_json import print_plan
+from steelyard.cli.plan.draw import counts, grid, legend, ruler
+from steelyard.cli.plan.source import PlanInput, load_rule, member_counts, read_input, worked_input
 from steelyard.errors import ConfigurationError
 from steelyard.model import in_order
 
@@ -60,7 +60,7 @@ def plan(
         if source is not None or queues is not None or members is not None:
             raise ConfigurationError("--group already says which queues and members", next_step="leave the others out")
         # Here and not above, so that other plans do not wait for what they do not need.
-        from steelyard.cli.plan_live import plan_live
+        from steelyard.cli.plan.live import plan_live
 
         plan_live(where.connect(), group, join or [], leave or [], strategy, as_json=as_json)
         return

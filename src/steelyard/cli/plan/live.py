@@ -6,11 +6,11 @@ from rich.table import Table
 
 from steelyard.balance.allocate import Plan, find_strategy
 from steelyard.balance.explain import Explanation, tell
-from steelyard.cli.draw import counts, grid, legend
-from steelyard.cli.plan_input import load_rule
-from steelyard.cli.plan_json import print_plan
-from steelyard.cli.screen import screen, visible
-from steelyard.cli.short_names import find_member, short_names, shortened
+from steelyard.cli.frame.screen import screen, visible
+from steelyard.cli.frame.short_names import find_member, short_names, shortened
+from steelyard.cli.plan.as_json import print_plan
+from steelyard.cli.plan.draw import counts, grid, legend
+from steelyard.cli.plan.source import load_rule
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,7 +4,7 @@ from typing import IO, TYPE_CHECKING
 
 import msgspec
 
-from steelyard.cli.histories import hunt_all
+from steelyard.cli.sim.histories import hunt_all
 
 if TYPE_CHECKING:
     from steelyard.sim.planted.hunt import Catch

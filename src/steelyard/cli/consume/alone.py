@@ -3,9 +3,9 @@
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from steelyard.cli.ending import until_told
-from steelyard.cli.logs import log_on_stderr
-from steelyard.cli.printing import Printer
+from steelyard.cli.consume.printing import Printer
+from steelyard.cli.frame.ending import until_told
+from steelyard.cli.frame.logs import log_on_stderr
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

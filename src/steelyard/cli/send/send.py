@@ -2,7 +2,7 @@
 
 What is read is sent at once, and what could not be sent is told, message by message up to a point, on stderr. Ctrl-C
 stops reading; what is under way is still waited for. Exit codes: 0 all were stored, 1 some were not, and the others of
-`cli/exits.py` if it could not begin.
+`cli/frame/exits.py` if it could not begin.
 """
 
 import sys
@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from steelyard.cli.exits import Exit, exit_for
-from steelyard.cli.logs import log_on_stderr
-from steelyard.cli.moments import seconds
-from steelyard.cli.screen import Progress, refuse, visible
-from steelyard.cli.send_input import Outgoing, Pattern, from_body, from_json, from_lines, from_stdin
-from steelyard.cli.where import Where, at_cluster
+from steelyard.cli.frame.exits import Exit, exit_for
+from steelyard.cli.frame.logs import log_on_stderr
+from steelyard.cli.frame.moments import seconds
+from steelyard.cli.frame.screen import Progress, refuse, visible
+from steelyard.cli.frame.where import Where, at_cluster
+from steelyard.cli.send.source import Outgoing, Pattern, from_body, from_json, from_lines, from_stdin
 from steelyard.errors import ConfigurationError, SteelyardError
 
 if TYPE_CHECKING:

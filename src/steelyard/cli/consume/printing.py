@@ -4,9 +4,9 @@ import threading
 import time
 from typing import IO
 
-from steelyard.cli.ending import Ending
-from steelyard.cli.print_message import as_json_line, as_line
-from steelyard.cli.screen import screen
+from steelyard.cli.frame.ending import Ending
+from steelyard.cli.frame.print_message import as_json_line, as_line
+from steelyard.cli.frame.screen import screen
 from steelyard.model import StoredMessage
 
 __all__ = ["Printer"]

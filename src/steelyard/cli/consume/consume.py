@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
-from steelyard.cli.moments import HOW_TO_WRITE, moment
-from steelyard.cli.where import Where, at_cluster
+from steelyard.cli.frame.moments import HOW_TO_WRITE, moment
+from steelyard.cli.frame.where import Where, at_cluster
 from steelyard.errors import ConfigurationError
 
 __all__ = ["consume"]
@@ -82,7 +82,7 @@ def consume(
         if orderly or broadcast or events is not None:
             what = "--orderly" if orderly else "--broadcast" if broadcast else "--events"
             raise ConfigurationError(f"{what} is about a group", next_step="give --group NAME")
-        from steelyard.cli.consume_alone import read_alone
+        from steelyard.cli.consume.alone import read_alone
 
         read_alone(
             where.connect(),
@@ -101,7 +101,7 @@ def consume(
         raise ConfigurationError(
             f"--from {start} is not for a group", next_step=f"give first or last, or {HOW_TO_WRITE}"
         )
-    from steelyard.cli.consume_group import Membership, read_as_member
+    from steelyard.cli.consume.member import Membership, read_as_member
 
     wanted = Membership(
         topics=tuple(topics),

@@ -10,21 +10,29 @@ import sys
 import time
 from collections.abc import Callable
 from io import TextIOWrapper
+from typing import TYPE_CHECKING
 
-from rich.console import Console
+from steelyard.cli.frame.exits import Exit
 
-from steelyard.cli.exits import Exit
+if TYPE_CHECKING:
+    from rich.console import Console
 
-__all__ = ["Progress", "refuse", "screen", "shown", "visible"]
+__all__ = ["Progress", "note", "refuse", "screen", "shown", "visible"]
 
 _EVERY_SECONDS = 0.2
+_ANY_WIDTH = 10_000
 
 
-def screen() -> Console:
+def screen() -> "Console":
     """Return the console that every verb prints on."""
+    # Here and not above: help and answers for programs do without.
+    from rich.console import Console
+
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
-    return Console(markup=False, emoji=False, highlight=False)
+    # Into a file or a pipe lines are as long as they are, unless somebody says how wide it is.
+    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else _ANY_WIDTH
+    return Console(markup=False, emoji=False, highlight=False, width=width)
 
 
 def visible(text: str) -> str:
@@ -42,6 +50,11 @@ def refuse(what: str, code: Exit = Exit.USAGE) -> int:
     """Say in one line on stderr why there is no answer, and return the exit code."""
     print("steelyard:", visible(" ".join(what.split())), file=sys.stderr)
     return code
+
+
+def note(text: str) -> None:
+    """Tell a person something that is not the answer: one line on stderr."""
+    print(visible(text), file=sys.stderr, flush=True)
 
 
 def shown(show: Callable[[], int]) -> int:

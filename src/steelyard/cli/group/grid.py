@@ -7,11 +7,11 @@ from rich.table import Table
 from rich.text import Text
 
 from steelyard.balance.explain import Why, in_words
-from steelyard.cli.draw import NOBODY, mark_of
-from steelyard.cli.moments import in_short
-from steelyard.cli.screen import visible
-from steelyard.cli.short_names import short_names, shortened
-from steelyard.cli.tables import listing
+from steelyard.cli.frame.moments import in_short
+from steelyard.cli.frame.screen import visible
+from steelyard.cli.frame.short_names import short_names, shortened
+from steelyard.cli.frame.tables import listing
+from steelyard.cli.plan.draw import NOBODY, mark_of
 from steelyard.client.admin.group_plan import plan_change
 from steelyard.client.admin.group_view import GroupView, QueueInGroup
 from steelyard.errors import SteelyardError

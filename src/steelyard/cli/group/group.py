@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from steelyard.cli.screen import screen, visible
-from steelyard.cli.short_names import short_names, shortened
-from steelyard.cli.where import Where, at_cluster
+from steelyard.cli.frame.screen import screen, visible
+from steelyard.cli.frame.short_names import short_names, shortened
+from steelyard.cli.frame.where import Where, at_cluster
 
 if TYPE_CHECKING:
     from steelyard.client.admin.group_view import GroupView
@@ -32,7 +32,7 @@ _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 def _list_groups(where: Where, as_json: _Json = False) -> None:
     """List the groups that brokers know."""
     # Here and not above, so that other verbs do not wait for what they do not need.
-    from steelyard.cli.tables import listing
+    from steelyard.cli.frame.tables import listing
     from steelyard.client.blocking.admin import Admin
 
     with Admin(where.connect()) as admin:
@@ -52,7 +52,7 @@ def _list_groups(where: Where, as_json: _Json = False) -> None:
 @at_cluster
 def _explain_group(where: Where, group: _Group, as_json: _Json = False) -> None:
     """Say who has each queue of a group, since when and why, and how far it is; and what looks wrong."""
-    from steelyard.cli.group_grid import table_of
+    from steelyard.cli.group.grid import table_of
     from steelyard.client.blocking.admin import Admin
 
     with Admin(where.connect()) as admin:
@@ -79,7 +79,7 @@ def _watch_group(
     count: Annotated[int | None, typer.Option(min=1, help="Stop after so many changes.", show_default=False)] = None,
 ) -> None:
     """Show who has which queue, and again when that changes, until Ctrl-C."""
-    from steelyard.cli.group_watch import watch
+    from steelyard.cli.group.watch import watch
 
     watch(where.connect(), group, every_s=every, count=count, is_terminal=sys.stdout.isatty())
 

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from steelyard.balance.explain import Explanation, Why, explain, in_words
-from steelyard.cli.ending import until_told
-from steelyard.cli.screen import screen, visible
-from steelyard.cli.short_names import short_names, shortened
+from steelyard.cli.frame.ending import until_told
+from steelyard.cli.frame.screen import screen, visible
+from steelyard.cli.frame.short_names import short_names, shortened
 from steelyard.errors import TransportError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def watch(where: "Connect", group: str, *, every_s: float, count: int | None, is
     """Show a group until told to end, or until it changed so many times."""
     from rich.live import Live
 
-    from steelyard.cli.group_grid import grid_of
+    from steelyard.cli.group.grid import grid_of
     from steelyard.client.blocking.admin import Admin
 
     with until_told() as ending, Admin(where) as admin, ExitStack() as stack:

@@ -4,7 +4,7 @@ from base64 import b64encode
 
 import msgspec
 
-from steelyard.cli.screen import visible
+from steelyard.cli.frame.screen import visible
 from steelyard.model import StoredMessage
 
 __all__ = ["as_json_line", "as_line"]

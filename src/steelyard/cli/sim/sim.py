@@ -19,9 +19,9 @@ from typing import IO, TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from steelyard.cli.histories import run_all
-from steelyard.cli.hunting import hunt_bugs
-from steelyard.cli.screen import screen
+from steelyard.cli.frame.screen import screen
+from steelyard.cli.sim.histories import run_all
+from steelyard.cli.sim.hunting import hunt_bugs
 from steelyard.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from steelyard.cli.ending import Ending, until_told
-from steelyard.cli.logs import log_on_stderr
-from steelyard.cli.printing import Printer
+from steelyard.cli.consume.printing import Printer
+from steelyard.cli.frame.ending import Ending, until_told
+from steelyard.cli.frame.logs import log_on_stderr
 from steelyard.model.names import RETRY
 
 if TYPE_CHECKING:

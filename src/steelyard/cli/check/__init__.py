@@ -1,0 +1,1 @@
+"""`steelyard check`: one line and an exit code for whatever watches a cluster."""

@@ -1,0 +1,38 @@
+"""`steelyard completion`: the script that lets a shell complete nouns, verbs, options, and live names of the cluster.
+
+steelyard completion bash > ~/.local/share/bash-completion/completions/steelyard
+steelyard completion zsh > "${fpath[1]}/_steelyard"
+steelyard completion fish > ~/.config/fish/completions/steelyard.fish
+"""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from steelyard.cli.frame.nouns import verb
+
+__all__ = ["COMPLETE_VARIABLE", "completion"]
+
+COMPLETE_VARIABLE = "_STEELYARD_COMPLETE"
+"""Set by a shell that wants to know how a line may go on."""
+
+
+class _Shell(StrEnum):
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
+
+
+@verb(
+    "steelyard completion bash > ~/.local/share/bash-completion/completions/steelyard",
+    "steelyard completion zsh > ~/.zfunc/_steelyard",
+    "steelyard completion fish > ~/.config/fish/completions/steelyard.fish",
+)
+def completion(
+    shell: Annotated[_Shell, typer.Argument(help="Which shell.", show_default=False)],
+) -> None:
+    """Print the script that makes a shell complete what is typed, with the names of topics and groups."""
+    from typer._completion_shared import get_completion_script
+
+    typer.echo(get_completion_script(prog_name="steelyard", complete_var=COMPLETE_VARIABLE, shell=shell.value))

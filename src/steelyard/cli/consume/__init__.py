@@ -1,0 +1,1 @@
+"""`steelyard consume`: messages as they come."""

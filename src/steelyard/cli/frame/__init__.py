@@ -1,0 +1,1 @@
+"""What all verbs share: where the cluster is, how answers are printed, how failures end."""

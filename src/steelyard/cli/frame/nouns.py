@@ -1,0 +1,98 @@
+"""Nouns and their verbs as the command line has them, with examples in every help.
+
+A noun is a file with an `app = Noun(…)`, and each of its verbs is a function. Help is plain text: it comes at once, on
+a terminal and through a pipe, since nothing has to be loaded to draw it.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+__all__ = ["Noun", "NounHelp", "VerbHelp", "examples_of", "verb", "with_examples"]
+
+V = TypeVar("V", bound=Callable[..., None])
+
+_EXAMPLES = "__examples__"
+
+
+def verb(*examples: str) -> Callable[[V], V]:
+    """Give a verb the examples of its help."""
+
+    def mark(function: V) -> V:
+        function.__dict__[_EXAMPLES] = examples
+        return function
+
+    return mark
+
+
+def examples_of(function: Callable[..., None]) -> tuple[str, ...]:
+    """Return the examples that a verb was given."""
+    found: tuple[str, ...] = getattr(function, _EXAMPLES, ())
+    return found
+
+
+def with_examples(app: typer.Typer, name: str, function: Callable[..., None]) -> None:
+    """Put a verb on an app, as its help is to look."""
+    # Lines after \b stay as they are.
+    shown = "\n".join(f"  {each}" for each in examples_of(function))
+    app.command(name, cls=VerbHelp, epilog=f"\b\nExamples:\n{shown}" if shown else None)(function)
+
+
+def _write_parameters(command: Any, ctx: Any, formatter: Any) -> None:
+    """Write arguments, options, and options about something of their own."""
+    sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+    for each in command.get_params(ctx):
+        record = each.get_help_record(ctx)
+        if record is not None:
+            usual = "Arguments" if each.param_type_name == "argument" else "Options"
+            sections.setdefault(getattr(each, "rich_help_panel", None) or usual, []).append(record)
+    for name, records in sections.items():
+        if records:
+            with formatter.section(name):
+                formatter.write_dl(records)
+
+
+class VerbHelp(TyperCommand):
+    """A verb whose options are listed under what they are about."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """List arguments and options."""
+        _write_parameters(self, ctx, formatter)
+
+
+class NounHelp(TyperGroup):
+    """A noun, which lists its verbs first: that is what somebody asks for."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """List the verbs, then the options."""
+        self.format_commands(ctx, formatter)
+        _write_parameters(self, ctx, formatter)
+
+
+class Noun(typer.Typer):
+    """A noun of the command line.
+
+    >>> from typer.main import get_group
+    >>> shelf = Noun("shelf", "Look after shelves.")
+    >>> @shelf.verb("ls", "steelyard shelf ls")
+    ... def show() -> None:
+    ...     '''List shelves.'''
+    >>> list(get_group(shelf).commands)
+    ['ls']
+    """
+
+    def __init__(self, name: str, about: str) -> None:
+        super().__init__(
+            name=name, help=about, no_args_is_help=True, add_completion=False, rich_markup_mode=None, cls=NounHelp
+        )
+
+    def verb(self, name: str, *examples: str) -> Callable[[V], V]:
+        """Add a verb; its examples are whole command lines."""
+
+        def add(function: V) -> V:
+            with_examples(self, name, verb(*examples)(function))
+            return function
+
+        return add

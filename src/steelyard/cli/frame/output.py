@@ -1,0 +1,159 @@
+"""How an answer is printed: a table for people, or JSON, lines of JSON or CSV for programs.
+
+Only answers go to stdout. A list is one JSON array, one object a line, or a CSV with a header; one thing is one object.
+Programs get values as they are (numbers, times in ISO 8601), people get them as they read them best.
+"""
+
+import csv
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, is_dataclass
+from datetime import UTC, datetime, timedelta
+from enum import Enum, StrEnum
+from typing import Any, NamedTuple
+
+import msgspec
+
+__all__ = ["Column", "Format", "Out", "plain"]
+
+
+class Format(StrEnum):
+    """How answers are printed."""
+
+    TABLE = "table"
+    JSON = "json"
+    JSONL = "jsonl"
+    CSV = "csv"
+
+
+class Column(NamedTuple):
+    """A column of a table: which value it shows, what stands above it, and how people read it."""
+
+    key: str
+    head: str = ""
+    right: bool = False
+    show: Callable[[Any], str] | None = None
+
+
+class Out:
+    """Where a verb puts its answer. It is asked for as an argument (`cli/frame/where.py`)."""
+
+    def __init__(self, form: Format = Format.TABLE) -> None:
+        self.form = form
+
+    @property
+    def is_table(self) -> bool:
+        """Whether people read it."""
+        return self.form is Format.TABLE
+
+    def rows(self, columns: Sequence[Column], rows: Iterable[Mapping[str, object]]) -> None:
+        """Print a list. Rows may have more values than there are columns: JSON has all of them."""
+        if self.form is Format.TABLE:
+            _print_table(columns, rows)
+        elif self.form is Format.CSV:
+            _write_csv([column.key for column in columns], rows)
+        elif self.form is Format.JSON:
+            _write_line(msgspec.json.encode([plain(row) for row in rows]))
+        else:
+            for row in rows:
+                _write_line(msgspec.json.encode(plain(row)))
+
+    def one(self, values: Mapping[str, object]) -> None:
+        """Print one thing: a line for each of its values."""
+        if self.form is Format.TABLE:
+            _print_values(values)
+        elif self.form is Format.CSV:
+            _write_csv(list(values), [values])
+        else:
+            _write_line(msgspec.json.encode(plain(values)))
+
+    def done(self, sentence: str, **values: object) -> None:
+        """Say what was done: a sentence for people, its facts for programs."""
+        if self.form is Format.TABLE:
+            from steelyard.cli.frame.screen import visible
+
+            _write_line(visible(sentence).encode(errors="backslashreplace"))
+        else:
+            self.one(values)
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it.
+
+    >>> plain({"at": datetime(2026, 11, 1, 8, tzinfo=UTC), "took": timedelta(seconds=2), "body": b"hello"})
+    {'at': '2026-11-01T08:00:00Z', 'took': 2.0, 'body': 'hello'}
+    """
+    if isinstance(value, Enum):
+        return value.value
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="auto") + "Z"
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, bytes):
+        return value.decode(errors="backslashreplace")
+    if isinstance(value, Mapping):
+        return {str(key): plain(each) for key, each in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        return plain(asdict(value))
+    if isinstance(value, Iterable):
+        return [plain(each) for each in value]
+    return str(value)
+
+
+def _in_words(value: Any, show: Callable[[Any], str] | None = None) -> str:
+    """Return a value as people read it; what is not known is a dash."""
+    from steelyard.cli.frame.screen import visible
+
+    if value is None:
+        return "-"
+    if show is not None:
+        return visible(show(value))
+    made = plain(value)
+    if isinstance(made, bool):
+        return "yes" if made else "no"
+    if isinstance(made, float):
+        return f"{made:.2f}".rstrip("0").rstrip(".")
+    if isinstance(made, list):
+        return visible(", ".join(map(_in_words, made))) or "-"
+    if isinstance(made, dict):
+        return visible(", ".join(f"{key}={_in_words(each)}" for key, each in made.items())) or "-"
+    return visible(str(made))
+
+
+def _print_table(columns: Sequence[Column], rows: Iterable[Mapping[str, object]]) -> None:
+    from steelyard.cli.frame.screen import screen
+    from steelyard.cli.frame.tables import listing
+
+    table = listing(
+        *(f"{'#' if column.right else ''}{column.head or column.key.replace('_', ' ')}" for column in columns)
+    )
+    for row in rows:
+        table.add_row(*(_in_words(row.get(column.key), column.show) for column in columns))
+    screen().print(table)
+
+
+def _print_values(values: Mapping[str, object]) -> None:
+    from steelyard.cli.frame.screen import screen
+
+    width = max(map(len, values), default=0) + 2
+    console = screen()
+    for key, value in values.items():
+        console.print(f"{key.replace('_', ' '):<{width}}{_in_words(value)}", soft_wrap=True)
+
+
+def _write_csv(keys: Sequence[str], rows: Iterable[Mapping[str, object]]) -> None:
+    out = csv.writer(sys.stdout, lineterminator="\n")
+    out.writerow(keys)
+    for row in rows:
+        made = (plain(row.get(key)) for key in keys)
+        out.writerow(
+            [msgspec.json.encode(each).decode() if isinstance(each, list | dict | bool) else each for each in made]
+        )
+    sys.stdout.flush()
+
+
+def _write_line(line: bytes) -> None:
+    sys.stdout.write(line.decode() + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,1 @@
+"""`steelyard group`: who has which queue, and why."""

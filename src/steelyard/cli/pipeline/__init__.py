@@ -1,0 +1,1 @@
+"""`steelyard pipeline`: ready jobs on Spark."""

@@ -1,0 +1,1 @@
+"""`steelyard plan`: who would get which queue."""

@@ -1,0 +1,1 @@
+"""`steelyard send`: messages from the command line and through pipes."""

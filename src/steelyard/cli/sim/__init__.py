@@ -1,0 +1,1 @@
+"""`steelyard sim`: the made-up world."""
