@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
+from steelyard.cli.frame.nouns import Noun
 from steelyard.cli.frame.print_message import as_json_line, as_line
 from steelyard.cli.frame.screen import Progress, screen, visible
 from steelyard.errors import ConfigurationError
@@ -23,12 +24,12 @@ __all__ = ["app", "cat", "verify"]
 
 DAMAGED = 1
 
-app = typer.Typer(name="store", help="Look into a broker's directory; nothing in it is changed.", no_args_is_help=True)
+app = Noun("store", "Look into a broker's directory; nothing in it is changed.")
 
 _Directory = Annotated[str, typer.Argument(metavar="DIR", help="The broker's directory.", show_default=False)]
 
 
-@app.command()
+@app.verb("verify", "steelyard store verify steelyard-data/broker-0")
 def verify(
     directory: _Directory,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -72,7 +73,7 @@ def _summary(directory: str, verdict: Verdict) -> str:
     return f"{directory}: {', '.join(counts)}; {verdict.state}\n{outcome}\n"
 
 
-@app.command()
+@app.verb("cat", "steelyard store cat steelyard-data/broker-0 --topic orders --json")
 def cat(
     directory: _Directory,
     topic: Annotated[str | None, typer.Option(help="Only messages of this topic.", show_default=False)] = None,

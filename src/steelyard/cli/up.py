@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from steelyard.cli.frame.exits import Exit
+from steelyard.cli.frame.nouns import verb
 from steelyard.cli.frame.screen import refuse
 from steelyard.errors import ConfigurationError, StoreError, TransportError
 
@@ -35,6 +36,12 @@ class FlushMode(StrEnum):
     ASYNC = "async"
 
 
+@verb(
+    "steelyard up",
+    "steelyard up --brokers 2 --memory",
+    "steelyard up --port 0 --json",
+    "steelyard up --join mq-1:9876 --port 10950",
+)
 def up(
     brokers: Annotated[int, typer.Option(help="How many brokers.")] = 1,
     port: Annotated[

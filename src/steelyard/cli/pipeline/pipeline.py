@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from steelyard.cli.frame.moments import moment, seconds
+from steelyard.cli.frame.nouns import Noun
 from steelyard.cli.frame.screen import screen, visible
 from steelyard.cli.frame.where import Where, at_cluster
 from steelyard.cli.pipeline.spark_job import ConfOption, MasterOption, Spark, pairs, run_job, say, say_what_is_shared
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(name="pipeline", help="Run jobs on topics with Spark, here or on a cluster.", no_args_is_help=True)
-_run = typer.Typer(name="run", help="Run one; each has its own --help.", no_args_is_help=True)
+app = Noun("pipeline", "Run jobs on topics with Spark, here or on a cluster.")
+_run = Noun("run", "Run one; each has its own --help.")
 app.add_typer(_run)
 
 _CHECKPOINTS = "steelyard-checkpoints"
@@ -59,7 +60,7 @@ _More = Annotated[
 _DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what there is to do; write nothing.")]
 
 
-@app.command("ls")
+@app.verb("ls", "steelyard pipeline ls")
 def _list_pipelines() -> None:
     """List the jobs that there are."""
     # Here and not above, as all that only some verbs need: the others do not wait for it.
@@ -72,7 +73,7 @@ def _list_pipelines() -> None:
     screen().print(table)
 
 
-@app.command("init")
+@app.verb("init", "steelyard pipeline init lake --topic orders")
 @at_cluster
 def _write_project(
     where: Where,
@@ -87,7 +88,7 @@ def _write_project(
     say(f"read {directory / 'README.md'}, then: python {directory / 'run.py'} dry-run")
 
 
-@_run.command("archive")
+@_run.verb("archive", "steelyard pipeline run archive --topic orders --to lake/orders")
 @at_cluster
 def _archive(
     where: Where,
@@ -128,7 +129,7 @@ def _archive(
     )
 
 
-@_run.command("aggregate")
+@_run.verb("aggregate", "steelyard pipeline run aggregate --topic orders --sql windowed.sql --to-topic totals")
 @at_cluster
 def _aggregate(
     where: Where,
@@ -193,7 +194,7 @@ def _aggregate(
         )
 
 
-@_run.command("replay")
+@_run.verb("replay", "steelyard pipeline run replay --from lake/orders --to-topic orders-again --dry-run")
 @at_cluster
 def _replay(
     where: Where,
@@ -248,7 +249,7 @@ def _replay(
     )
 
 
-@_run.command("balance")
+@_run.verb("balance", "steelyard pipeline run balance --topic orders --group billing")
 @at_cluster
 def _balance(
     where: Where,

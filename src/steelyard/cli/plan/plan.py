@@ -14,6 +14,7 @@ from rich.table import Table
 from steelyard.balance.allocate import BUILT_IN, Plan, Strategy, find_strategy
 from steelyard.balance.allocate import plan as make_plan
 from steelyard.balance.explain import Explanation, explain, tell
+from steelyard.cli.frame.nouns import verb
 from steelyard.cli.frame.screen import screen
 from steelyard.cli.frame.where import Where, at_cluster
 from steelyard.cli.plan.as_json import print_plan
@@ -25,6 +26,11 @@ from steelyard.model import in_order
 __all__ = ["draw_worked", "plan"]
 
 
+@verb(
+    "steelyard plan --queues 16 --members 1..3",
+    "steelyard plan --input group.json --strategy sticky",
+    "steelyard plan --group billing --join new-1 --leave old-7",
+)
 @at_cluster
 def plan(
     where: Where,

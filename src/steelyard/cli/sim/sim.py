@@ -19,6 +19,7 @@ from typing import IO, TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
+from steelyard.cli.frame.nouns import verb
 from steelyard.cli.frame.screen import screen
 from steelyard.cli.sim.histories import run_all
 from steelyard.cli.sim.hunting import hunt_bugs
@@ -35,6 +36,7 @@ _MOST_SHRUNK = 3
 """How many different failures are made smaller: each takes up to a hundred histories."""
 
 
+@verb("steelyard sim --histories 200", "steelyard sim --seed 7", "steelyard sim --hunt")
 def sim(
     histories: Annotated[int, typer.Option(min=1, help="How many histories to run.")] = 100,
     seed: Annotated[int, typer.Option(min=0, help="The seed of the first one.")] = 0,
@@ -53,7 +55,10 @@ def sim(
     hunt: Annotated[bool, typer.Option("--hunt", help="Put in each known bug in turn, and say what finds it.")] = False,
     output: Annotated[str, typer.Option(help="text, or json for programs.")] = "text",
 ) -> None:
-    """Run simulated histories, with crashes, cuts and lost power, and check that nothing is lost or handled twice."""
+    """Run simulated histories in which things go wrong on purpose.
+
+    There are crashes, cuts and lost power, and it is checked that nothing is lost or handled twice.
+    """
     if output not in ("text", "json"):
         raise ConfigurationError(f"--output is {output!r}", next_step="give text or json")
     if replay is None and (drop or trace):

@@ -1,0 +1,42 @@
+"""Help comes without loading what it is about, and a mistake in a word is answered with the word that was meant."""
+
+import subprocess
+import sys
+
+import pytest
+
+from steelyard.cli.frame.exits import Exit
+from steelyard.cli.main import NOUNS, main
+
+_HEAVY = ("rich", "asyncio", "ssl", "steelyard.client", "steelyard.serve", "steelyard.broker", "uvloop", "pyspark")
+
+
+@pytest.mark.parametrize("words", [["--help"], *([noun, "--help"] for panel in NOUNS.values() for noun in panel)])
+def test_help_loads_nothing_heavy(words: list[str]) -> None:
+    code = (
+        "import sys; from steelyard.cli.main import main; code = main(sys.argv[1:]); "
+        "print(*sys.modules, file=sys.stderr); sys.exit(code)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout[:16]) == (0, "Usage: steelyard")
+    loaded = done.stderr.split()
+    assert not [name for name in loaded if any(name == each or name.startswith(f"{each}.") for each in _HEAVY)]
+
+
+def test_a_mistyped_word_is_answered_with_the_one_that_was_meant(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, meant in (
+        (["topc", "ls"], "Did you mean 'topic'?; see: steelyard --help"),
+        (["context", "shw"], "Did you mean 'show'?; see: steelyard context --help"),
+        (["context", "ls", "--outptu", "json"], "--output); see: steelyard context ls --help"),
+        (["context", "ls", "--output", "yaml"], "'table', 'json', 'jsonl', 'csv'; see: steelyard context ls --help"),
+    ):
+        assert main(words) == Exit.USAGE
+        said = capsys.readouterr()
+        assert (said.out, meant in said.err, said.err.count("\n")) == ("", True, 1), said.err
+
+
+def test_without_a_noun_there_is_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    said = capsys.readouterr().out
+    assert all(f"  {noun} " in said for panel in NOUNS.values() for noun in panel)
+    assert "Examples:" in said

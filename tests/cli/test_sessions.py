@@ -1,0 +1,82 @@
+"""The terminal session of every noun, as its page shows it, on our servers or (STEELYARD_LIVE) on Apache's."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.sessions import PAGES, play, steps_of
+from tests.interop.jars import NotReady
+from tests.live.clusters import EMBEDDED, chosen, running
+from typer.main import get_group
+
+from steelyard.cli.main import NOUNS, app
+from steelyard.serve.embedded import Cluster
+
+_SECONDS = 300
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str | None]:
+    """Give the name server of Apache's servers, one for all pages; None for ours, which every page gets anew."""
+    if chosen() == EMBEDDED:
+        yield None
+        return
+    try:
+        with running(chosen(), tmp_path_factory.mktemp("sessions")) as live:
+            yield live.namesrv
+    except NotReady as problem:
+        pytest.skip(str(problem))
+
+
+@pytest.mark.timeout(_SECONDS)
+@pytest.mark.parametrize("page", PAGES)
+def test_a_session_goes_as_its_page_shows(page: str, shared: str | None, tmp_path: Path) -> None:
+    if shared is not None:
+        play(page, shared, "apache", tmp_path)
+    else:
+        with Cluster(brokers=2) as cluster:
+            assert play(page, cluster.namesrv, "ours", tmp_path)
+
+
+def test_every_noun_has_a_page() -> None:
+    assert set(PAGES) == {name for panel in NOUNS.values() for name in panel}
+
+
+@pytest.mark.parametrize("noun", [name for panel in NOUNS.values() for name in panel])
+def test_the_page_of_a_noun_shows_each_of_its_verbs(noun: str) -> None:
+    typed = [step.command for step in steps_of(noun)]
+    missing = [path for path in _verbs(noun, get_group(app).commands[noun]) if not any(path in line for line in typed)]
+    assert not missing, f"docs/cli/{noun}.md does not show: {', '.join(missing)}"
+
+
+def test_every_help_has_examples_that_begin_with_the_command() -> None:
+    without = []
+    for panel in NOUNS.values():
+        for noun in panel:
+            for path, command in _commands(noun, get_group(app).commands[noun]):
+                shown = (command.epilog or "").partition("Examples:")[2].split("\n")
+                examples = [line.strip() for line in shown if line.strip()]
+                if not any(f"steelyard {path}" in line for line in examples):
+                    without.append(path)
+    assert not without, f"no example in the help of: {', '.join(without)}"
+
+
+def test_the_list_of_nouns_says_what_each_says_of_itself() -> None:
+    for panel in NOUNS.values():
+        for name, noun in panel.items():
+            command = get_group(app).commands[name]
+            said = (command.help or "").partition("\n\n")[0].replace("\n", " ").partition(". ")[0].rstrip(".")
+            assert noun.about.rstrip(".") == said, f"cli/main.py says of {name}: {noun.about}"
+
+
+def _verbs(path: str, command: Any) -> list[str]:
+    return [path for path, _ in _commands(path, command)]
+
+
+def _commands(path: str, command: Any) -> list[tuple[str, Any]]:
+    """Return all verbs below a noun, with their paths."""
+    inner = getattr(command, "commands", None)
+    if inner is None:
+        return [(path, command)]
+    return [found for name, each in inner.items() for found in _commands(f"{path} {name}", each)]
