@@ -38,6 +38,7 @@ interop: $(READY)  ## Apache's Java classes and servers, and clients in Java, Go
 	@$(PY) -m tests.interop.guests
 	@$(PY) -m pytest tests/interop
 	@STEELYARD_INTEROP=apache-4.9.7 $(PY) -m pytest $(TRIALS)
+	@STEELYARD_LIVE=apache-4.9.7 $(PY) -m pytest tests/cli/test_sessions.py
 	@for backend in apache-4.9.7 apache-5.5.0; do STEELYARD_LIVE=$$backend $(PY) -m pytest tests/live tests/spark || exit; done
 
 sim: $(READY)  ## 10,000 simulated histories, with crashes, cuts and lost power, then a hunt for planted bugs (takes a while; a failure is replayed by its seed)
@@ -50,8 +51,9 @@ chaos: $(READY)  ## the long trials: every disk call fails in every way, power l
 	@STEELYARD_DRIVER_KILLS=8 STEELYARD_SLOW=1 $(PY) -m pytest -rP tests/spark/trials tests/pipelines/test_declarative.py
 	@STEELYARD_CHURN=100000 STEELYARD_CHANGES=100 STEELYARD_INTEROP=ours,apache-4.9.7 $(PY) -m pytest -rP $(LONG_TRIALS)
 
-docs:  ## the documentation site (arrives with the client)
-	@echo "make docs: no site yet; read README.md, ARCHITECTURE.md and docs/"
+docs: $(READY)  ## the documentation site, into site/
+	@$(PY) -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	@$(PY) -m mkdocs build --strict
 
 clean:  ## remove what the verbs made
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build

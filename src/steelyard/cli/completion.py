@@ -17,6 +17,14 @@ __all__ = ["COMPLETE_VARIABLE", "completion"]
 COMPLETE_VARIABLE = "_STEELYARD_COMPLETE"
 """Set by a shell that wants to know how a line may go on."""
 
+# A file of zsh's is run as a function when it is first needed, and has to complete right then.
+_ZSH_KNOWS_IT = "compdef _steelyard_completion steelyard"
+_ZSH_CALLS_IT = f"""if [ "$funcstack[1]" = "_steelyard" ]; then
+  _steelyard_completion "$@"
+else
+  {_ZSH_KNOWS_IT}
+fi"""
+
 
 class _Shell(StrEnum):
     BASH = "bash"
@@ -35,4 +43,7 @@ def completion(
     """Print the script that makes a shell complete what is typed, with the names of topics and groups."""
     from typer._completion_shared import get_completion_script
 
-    typer.echo(get_completion_script(prog_name="steelyard", complete_var=COMPLETE_VARIABLE, shell=shell.value))
+    script = get_completion_script(prog_name="steelyard", complete_var=COMPLETE_VARIABLE, shell=shell.value)
+    if shell is _Shell.ZSH:
+        script = script.replace(_ZSH_KNOWS_IT, _ZSH_CALLS_IT)
+    typer.echo(script)

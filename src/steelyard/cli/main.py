@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Annotated, Any, NamedTuple
 
 import typer
+from typer.core import TyperCommand
 from typer.main import get_command, get_group
 
 from steelyard.cli.completion import COMPLETE_VARIABLE
@@ -108,6 +109,22 @@ class _Nouns(NounHelp):
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         self.commands = _Loaded()
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of the nouns."""
+        del ctx
+        return list(self.commands)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """Complete a noun by what stands in the table."""
+        loaded = self.commands
+        self.commands = {
+            name: TyperCommand(name, help=noun.about) for panel in NOUNS.values() for name, noun in panel.items()
+        }
+        try:
+            return super().shell_complete(ctx, incomplete)
+        finally:
+            self.commands = loaded
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """List the nouns by what they are for."""
