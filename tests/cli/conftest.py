@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+from tests.cli.desk import Desk, desk_at
 
 from steelyard.serve.embedded import Cluster
 
@@ -12,3 +13,9 @@ def cluster() -> Iterator[Cluster]:
     """Return a running cluster; each test uses topics and groups of its own."""
     with Cluster(brokers=2) as running:
         yield running
+
+
+@pytest.fixture
+def desk(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> Desk:
+    """Return a desk at which verbs are typed, in this process."""
+    return desk_at(cluster.namesrv, capsys)

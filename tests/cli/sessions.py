@@ -23,7 +23,7 @@ from tests.tidy.tree import ROOT, fences
 
 from steelyard.cli.main import main
 
-__all__ = ["PAGES", "Step", "play", "steps_of"]
+__all__ = ["PAGES", "Step", "pattern_of", "play", "steps_in", "steps_of"]
 
 PAGES = sorted(path.stem for path in (ROOT / "docs" / "cli").glob("*.md") if path.stem != "index")
 
@@ -52,14 +52,17 @@ def steps_of(page: str, servers: str | None = None) -> list[Step]:
     """Return the steps of a page; those for the servers of ``ours`` or ``apache`` alone, or all."""
     path = ROOT / "docs" / "cli" / f"{page}.md"
     found: list[Step] = []
-    for fence in fences(f"docs/cli/{page}.md", path.read_text(encoding="utf-8")):
-        language, _, only = fence.language.partition(" ")
-        if language == "console" and (servers is None or only in ("", servers)):
-            found.extend(_steps(fence.page, fence.line, fence.text))
+    text = path.read_text(encoding="utf-8")
+    for fence in fences(f"docs/cli/{page}.md", text):
+        # Beside the language: for which servers it is.
+        only = text.splitlines()[fence.line - 1].partition(fence.language)[2].strip()
+        if fence.language == "console" and (servers is None or only in ("", servers)):
+            found.extend(steps_in(fence.page, fence.line, fence.text))
     return found
 
 
-def _steps(page: str, first: int, text: str) -> Iterator[Step]:
+def steps_in(page: str, first: int, text: str) -> Iterator[Step]:
+    """Cut a session into its steps; the fence of it begins at a line of the page."""
     lines = text.splitlines()
     starts = [at for at, line in enumerate(lines) if line.startswith("$ ")]
     for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
@@ -124,7 +127,7 @@ class _Desk:
         is_ours = step.command.startswith("steelyard ") and not _SHELL.search(step.command)
         code, printed = self._call(step.words[1:]) if is_ours else self._shell(step.command)
         told = "\n".join(line.rstrip() for line in printed.rstrip().splitlines())
-        if not _pattern(step.printed).fullmatch(told):
+        if not pattern_of(step.printed).fullmatch(told):
             raise AssertionError(f"{step.place}: `{step.command}` prints\n{told}\nand not\n{step.printed}")
         if code != step.code:
             raise AssertionError(f"{step.place}: `{step.command}` ends with {code} and not {step.code}:\n{told}")
@@ -169,7 +172,7 @@ def _text(stream: io.TextIOWrapper) -> str:
     return buffer.getvalue().decode(errors="backslashreplace")
 
 
-def _pattern(shown: str) -> re.Pattern[str]:
+def pattern_of(shown: str) -> re.Pattern[str]:
     """Return what is shown as a pattern: runs of blanks are equal, and … is anything."""
     lines = []
     for line in shown.splitlines():

@@ -62,7 +62,7 @@ def test_nobody_there_is_one_line_and_exit_code_five(verb: tuple[str, ...], caps
         (["send", "orders"], "there is nothing to send"),
         (["send", "orders", "--body", "x", "--lines"], "only one source"),
         (["send", "orders", "hello"], "to send it, write: --body 'hello'"),
-        (["send", "orders", "--body", "x", "--output", "xml"], "give text or json"),
+        (["send", "orders", "--body", "x", "--output", "xml"], "'xml' is not one of 'table'"),
         (["send", "orders", "--body", "x", "--delay", "soon"], "'soon' is no span of time"),
         (["send", "orders", "--body", "x", "--keys", "a b"], "contains a blank"),
         (["send", "orders", "--body", "x", "--namesrv", "nowhere"], "'nowhere' is no address"),

@@ -54,11 +54,11 @@ def pair(cluster: Cluster) -> Iterator[str]:
 def test_groups_are_listed(cluster: Cluster, pair: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["group", "ls", "--namesrv", cluster.namesrv]) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert rows[0] == ["group", "members", "waiting", "kind"]
-    assert [pair, "2", "0", "push"] in rows
+    assert rows[0] == ["group", "members", "waiting", "messages/s", "kind"]
+    assert [pair, "2", "0", "0", "push"] in rows
     assert main(["group", "ls", "--json", "--namesrv", cluster.namesrv]) == 0
     listed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert {"name": pair, "members": 2, "kind": "push", "broadcast": False, "lag": 0} in listed
+    assert {"name": pair, "members": 2, "kind": "push", "broadcast": False, "lag": 0, "tps": 0.0} in listed
 
 
 def test_the_owner_of_every_queue_is_told_with_the_reason(

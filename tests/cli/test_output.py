@@ -13,7 +13,7 @@ from steelyard.cli.frame.output import Column, Format, Out, plain
 
 _COLUMNS = [Column("name"), Column("size", "bytes", right=True), Column("at", show=lambda at: f"{at:%H:%M}")]
 _AT = datetime(2026, 11, 1, 8, 30, tzinfo=UTC)
-_ROWS = [
+_ROWS: list[dict[str, object]] = [
     {"name": "orders", "size": 12, "at": _AT, "more": [1, 2]},
     {"name": "a\x1b[2J,b", "size": None, "at": None, "more": []},
 ]

@@ -99,7 +99,7 @@ def test_a_delayed_message_comes_later(cluster: Cluster) -> None:
     assert message["stored_ms"] - message["born_ms"] >= 1_000
 
 
-@pytest.mark.parametrize("output", ["text", "json"])
+@pytest.mark.parametrize("output", ["table", "json"])
 def test_what_no_broker_takes_is_told_and_exit_code_one(
     cluster: Cluster, output: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

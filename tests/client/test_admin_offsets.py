@@ -9,7 +9,7 @@ from tests.client.admin_scene import commit, put, with_admin
 from tests.client.hand_member import HandMember
 
 from steelyard.client.admin import Admin
-from steelyard.client.admin.offsets import Move, Target
+from steelyard.client.admin.resets import Move, Target
 from steelyard.errors import BrokerNotInRoute, ConfigurationError, GroupNotFound, TopicNotFound
 from steelyard.model import Queue
 from steelyard.serve.embedded import Cluster

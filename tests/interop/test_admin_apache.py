@@ -14,7 +14,7 @@ from tests.interop.jars import SERVER_RELEASES, NotReady
 
 from steelyard.client.admin import Admin
 from steelyard.client.admin.group_plan import plan_change
-from steelyard.client.admin.offsets import Target
+from steelyard.client.admin.resets import Target
 from steelyard.errors import GroupNotFound, RequestNotSupported, TopicExists, TopicNotFound
 from steelyard.model import Permission, Queue, StoredMessage
 from steelyard.wire.bodies import decode_body

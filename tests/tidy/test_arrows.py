@@ -30,7 +30,7 @@ _MAY_IMPORT: dict[str, frozenset[str]] = {
     "dialect": frozenset({"model", "wire", "balance"}),
     "sim": _PURE,
     "net": frozenset({"wire"}),
-    "serve": frozenset({"net", "nameserver", "broker", "store", "wire"}),
+    "serve": frozenset({"net", "nameserver", "broker", "store", "wire", "model"}),
     "client": frozenset({"dialect", "model", "wire", "balance", "net"}),
     "spark": frozenset({"model", "wire", "balance", "client"}),
     "pipelines": frozenset({"model", "balance", "client", "spark"}),

@@ -20,6 +20,7 @@ __all__ = [
     "idle_members",
     "not_progressing",
     "nothing_to_do",
+    "unequal_filters",
     "unequal_strategies",
     "unequal_subscriptions",
     "unowned_queues",
@@ -65,6 +66,28 @@ def unequal_subscriptions(group: str, topics: Mapping[str, Collection[str]]) -> 
             f"members of group {group} want other topics than most: {_some(odd)}, in {_some(names_in_order(unlike))}; "
             "where queues are shared among all members, what one of them does not want stays unread",
         )
+    ]
+
+
+def unequal_filters(group: str, filters: Mapping[str, Mapping[str, str]]) -> list[Hazard]:
+    """Find topics of which members want different messages; ``filters`` are those of each member, by topic.
+
+    >>> print(unequal_filters("billing", {"c1": {"orders": "paid"}, "c2": {"orders": "*"}})[0].sentence)
+    members of group billing want different messages of orders (*, paid): what one of them does not want, and gets a \
+queue of, stays unhandled; give all the same filter
+    """
+    wanted: dict[str, set[str]] = {}
+    for mine in filters.values():
+        for topic, expression in mine.items():
+            wanted.setdefault(topic, set()).add(expression)
+    return [
+        Hazard(
+            f"unequal filters {topic}",
+            f"members of group {group} want different messages of {topic} ({_some(sorted(wanted[topic]))}): what one "
+            "of them does not want, and gets a queue of, stays unhandled; give all the same filter",
+        )
+        for topic in names_in_order(wanted)
+        if len(wanted[topic]) > 1
     ]
 
 

@@ -117,6 +117,10 @@ class Broker:
         except StoreError as error:
             self.state.notes.append(f"old log files could not be removed, it is tried again: {error}")
 
+    def put_forward(self, missed_ms: int, now_ms: int) -> None:
+        """Take note that the clock was put forward by so much, to ``now_ms``, and that no client is late by that."""
+        membership.excuse(self.state, missed_ms, now_ms)
+
     def closed(self, peer: Peer, now_ms: int) -> Replies:
         """Take note that a line is gone."""
         catching_up.forget(self.state, peer)

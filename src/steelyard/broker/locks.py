@@ -153,6 +153,14 @@ class Locks:
             else:
                 self._drop(group, key)
 
+    def excuse(self, missed_ms: int) -> None:
+        """Count a time as not passed for all locks, since the clock was put forward."""
+        for locks in self._groups.values():
+            for lock in locks.values():
+                lock.proven_ms += missed_ms
+                if lock.until_ms is not None:
+                    lock.until_ms += missed_ms
+
     def expire(self, now_ms: int) -> None:
         """Forget locks that are over."""
         for group in list(self._groups):

@@ -12,7 +12,7 @@ from steelyard.wire.codes import RequestCode
 from steelyard.wire.headers.common import Group
 from steelyard.wire.peers import Hangup, Peer
 
-__all__ = ["changed", "closed", "heard", "left", "queue_counts", "tick"]
+__all__ = ["changed", "closed", "excuse", "heard", "left", "queue_counts", "tick"]
 
 _STANDSTILL_MS = 5_000
 """A tick that comes so much later than the one before says that nothing else was done meanwhile either."""
@@ -45,6 +45,14 @@ def closed(state: State, peer: Peer, now_ms: int) -> None:
     state.members.closed(peer, now_ms)
     state.producers.closed(peer)
     state.relays.closed(peer)
+
+
+def excuse(state: State, missed_ms: int, now_ms: int) -> None:
+    """Let nobody who is there grow older by a time that was only put forward: neither clients nor what they hold."""
+    state.ticked_ms = now_ms
+    state.members.excuse(missed_ms, now_ms)
+    state.producers.excuse(missed_ms, now_ms)
+    state.locks.excuse(missed_ms)
 
 
 def tick(state: State, now_ms: int) -> None:

@@ -62,6 +62,8 @@ class BrokerOptions:
     notices: bool = True
     """Whether members are told when their group changes; each group has a switch of its own besides."""
     notice_gap_ms: int = 100
+    announce_gap_ms: int = 25
+    """Changes of topics that come so soon one after the other are told to the name servers together."""
     java_lock_ms: int = 60_000
     transaction_check_ms: int = 30_000
     transaction_timeout_ms: int = 6_000

@@ -144,12 +144,13 @@ class Registrar:
         *,
         now_ms: int,
         beat_ms: int = 30_000,
+        gap_ms: int = GAP_MS,
     ) -> None:
         if not 10_000 <= beat_ms <= 60_000:
             raise ConfigurationError(
                 f"a broker cannot register every {beat_ms} ms", next_step="give 10,000 to 60,000, as Apache's takes"
             )
-        self._identity, self._table, self._beat_ms = identity, table, beat_ms
+        self._identity, self._table, self._beat_ms, self._gap_ms = identity, table, beat_ms, gap_ms
         self._audiences = {address: _Audience(due_ms=now_ms) for address in name_servers}
         self._opaque = 0
 
@@ -215,7 +216,7 @@ class Registrar:
     def _due_ms(self, audience: _Audience) -> int:
         if audience.told is None or audience.told is self._table:
             return audience.due_ms
-        return min(audience.due_ms, audience.told_ms + GAP_MS)
+        return min(audience.due_ms, audience.told_ms + self._gap_ms)
 
     def _next_opaque(self) -> int:
         self._opaque = (self._opaque + 1) % _OPAQUES

@@ -87,6 +87,10 @@ class Timers:
         """Return when the next message is due; None if none waits."""
         return self._heap[0] >> _OFFSET_BITS if self._heap else None
 
+    def waiting(self) -> list[tuple[int, int]]:
+        """List when each message is due that waits, and its offset, the next one first."""
+        return [(number >> _OFFSET_BITS, number & _OFFSETS) for number in sorted(self._heap)]
+
     def take(self) -> int:
         """Return the offset of the message that is due next, which then waits no more; say `done` when it is so."""
         return heappop(self._heap) & _OFFSETS

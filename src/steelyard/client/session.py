@@ -35,6 +35,7 @@ __all__ = ["Listener", "Serve", "Session"]
 _BEAT_S = 30.0
 _GOODBYE_MS = 1_000
 _HANG_UP_S = 1.0
+_FIRST_LOOK_S = 0.0005
 _LOOK_S = 0.01
 
 _log = logging.getLogger("steelyard")
@@ -112,6 +113,7 @@ class Session:
     async def _reach_a_name_server(self) -> None:
         self.name_servers.call()
         end_s = self.loop.time() + self.connect.timeout_s
+        pause_s = _FIRST_LOOK_S
         while not self.name_servers.is_open:
             if self.loop.time() >= end_s:
                 why, advice = self.name_servers.why or "no answer", self.name_servers.advice
@@ -119,7 +121,8 @@ class Session:
                     f"no name server of {self.connect} was reached in {self.connect.timeout_s:g} s ({why})",
                     next_step=advice or "check the address, and that a name server runs there, such as: steelyard up",
                 )
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LOOK_S)
 
     def check_loop(self) -> None:
         """Refuse to work on another loop than the one it was started on, where nothing would ever be answered."""

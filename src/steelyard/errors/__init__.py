@@ -12,6 +12,7 @@
     │   └── PartlySent                some of many messages were not stored; says which
     ├── MessagesLost                  messages that were to be read are not there any more; says which
     ├── JobFailed                     a job on Spark began and could not go on
+    ├── NotAsExpected                 a test expected something else of a cluster; says what was there
     ├── QueuesLost                    what was polled of queues that others have by now cannot be committed
     ├── AllocationError               a plan cannot be made from these queues and members
     ├── ImpossibleEvent               a queue met what its life has no row for: a bug of ours
@@ -108,6 +109,7 @@ from steelyard.errors.causes import (
     MissingExtra,
     NoNameServer,
     NoRoute,
+    NotAsExpected,
     NotAStore,
     PartlySent,
     ProtocolError,
@@ -167,6 +169,7 @@ __all__ = [
     "NoPermission",
     "NoRoute",
     "NotAStore",
+    "NotAsExpected",
     "NotFound",
     "NotInUnit",
     "NotLeader",

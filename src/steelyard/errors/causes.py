@@ -27,6 +27,7 @@ __all__ = [
     "NoNameServer",
     "NoRoute",
     "NotAStore",
+    "NotAsExpected",
     "PartlySent",
     "ProtocolError",
     "QueuesLost",
@@ -172,6 +173,10 @@ class SendFailed(SteelyardError):
             next_step = last.next_step if next_step is None else next_step
         tried = ", ".join(f"{broker} after {took_ms} ms ({why})" for broker, took_ms, why in attempts)
         super().__init__(f"{what}: {tried}" if tried else what, next_step=next_step)
+
+
+class NotAsExpected(SteelyardError, AssertionError):
+    """A test expected something else of a cluster, or left something behind; says what was there instead."""
 
 
 class JobFailed(SteelyardError):

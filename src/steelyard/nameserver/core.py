@@ -61,6 +61,10 @@ class NameServer:
             answer = refused(command, error)
         return () if command.is_oneway else (Reply(peer, answer),)
 
+    def is_broker(self, peer: Peer) -> bool:
+        """Whether a broker registered over this line."""
+        return bool(self._state.registry.brokers.of_line(peer))
+
     def closed(self, peer: Peer, now_ms: int) -> Sequence[Reply | Hangup]:
         """Note that a line closed: the brokers that registered over it are gone. Then do what is due anyway."""
         self._state.registry.line_closed(peer)

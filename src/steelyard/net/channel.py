@@ -230,6 +230,15 @@ class Channel(asyncio.Protocol):
             self.give_up(f"it reads less than {limits.step_bytes} bytes in {limits.stall_ms // 1000} s")
         return backlog
 
+    def excuse(self, missed_ms: int) -> None:
+        """Count a time as not passed on this line, since the clock was put forward."""
+        self.heard_ms += missed_ms
+        self._stalled_ms += missed_ms
+        if self._half_ms is not None:
+            self._half_ms += missed_ms
+        if self._closing_ms is not None:
+            self._closing_ms += missed_ms
+
     def _stands_still(self, backlog: int, now_ms: int) -> bool:
         read = self._handed_bytes + self.ready_bytes - backlog
         if not backlog or read >= self._owed_bytes:

@@ -3,6 +3,8 @@
 Left out: what ends a line that was open; whoever has the line tells that.
 """
 
+import os
+
 from steelyard.errors import CannotConnect
 
 __all__ = ["reason", "unreachable"]
@@ -43,5 +45,11 @@ def reason(error: Exception) -> str:
 
     >>> reason(BrokenPipeError(32, "Broken pipe")), reason(OSError())
     ('broken pipe', 'OSError')
+    >>> reason(ConnectionRefusedError(111, "Connect call failed ('127.0.0.1', 9876)"))
+    'connection refused'
     """
-    return (getattr(error, "strerror", None) or str(error)).lower() or type(error).__name__
+    said = getattr(error, "strerror", None) or str(error)
+    if said.startswith("Connect call failed") and isinstance(error, OSError) and error.errno is not None:
+        # asyncio's own loop puts the address where the system's word was.
+        said = os.strerror(error.errno)
+    return said.lower() or type(error).__name__

@@ -4,8 +4,9 @@ All of a server's lines are known here, by the number of their peer. Answers to 
 those to others are gathered and leave when the loop turns, one write a line. Once a second every line is looked after:
 one sweep, and no timer for each.
 
-A server can be made slow on purpose: then each command, and the end of each line, reaches the core so much later. Who
-is not made slow pays nothing for that.
+A server can be troubled on purpose, for tests and demonstrations. Made slow, each command and the end of each line
+reach the core so much later. Somebody can be put before the core, who sees each command first; lines can be cut, and
+new ones be let in no more. Who is left in peace pays nothing for that.
 
 A core that raises has a bug: it is logged with its traceback, the request is answered with code 1, the line goes on.
 """
@@ -16,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from itertools import count
+from typing import TypeAlias
 
 from steelyard.errors import ConfigurationError, SteelyardError
 from steelyard.net.channel import Channel
@@ -27,7 +29,10 @@ from steelyard.wire.codes import ResponseCode
 from steelyard.wire.command import Command, answer_to
 from steelyard.wire.peers import Hangup, Peer, Reply
 
-__all__ = ["Switchboard"]
+__all__ = ["Handle", "Switchboard"]
+
+Handle: TypeAlias = Callable[[Command, Peer, int], Replies]
+"""What takes a command of a line at a time: a core, or who is put before it."""
 
 _log = logging.getLogger("steelyard.net")
 
@@ -56,7 +61,11 @@ class Switchboard:
         self._core, self._loop, self._name = core, loop, name
         self._limits = limits or LineLimits()
         self.clock = clock
-        self._handle, self._flush = core.handle, core.flush
+        self._handle: Handle = core.handle
+        self._handle_now: Handle = core.handle
+        """The same once its time has come, if the server is slow."""
+        self._flush = core.flush
+        self._is_shut = False
         self._detour = Detour(loop, lambda: self.settle(self.clock()))
         self._channels: dict[int, Channel] = {}
         self._of_address = Counter[str]()
@@ -81,7 +90,9 @@ class Switchboard:
         channel.heard_ms = self.clock()
         self._channels[channel.peer.number] = channel
         self._of_address[host] += 1
-        if len(self._channels) > self._limits.lines:
+        if self._is_shut:
+            channel.give_up("nobody is let in just now")
+        elif len(self._channels) > self._limits.lines:
             channel.give_up(f"there are {self._limits.lines} lines already")
         elif self._of_address[host] > self._limits.lines_of_address:
             channel.give_up(f"its host has {self._limits.lines_of_address} lines already")
@@ -205,8 +216,34 @@ class Switchboard:
         if delay_ms:
             self._handle = self._handle_late
         else:
-            self._handle = self._core.handle
+            self._handle = self._handle_now
             self._detour.hurry()
+
+    def interpose(self, handle: Handle | None) -> None:
+        """Put somebody before the core, who takes each command from now on; None: the core takes them itself."""
+        self._handle_now = handle or self._core.handle
+        if not self._detour.delay_ms:
+            self._handle = self._handle_now
+
+    def shut(self, *, is_shut: bool) -> None:
+        """Let no new line in, or let them in again; those that are open stay."""
+        self._is_shut = is_shut
+
+    def cut(self, whose: Callable[[Peer], bool]) -> int:
+        """Cut the lines of some peers, as a network does; say how many."""
+        found = [channel for channel in self._channels.values() if whose(channel.peer)]
+        for channel in found:
+            channel.give_up("it is cut on purpose")
+        return len(found)
+
+    def peers(self) -> list[Peer]:
+        """List who is on a line, the oldest first."""
+        return [channel.peer for channel in self._channels.values()]
+
+    def excuse(self, missed_ms: int) -> None:
+        """Count a time as not passed for all lines, since the clock was put forward."""
+        for channel in self._channels.values():
+            channel.excuse(missed_ms)
 
     @property
     def waiting(self) -> int:
@@ -220,7 +257,7 @@ class Switchboard:
 
     def _take_late(self, command: Command, peer: Peer) -> None:
         try:
-            replies = self._core.handle(command, peer, self.clock())
+            replies = self._handle_now(command, peer, self.clock())
         except Exception as error:
             replies = self._met_bug(command, peer, error)
         self.post(replies)

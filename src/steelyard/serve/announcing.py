@@ -48,7 +48,9 @@ class Announcer:
         )
         self._links = {address: self._link(address) for address in name_servers}
         topics = broker.state.topics
-        self._registrar = Registrar(identity, self._links, topics.table(), now_ms=clock())
+        self._registrar = Registrar(
+            identity, self._links, topics.table(), now_ms=clock(), gap_ms=options.announce_gap_ms
+        )
         self._changes = topics.changes
         """How often the topics had changed when the registrar was told last."""
         self._known = dict.fromkeys(self._links, -1)

@@ -66,8 +66,12 @@ class RunningBroker:
         store_options: StoreOptions | None = None,
         limits: LineLimits | None = None,
         clock: Callable[[], int] = read_clock,
+        attend: "Callable[[RunningBroker], None] | None" = None,
     ) -> "RunningBroker":
-        """Open the directory, take lines, register. The options' port is that of the listener, whatever they say."""
+        """Open the directory, take lines, register. The options' port is that of the listener, whatever they say.
+
+        ``attend`` is called with it before it takes lines.
+        """
         try:
             options = replace(options, port=listener.port)
             kept = replace(store_options or StoreOptions(), store_host=host_bytes(options.address))
@@ -77,6 +81,8 @@ class RunningBroker:
             listener.close()
             raise
         running = cls(broker, listener, name_servers, limits, clock)
+        if attend is not None:
+            attend(running)
         await listener.start(running.board)
         for each in running._rounds:
             each.start()
@@ -135,6 +141,17 @@ class RunningBroker:
         notes = self.broker.state.notes
         while notes:
             _log.warning("%s: %s", self.name, notes.pop(0))
+
+    def put_forward(self, missed_ms: int) -> None:
+        """Do what is due now that the clock was put forward by so much; nobody who is there is late by that."""
+        now_ms = self._clock()
+        self.board.excuse(missed_ms)
+        self.broker.put_forward(missed_ms, now_ms)
+        store = self.broker.state.store
+        end = -1
+        while store.end != end:  # a tick does no more than so much
+            end = store.end
+            self.board.tick()
 
     async def stop(self) -> None:
         """Say goodbye to name servers and lines, write everything, let go of port and directory."""

@@ -4,11 +4,13 @@ All ports are taken before anything else is done, so that a port in use changes 
 """
 
 import asyncio
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 
 from steelyard.broker.options import BrokerOptions
 from steelyard.errors import ConfigurationError
+from steelyard.net.clock import now_ms as read_clock
 from steelyard.net.limits import LineLimits
 from steelyard.net.listener import Listener
 from steelyard.serve.broker import RunningBroker
@@ -51,6 +53,10 @@ class RunningCluster:
     """What brokers have in common; names, addresses and flush are the plan's."""
     store_options: StoreOptions | None = None
     limits: LineLimits | None = None
+    clock: Callable[[], int] = read_clock
+    """The brokers' own; name servers only compare times of theirs."""
+    attend: Callable[[RunningBroker], None] | None = None
+    """Called with each broker that was started, before anybody else can have said anything to it."""
     _brokers: dict[str, _Place] = field(default_factory=dict, init=False)
     _name_servers: list[_Place] = field(default_factory=list, init=False)
 
@@ -110,6 +116,8 @@ class RunningCluster:
                 name_servers=self.name_server_addresses,
                 store_options=self.store_options or (_IN_MEMORY if self.plan.data is None else None),
                 limits=self.limits,
+                clock=self.clock,
+                attend=self.attend,
             )
 
     async def stop_broker(self, name: str) -> None:
@@ -146,6 +154,16 @@ class RunningCluster:
         if server is not None:
             await server.stop()
         place.let_go()
+
+    @property
+    def running_brokers(self) -> list[RunningBroker]:
+        """The brokers that run."""
+        return [place.broker for place in self._brokers.values() if place.broker is not None]
+
+    @property
+    def running_name_servers(self) -> list[RunningNameServer]:
+        """The name servers of this cluster that run."""
+        return [place.name_server for place in self._name_servers if place.name_server is not None]
 
     def running(self, name: str) -> RunningBroker:
         """Return a broker that runs."""

@@ -9,20 +9,24 @@ ones of the loopback unless others are asked for, and everything is in memory un
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from steelyard.broker.options import BrokerOptions
 from steelyard.errors import ConfigurationError
+from steelyard.net.clock import now_ms as read_clock
 from steelyard.net.limits import LineLimits
 from steelyard.net.loops import new_loop
+from steelyard.serve.broker import RunningBroker
 from steelyard.serve.cluster import RunningCluster
 from steelyard.serve.plan import ClusterPlan
 from steelyard.store.options import StoreOptions
 
 __all__ = ["Cluster"]
+
+T = TypeVar("T")
 
 
 class Cluster:
@@ -47,7 +51,10 @@ class Cluster:
         broker_options: BrokerOptions | None = None,
         store_options: StoreOptions | None = None,
         limits: LineLimits | None = None,
+        clock: Callable[[], int] = read_clock,
+        attend: Callable[[RunningBroker], None] | None = None,
     ) -> None:
+        """Describe a cluster. ``clock`` is the brokers' time, and ``attend`` is shown each broker that starts."""
         plan = ClusterPlan(
             brokers,
             name_servers,
@@ -58,7 +65,7 @@ class Cluster:
             cluster=cluster,
             broker_name=broker_name,
         )
-        self._cluster = RunningCluster(plan, broker_options or BrokerOptions(), store_options, limits)
+        self._cluster = RunningCluster(plan, broker_options or BrokerOptions(), store_options, limits, clock, attend)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
@@ -120,6 +127,14 @@ class Cluster:
         """Stop a name server."""
         self._do(self._cluster.stop_name_server(number))
 
+    def call(self, look: Callable[[RunningCluster], T]) -> T:
+        """Call something with the running servers, on their loop, and return what it returns: for a look inside."""
+
+        async def calling() -> T:
+            return look(self._cluster)
+
+        return self._do(calling())
+
     def __enter__(self) -> Self:
         """Start everything."""
         return self.start()
@@ -141,11 +156,11 @@ class Cluster:
         """Stop everything without holding up the caller's loop."""
         await asyncio.to_thread(self.stop)
 
-    def _do(self, work: Coroutine[Any, Any, None]) -> None:
+    def _do(self, work: Coroutine[Any, Any, T]) -> T:
         if self._loop is None:
             work.close()
             raise ConfigurationError("the cluster does not run", next_step="start it first")
-        asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     @staticmethod
     def _run(loop: asyncio.AbstractEventLoop) -> None:

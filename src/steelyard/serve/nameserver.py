@@ -88,6 +88,10 @@ class RunningNameServer:
         """Take note that a line is gone."""
         return self._server.closed(peer, now_ms)
 
+    def clients(self) -> list[Peer]:
+        """List who is on a line and is no broker."""
+        return [peer for peer in self.board.peers() if not self._server.is_broker(peer)]
+
     def _tick(self) -> None:
         self.board.tick()
         self.board.sweep()

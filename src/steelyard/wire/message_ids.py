@@ -4,6 +4,9 @@ The *offset id* is the store host and the position in that broker's log: enough 
 *unique key* travels in the property UNIQ_KEY: address, process and time of the producer, and a counter. Both are
 upper-case hexadecimal, 32 digits with an IPv4 address and 56 with an IPv6 one: nothing in them tells the two apart.
 
+Clients of 5.x's other protocol, gRPC, make keys of 34 digits: a version, the address of the machine's network card, the
+process, seconds since 2021 and a counter.
+
 A unique key counts its milliseconds from the start of the month, in the producer's local time. The clock, the counter
 and the time zone are the caller's: everything here is a function of its arguments.
 """
@@ -18,9 +21,11 @@ from steelyard.model.message import offset_id
 from steelyard.wire.hosts import host_text
 
 __all__ = [
+    "CardKey",
     "UniqueKey",
     "month_of",
     "offset_id",
+    "read_card_key",
     "read_offset_id",
     "read_unique_key",
     "unique_key",
@@ -30,6 +35,8 @@ __all__ = [
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DIGITS = frozenset("0123456789ABCDEFabcdef")
 _LENGTHS = (32, 56)
+_CARD_LENGTHS = (34,)
+_CARD_EPOCH_MS = 1_609_459_200_000
 
 # A clock that was set back a little across the month's start does not make the time negative.
 _FORGIVEN_MS = 1_000_000
@@ -43,6 +50,33 @@ class UniqueKey(Struct, frozen=True, gc=False):
     process: int
     made_ms: int
     counter: int
+
+
+class CardKey(Struct, frozen=True, gc=False):
+    """What a key of a gRPC client says."""
+
+    version: int
+    card: str
+    pid: int
+    made_ms: int
+    counter: int
+
+
+def read_card_key(text: str) -> CardKey:
+    """Read a key that a gRPC client made.
+
+    >>> key = read_card_key("0156F7E71C361B21BC024CCDBE00000007")
+    >>> key.card, key.pid, key.made_ms, key.counter
+    ('56:f7:e7:1c:36:1b', 8636, 1648049598000, 7)
+    """
+    raw = _digits(text, _CARD_LENGTHS)
+    return CardKey(
+        version=raw[0],
+        card=raw[1:7].hex(":"),
+        pid=int.from_bytes(raw[7:9], "big"),
+        made_ms=_CARD_EPOCH_MS + 1000 * int.from_bytes(raw[9:13], "big"),
+        counter=int.from_bytes(raw[13:], "big"),
+    )
 
 
 def read_offset_id(text: str) -> tuple[str, int]:
@@ -125,9 +159,11 @@ def _ms(moment: datetime) -> int:
     return (moment - _EPOCH) // timedelta(milliseconds=1)
 
 
-def _digits(text: str) -> bytes:
-    if len(text) not in _LENGTHS or not _DIGITS.issuperset(text):
+def _digits(text: str, lengths: tuple[int, ...] = _LENGTHS) -> bytes:
+    if len(text) not in lengths or not _DIGITS.issuperset(text):
         raise MalformedRecord(
-            f"{text[:80]!r} is not one", where="message id", next_step="it has 32 or 56 hexadecimal digits"
+            f"{text[:80]!r} is not one",
+            where="message id",
+            next_step=f"it has {' or '.join(map(str, lengths))} hexadecimal digits",
         )
     return bytes.fromhex(text)

@@ -1,6 +1,6 @@
-"""How a broker is right now, as Apache's tools print it: 28 GET_BROKER_RUNTIME_INFO.
+"""How a broker is right now, as Apache's tools print it: 28 GET_BROKER_RUNTIME_INFO, 907 GET_BROKER_HA_STATUS.
 
-A table of texts. Tools fail on a name that is missing, so every name of 4.9 and of 5.x is here, both spellings of those
+The first is a table of texts. Tools fail on a name that is missing, so every name of 4.9 and of 5.x is here, both spellings of those
 that changed; what a broker like this one has not (thread pools with queues, buffers outside the heap) says 0. The share
 of the disk that the log takes is told of what the log has and may still get, since nothing else of the disk is known.
 """
@@ -11,6 +11,7 @@ from steelyard.broker.handlers import Handler
 from steelyard.broker.state import State
 from steelyard.store.marks import SCHEDULE_TOPIC
 from steelyard.wire.bodies import encode_body
+from steelyard.wire.bodies.replicas import Replication
 from steelyard.wire.bodies.shared import TextTable
 from steelyard.wire.codes import SERVER_VERSION, Version
 from steelyard.wire.codes import RequestCode as Code
@@ -146,4 +147,12 @@ def _duration(passed_ms: int) -> str:
     return f"[ {days} days, {hours} hours, {minutes} minutes, {seconds % _MINUTE} seconds ]"
 
 
-HANDLERS: Mapping[int, Handler] = {Code.GET_BROKER_RUNTIME_INFO: _runtime}
+def _replication(state: State, request: Command, _peer: Peer, _now_ms: int) -> Command:
+    """Tell that nobody follows: this broker has no replicas."""
+    return answer_to(request, body=encode_body(Replication(is_master=True, end=state.store.end)))
+
+
+HANDLERS: Mapping[int, Handler] = {
+    Code.GET_BROKER_RUNTIME_INFO: _runtime,
+    Code.GET_BROKER_HA_STATUS: _replication,
+}

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
-__all__ = ["Figure", "Level", "Limits", "Reason", "Verdict", "worst"]
+__all__ = ["NO_LIMITS", "Figure", "Level", "Limits", "Reason", "Verdict", "worst"]
 
 
 class Level(IntEnum):
@@ -58,6 +58,9 @@ class Limits:
         return {Level.CRITICAL: self.crit, Level.WARNING: self.warn}.get(self.level(value))
 
 
+NO_LIMITS = Limits()
+
+
 @dataclass(frozen=True, slots=True)
 class Figure:
     """A number with its unit and its limits.
@@ -70,13 +73,15 @@ class Figure:
     value: float
     unit: str = ""
     """``s``, ``ms``, ``B``, or nothing for a count."""
-    limits: Limits = Limits()
+    limits: Limits = NO_LIMITS
 
     def __str__(self) -> str:
         """Write it as tools read it."""
         name = f"'{self.name}'" if set(self.name) & {" ", "=", "'"} else self.name
-        text = f"{name}={self.value:g}{self.unit}" if isinstance(self.value, float) else f"{name}={self.value}{self.unit}"
-        if self.limits == Limits():
+        text = (
+            f"{name}={self.value:g}{self.unit}" if isinstance(self.value, float) else f"{name}={self.value}{self.unit}"
+        )
+        if self.limits == NO_LIMITS:
             return text
         low, high = ("" if each is None else f"{each:g}" for each in (self.limits.warn, self.limits.crit))
         return f"{text};{low};{high}"

@@ -1,4 +1,4 @@
-"""`steelyard consume`: messages as they come, one line or one JSON object each.
+"""`steelyard consume`: messages as they come, one line or one JSON object each, or by a pattern of the user's.
 
 Without ``--group`` it reads every queue and leaves no trace: no group, no offsets, nobody waits for it. With it, it is
 a member like any other: it shares the queues with the others, and what it has printed is done. Ctrl-C or SIGTERM end it
@@ -10,7 +10,9 @@ from typing import Annotated
 
 import typer
 
+from steelyard.cli.frame.arguments import TopicNames
 from steelyard.cli.frame.moments import HOW_TO_WRITE, moment
+from steelyard.cli.frame.nouns import verb
 from steelyard.cli.frame.where import Where, at_cluster
 from steelyard.errors import ConfigurationError
 
@@ -19,10 +21,17 @@ __all__ = ["consume"]
 _MOST_WORKERS = 1_000
 
 
+@verb(
+    "steelyard consume orders",
+    "steelyard consume orders --from first --exit-at-end --json | jq .body",
+    r"steelyard consume orders --from -100 --format '%t %q %o %k %s\n'",
+    "steelyard consume orders --from '2 hours ago' --tags 'paid || refunded' --count 10",
+    "steelyard consume orders --group billing --orderly",
+)
 @at_cluster
 def consume(
     where: Where,
-    topics: Annotated[list[str], typer.Argument(help="What to read.", show_default=False)],
+    topics: TopicNames,
     group: Annotated[
         str | None,
         typer.Option(
@@ -49,6 +58,15 @@ def consume(
     ] = False,
     broadcast: Annotated[bool, typer.Option("--broadcast", help="With --group: every member gets everything.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a message.")] = False,
+    pattern: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="PATTERN",
+            help=r"Print each message so, such as '%t %q %o %k %s\n'; the words are above.",
+            show_default=False,
+        ),
+    ] = None,
     events: Annotated[
         str | None,
         typer.Option(
@@ -70,14 +88,35 @@ def consume(
     ] = 30.0,
     name: Annotated[str | None, typer.Option(help="A part of its id, to recognise it by.", show_default=False)] = None,
 ) -> None:
-    """Print messages as they come."""
+    r"""Print messages as they come.
+
+    \b
+    Words of --format:
+      %t  topic                    %k  keys, blanks between them
+      %b  broker                   %K  how many bytes those have
+      %q  queue, also %p           %g  tag
+      %o  offset                   %h  properties: name=value,name=value
+      %s  body, byte by byte       %i  id that its producer gave it
+      %S  how many bytes it has    %I  id made of its place
+      %R  the same as 4 bytes      %r  how often it came back before
+      %T  stored, in ms            %D  stored, as 2026-11-01T08:00:00.000Z
+      %B  born, in ms              %%  a percent sign
+    Escapes: \n \r \t \0 \\ \xNN
+
+    On a terminal what could be a command to it is shown by its number; a pipe gets the bytes as they are.
+    """
     if events not in (None, "json"):
         raise ConfigurationError(f"--events is {events!r}", next_step="give json")
     if tags is not None and sql is not None:
         raise ConfigurationError("--tags and --sql exclude each other", next_step="write TAGS in ('a', 'b') in --sql")
     if len(set(topics)) < len(topics):
         raise ConfigurationError("a topic is named twice", next_step="name each once")
+    if as_json and pattern is not None:
+        raise ConfigurationError("--json and --format exclude each other", next_step="give one of them")
     # Here and not above, so that other verbs do not wait for what they do not need.
+    from steelyard.cli.consume.printing import printed_as
+
+    write = printed_as(pattern, as_json=as_json)
     if group is None:
         if orderly or broadcast or events is not None:
             what = "--orderly" if orderly else "--broadcast" if broadcast else "--events"
@@ -90,7 +129,7 @@ def consume(
             _start(start),
             tags=tags,
             sql=sql,
-            as_json=as_json,
+            write=write,
             count=count,
             exit_at_end=exit_at_end,
             work_ms=work_ms,
@@ -119,7 +158,7 @@ def consume(
     read_as_member(
         where.connect(),
         wanted,
-        as_json=as_json,
+        write=write,
         tells_moves=events is not None,
         count=count,
         exit_at_end=exit_at_end,

@@ -14,6 +14,9 @@ from steelyard.cli.frame.logs import log_on_stderr
 from steelyard.model.names import RETRY
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from steelyard.cli.message.formats import Format
     from steelyard.client.connect import Connect
     from steelyard.client.consuming.news import Moved
     from steelyard.client.consuming.received import Received
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["Membership", "read_as_member"]
 
 _LOOK_S = 0.5
+_TOGETHER = 32
+"""What one pull brings is printed together."""
 _ENOUGH_S = 0.5
 """How long the end may take once nothing more is wanted: for what was printed last to be noted."""
 
@@ -47,7 +52,7 @@ def read_as_member(
     where: "Connect",
     wanted: Membership,
     *,
-    as_json: bool,
+    write: "Format",
     tells_moves: bool,
     count: int | None,
     exit_at_end: bool,
@@ -58,10 +63,10 @@ def read_as_member(
 
     over = threading.Event()
     with until_told() as ending:
-        printer = Printer(ending, as_json=as_json, count=count, work_ms=work_ms)
+        printer = Printer(ending, write, count=count, work_ms=work_ms)
 
-        def handle(message: "Received") -> None:
-            if not printer.take(message):
+        def handle(messages: "list[Received]") -> None:
+            if not printer.take(messages):
                 # Not done and not failed: it is given up with its queue, and whoever has that next gets it.
                 over.wait()
 
@@ -75,8 +80,11 @@ def read_as_member(
             drain_s=wanted.drain_s,
             name=wanted.name,
         )
+        # Of a batch all is done or nothing: where it may end in the middle, there is one message in it.
+        batch = _TOGETHER if count is None and not work_ms else 1
         for topic in wanted.topics:
-            consumer.handles(topic, tags=wanted.tags, sql=wanted.sql, orderly=wanted.orderly)(handle)
+            wants = consumer.handles(topic, tags=wanted.tags, sql=wanted.sql, orderly=wanted.orderly, batch=batch)
+            wants(handle if batch > 1 else _one_by_one(handle))
         if tells_moves:
             consumer.on_move(_Moves(ending).tell)
         with log_on_stderr(is_quiet=tells_moves) as quiet:
@@ -85,7 +93,8 @@ def read_as_member(
                 if exit_at_end:
                     _wait_for_end(where, wanted, ending)
                 else:
-                    ending.wait()
+                    while not ending.wait(_LOOK_S):
+                        printer.look_for_reader()
             finally:
                 if printer.wants_more:
                     consumer.stop(wanted.drain_s)
@@ -96,6 +105,10 @@ def read_as_member(
                 over.set()
         if ending.error is not None:
             raise ending.error
+
+
+def _one_by_one(handle: "Callable[[list[Received]], None]") -> "Callable[[Received], None]":
+    return lambda message: handle([message])
 
 
 class _Moves:

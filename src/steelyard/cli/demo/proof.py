@@ -25,11 +25,6 @@ class Verdict:
     twice_by_crash: int
     """Handled by a member that was killed before it could say so, and again by another."""
 
-    @property
-    def holds(self) -> bool:
-        """Whether what was promised was kept."""
-        return self.sent > 0 and not (self.failed or self.lost or self.twice)
-
 
 @dataclass(slots=True)
 class Proof:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from steelyard.client.blocking.admin import Admin
 
-__all__ = ["AtBroker", "BrokerName", "GroupName", "InGroup", "InTopic", "MemberName", "TopicName"]
+__all__ = ["AtBroker", "BrokerName", "GroupName", "InGroup", "InTopic", "MemberName", "TopicName", "TopicNames"]
 
 _PATIENCE_S = 1.0
 
@@ -56,6 +56,9 @@ def _complete(ctx: typer.Context, incomplete: str, names: "Callable[[Admin], Ite
 
 TopicName = Annotated[
     str, typer.Argument(metavar="TOPIC", help="The topic's name.", show_default=False, autocompletion=_topics)
+]
+TopicNames = Annotated[
+    list[str], typer.Argument(metavar="TOPIC…", help="Topics' names.", show_default=False, autocompletion=_topics)
 ]
 GroupName = Annotated[
     str, typer.Argument(metavar="GROUP", help="The group's name.", show_default=False, autocompletion=_groups)

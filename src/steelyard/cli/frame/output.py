@@ -88,7 +88,8 @@ def plain(value: Any) -> Any:
     if value is None or isinstance(value, str | bool | int | float):
         return value
     if isinstance(value, datetime):
-        return value.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="auto") + "Z"
+        precision = "milliseconds" if value.microsecond else "seconds"
+        return value.astimezone(UTC).replace(tzinfo=None).isoformat(timespec=precision) + "Z"
     if isinstance(value, timedelta):
         return value.total_seconds()
     if isinstance(value, bytes):

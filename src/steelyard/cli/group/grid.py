@@ -8,7 +8,7 @@ from rich.text import Text
 
 from steelyard.balance.explain import Why, in_words
 from steelyard.cli.frame.moments import in_short
-from steelyard.cli.frame.screen import visible
+from steelyard.cli.frame.screen import screen, visible
 from steelyard.cli.frame.short_names import short_names, shortened
 from steelyard.cli.frame.tables import listing
 from steelyard.cli.plan.draw import NOBODY, mark_of
@@ -17,7 +17,19 @@ from steelyard.client.admin.group_view import GroupView, QueueInGroup
 from steelyard.errors import SteelyardError
 from steelyard.model import Queue
 
-__all__ = ["grid_of", "table_of"]
+__all__ = ["draw", "grid_of", "table_of"]
+
+
+def draw(view: GroupView) -> None:
+    """Print a group for people: its sum, every queue, and what looks wrong."""
+    console = screen()
+    console.print(visible(str(view).partition("\n")[0]), style="bold", soft_wrap=True)
+    console.print(table_of(view))
+    names = short_names(view.owned())
+    for hazard in view.hazards:
+        console.print(f"look: {visible(shortened(hazard.sentence, names))}", style="bold yellow", soft_wrap=True)
+    for note in view.notes:
+        console.print(f"note: {visible(note)}", soft_wrap=True)
 
 
 def table_of(view: GroupView) -> Table:

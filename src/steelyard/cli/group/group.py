@@ -1,87 +1,234 @@
-"""`steelyard group`: which groups there are, who in one has which queue, and how that changes.
+"""`steelyard group`: which groups there are, who in one has which queue, how that changes, and their settings.
 
 `explain` is one look; `watch` goes on looking and shows only what changed: on a terminal a grid that is redrawn, on a
-pipe one line for each change. Both only ask: nothing is joined and nothing is moved.
+pipe one line for each change. Both only ask: nothing is joined and nothing is moved. The verbs that change something
+are in cli/group/changing.py.
 """
 
 import sys
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
-from steelyard.cli.frame.screen import screen, visible
-from steelyard.cli.frame.short_names import short_names, shortened
+from steelyard.cli.frame.arguments import GroupName
+from steelyard.cli.frame.nouns import Noun
+from steelyard.cli.frame.output import Column, Format, Out
 from steelyard.cli.frame.where import Where, at_cluster
+from steelyard.cli.group.changing import apply_groups, create_group, delete_group, set_group, set_mode
 
 if TYPE_CHECKING:
+    from steelyard.client.admin.group_rules import GroupRules
     from steelyard.client.admin.group_view import GroupView
 
 __all__ = ["app"]
 
-app = typer.Typer(
-    name="group", help="Look at consumer groups: who has which queue, how far it is, and why.", no_args_is_help=True
-)
-
-_Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group's name.", show_default=False)]
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+app = Noun("group", "Look at consumer groups: who has which queue, how far it is, and why.")
 
 
-@app.command("ls")
+@app.verb("ls", "steelyard group ls", "steelyard group ls --output csv > groups.csv")
 @at_cluster
-def _list_groups(where: Where, as_json: _Json = False) -> None:
+def _list_groups(
+    where: Where,
+    out: Out,
+    system: Annotated[bool, typer.Option("--system", help="Also those of the servers and of tools.")] = False,
+) -> None:
     """List the groups that brokers know."""
     # Here and not above, so that other verbs do not wait for what they do not need.
-    from steelyard.cli.frame.tables import listing
     from steelyard.client.blocking.admin import Admin
 
     with Admin(where.connect()) as admin:
-        groups = admin.groups()
-    if as_json:
-        for each in groups:
-            typer.echo(msgspec.json.encode(each))
-        return
-    table = listing("group", "#members", "#waiting", "kind")
-    for each in groups:
-        kind = "broadcast" if each.broadcast else each.kind or "-"
-        table.add_row(visible(each.name), str(each.members), str(each.lag), kind)
-    screen().print(table)
+        groups = admin.groups(system=system)
+    out.rows(
+        [
+            Column("name", "group"),
+            Column("members", right=True),
+            Column("lag", "waiting", right=True),
+            Column("tps", "messages/s", right=True),
+            Column("kind"),
+        ],
+        (
+            {
+                "name": each.name,
+                "members": each.members,
+                "lag": each.lag,
+                "tps": each.tps,
+                "kind": "broadcast" if each.broadcast and out.is_table else each.kind,
+                "broadcast": each.broadcast,
+            }
+            for each in groups
+        ),
+    )
 
 
-@app.command("explain")
+@app.verb("show", "steelyard group show billing", "steelyard group show billing --output json")
 @at_cluster
-def _explain_group(where: Where, group: _Group, as_json: _Json = False) -> None:
-    """Say who has each queue of a group, since when and why, and how far it is; and what looks wrong."""
-    from steelyard.cli.group.grid import table_of
+def _show_group(where: Where, out: Out, group: GroupName) -> None:
+    """Show a group: who reads what, what waits, and its settings."""
+    from steelyard.client.blocking.admin import Admin
+
+    with Admin(where.connect()) as admin:
+        rules = admin.group_rules(group)
+        view = admin.group(group)
+    about: dict[str, object] = {
+        "group": group,
+        "members": len(view.members),
+        "kind": "broadcast" if view.broadcast else view.kind,
+        "strategy": view.strategy,
+        "topics": [topic for topic in view.topics if not topic.startswith("%")],
+        "lag": view.lag,
+    }
+    if out.is_table:
+        about["waiting"] = about.pop("lag")
+        out.one(about | _settings(rules))
+    else:
+        out.one(about | {"brokers": {broker: _shown(each) for broker, each in rules.items()}})
+
+
+def _shown(rules: "GroupRules") -> dict[str, object]:
+    """Return a group's settings as they can be printed, and read again."""
+    return {name: msgspec.to_builtins(value) for name, value in rules.wanted().items()}
+
+
+def _settings(rules: "dict[str, GroupRules]") -> dict[str, object]:
+    """Return settings for people: one value where brokers agree, and each broker's where they do not."""
+    told = {broker: _shown(each) for broker, each in rules.items()}
+    names = dict.fromkeys(name for each in told.values() for name in each)
+    found: dict[str, object] = {}
+    for name in names:
+        values = [each.get(name) for each in told.values()]
+        agreed = all(value == values[0] for value in values)
+        found[name] = values[0] if agreed else dict(zip(told, values, strict=True))
+    return {"brokers": list(told), **found}
+
+
+@app.verb(
+    "explain",
+    "steelyard group explain billing",
+    "steelyard group explain billing --json | jq '.queues[] | select(.lag > 0)'",
+)
+@at_cluster
+def _explain_group(where: Where, out: Out, group: GroupName) -> None:
+    """Say who has each queue, since when and why, and what looks wrong."""
     from steelyard.client.blocking.admin import Admin
 
     with Admin(where.connect()) as admin:
         view = admin.group(group)
-    if as_json:
-        typer.echo(msgspec.json.encode(_as_values(view)))
-        return
-    console = screen()
-    console.print(visible(str(view).partition("\n")[0]), style="bold", soft_wrap=True)
-    console.print(table_of(view))
-    names = short_names(view.owned())
-    for hazard in view.hazards:
-        console.print(f"look: {visible(shortened(hazard.sentence, names))}", style="bold yellow", soft_wrap=True)
-    for note in view.notes:
-        console.print(f"note: {visible(note)}", soft_wrap=True)
+    if out.is_table:
+        from steelyard.cli.group.grid import draw
+
+        draw(view)
+    elif out.form is Format.CSV:
+        columns = ("topic", "broker", "queue_id", "owners", "owned_at", "committed", "end", "lag", "consumed_at")
+        out.rows([Column(key) for key in columns], _queues(view))
+    else:
+        out.one(_as_values(view))
 
 
-@app.command("watch")
+@app.verb(
+    "watch",
+    "steelyard group watch billing",
+    "steelyard group watch billing --every 0.2 --count 3 > changes.txt",
+)
 @at_cluster
 def _watch_group(
     where: Where,
-    group: _Group,
+    group: GroupName,
     every: Annotated[float, typer.Option(min=0.05, metavar="SECONDS", help="How often to look.")] = 0.5,
     count: Annotated[int | None, typer.Option(min=1, help="Stop after so many changes.", show_default=False)] = None,
 ) -> None:
-    """Show who has which queue, and again when that changes, until Ctrl-C."""
+    """Show who has which queue, again and again, until Ctrl-C.
+
+    On a terminal that is a grid; through a pipe, one line for each change.
+    """
     from steelyard.cli.group.watch import watch
 
     watch(where.connect(), group, every_s=every, count=count, is_terminal=sys.stdout.isatty())
+
+
+@app.verb("lag", "steelyard group lag billing", "steelyard group lag billing --json | jq .lag")
+@at_cluster
+def _show_lag(where: Where, out: Out, group: GroupName) -> None:
+    """Say how many messages wait in each topic of a group."""
+    from steelyard.client.blocking.admin import Admin
+
+    with Admin(where.connect()) as admin:
+        found = admin.lag(group)
+    out.rows(
+        [
+            Column("topic"),
+            Column("queues", right=True),
+            Column("lag", "waiting", right=True),
+            Column("handled_to", "handled up to"),
+            Column("behind_s", "behind", right=True, show=_span),
+        ],
+        (
+            {
+                "topic": each.topic,
+                "queues": each.queues,
+                "lag": each.waiting,
+                "handled_to": each.handled_to,
+                "behind_s": None if each.handled_to is None else _ago_s(each.handled_to),
+            }
+            for each in found
+        ),
+    )
+
+
+def _span(seconds: float) -> str:
+    from steelyard.cli.frame.moments import in_short
+
+    return in_short(seconds)
+
+
+def _ago_s(when: datetime) -> float:
+    return max(0.0, round((datetime.now(when.tzinfo) - when).total_seconds(), 3))
+
+
+app.verb(
+    "create",
+    "steelyard group create billing",
+    "steelyard group create billing --retries 3 --broker broker-a",
+)(create_group)
+app.verb(
+    "set",
+    "steelyard group set billing --retries 3",
+    "steelyard group set billing --no-consume    # nobody gets anything until --consume",
+)(set_group)
+app.verb(
+    "apply",
+    "steelyard group apply groups.json --dry-run",
+    'echo \'{"name": "billing", "retries": 3}\' | steelyard group apply - --yes',
+)(apply_groups)
+app.verb(
+    "mode",
+    "steelyard group mode billing orders pop",
+    "steelyard group mode billing orders pull",
+)(set_mode)
+app.verb(
+    "delete",
+    "steelyard group delete billing",
+    "steelyard group delete billing --dead-letters --yes",
+)(delete_group)
+
+
+def _queues(view: "GroupView") -> list[dict[str, object]]:
+    return [
+        {
+            "topic": each.queue.topic,
+            "broker": each.queue.broker,
+            "queue_id": each.queue.queue_id,
+            "queue": list(each.queue),
+            "owners": list(each.owners),
+            "owned_at": each.owned_at,
+            "committed": each.committed,
+            "end": each.end,
+            "lag": each.lag,
+            "consumed_at": each.consumed_at,
+        }
+        for each in view.queues
+    ]
 
 
 def _as_values(view: "GroupView") -> dict[str, object]:
@@ -103,18 +250,7 @@ def _as_values(view: "GroupView") -> dict[str, object]:
             }
             for member in view.members
         ],
-        "queues": [
-            {
-                "queue": list(each.queue),
-                "owners": list(each.owners),
-                "owned_at": each.owned_at,
-                "committed": each.committed,
-                "end": each.end,
-                "lag": each.lag,
-                "consumed_at": each.consumed_at,
-            }
-            for each in view.queues
-        ],
+        "queues": _queues(view),
         "hazards": [hazard.sentence for hazard in view.hazards],
         "notes": list(view.notes),
     }

@@ -6,48 +6,64 @@ stops reading; what is under way is still waited for. Exit codes: 0 all were sto
 """
 
 import sys
-import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 
+from steelyard.cli.frame.arguments import TopicName
 from steelyard.cli.frame.exits import Exit, exit_for
 from steelyard.cli.frame.logs import log_on_stderr
 from steelyard.cli.frame.moments import seconds
-from steelyard.cli.frame.screen import Progress, refuse, visible
+from steelyard.cli.frame.nouns import verb
+from steelyard.cli.frame.output import Format, Out
+from steelyard.cli.frame.screen import Progress, refuse
 from steelyard.cli.frame.where import Where, at_cluster
-from steelyard.cli.send.source import Outgoing, Pattern, from_body, from_json, from_lines, from_stdin
+from steelyard.cli.message.formats import escaped
+from steelyard.cli.message.places import queue_of
+from steelyard.cli.send.source import Cut, Outgoing, Pattern, from_body, from_files, from_json, from_lines, from_stdin
+from steelyard.cli.send.tally import TOLD, Receipts, Tally
 from steelyard.errors import ConfigurationError, SteelyardError
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
     from steelyard.client.blocking.producer import Producer
-    from steelyard.client.producing.sent import Sent
 
 __all__ = ["send"]
 
-_UNDER_WAY = 512
-"""More than a broker answers in one read; few enough that a pipe is not read ahead of what is sent."""
 
-_TOLD = 10
-"""Failures that are told one by one."""
-
-
+@verb(
+    "steelyard send orders --body hello --tags paid --keys order-1",
+    "kubectl logs shop | steelyard send orders --lines",
+    "steelyard send orders --file order.json --property region=eu",
+    "steelyard consume orders --from first --exit-at-end --json | steelyard send orders-again --json",
+    r"steelyard send orders --lines --format '%o %i\n' < orders.txt",
+)
 @at_cluster
 def send(
     where: Where,
-    topic: Annotated[str, typer.Argument(help="Where to.", show_default=False)],
+    topic: TopicName,
     source: Annotated[
         str | None, typer.Argument(metavar="[-]", help="-: all of stdin is one body.", show_default=False)
     ] = None,
     body: Annotated[str | None, typer.Option(help="The body, as text.", show_default=False)] = None,
+    file: Annotated[
+        list[Path] | None,
+        typer.Option(help="The body is in this file; several messages by repeating it.", show_default=False),
+    ] = None,
     lines: Annotated[bool, typer.Option("--lines", help="Each line of stdin is a message.")] = False,
+    delimiter: Annotated[
+        str, typer.Option(metavar="TEXT", help=r"With --lines: what ends one, such as '\0'; \t and \xNN too.")
+    ] = r"\n",
+    key_delimiter: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT",
+            help="With --lines: each begins with a key, which ends here. Messages of one key go to one queue.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Annotated[
         bool,
         typer.Option("--json", help="Each line of stdin is a JSON object, as `steelyard consume --json` prints it."),
@@ -56,8 +72,17 @@ def send(
     keys: Annotated[
         list[str] | None, typer.Option(help="A key to find it by; several by repeating it.", show_default=False)
     ] = None,
+    properties: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--property", metavar="NAME=VALUE", help="A property; several by repeating it.", show_default=False
+        ),
+    ] = None,
     key: Annotated[
         str | None, typer.Option(help="Messages of one key go to one queue, in order.", show_default=False)
+    ] = None,
+    queue: Annotated[
+        str | None, typer.Option(metavar="BROKER:ID", help="Send to this queue and no other.", show_default=False)
     ] = None,
     delay: Annotated[
         str | None, typer.Option(metavar="SPAN", help="Deliver it only after 30s, 2h …", show_default=False)
@@ -72,44 +97,83 @@ def send(
         float | None, typer.Option(min=0.001, help="No more than so many a second.", show_default=False)
     ] = None,
     group: Annotated[str, typer.Option(help="The name of the group that sends.")] = "DEFAULT_PRODUCER",
-    output: Annotated[str, typer.Option(help="How to tell the result: text or json.")] = "text",
+    pattern: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="PATTERN",
+            help=r"Print each message that was stored instead of a summary, such as '%t %b %q %o %i\n'; "
+            "also: %k keys, %g tag, %h properties, %s body, %S its bytes.",
+            show_default=False,
+        ),
+    ] = None,
+    output: Annotated[Format, typer.Option("--output", "-o", help="How to tell what came of it.")] = Format.TABLE,
 ) -> None:
     """Send messages: one, many, or as they come through a pipe."""
-    if output not in ("text", "json"):
-        raise ConfigurationError(f"--output is {output!r}", next_step="give text or json")
     if source not in (None, "-"):
         raise ConfigurationError(f"{source!r} is not expected here", next_step=f"to send it, write: --body {source!r}")
-    ways = [body is not None, lines, as_json, source == "-"]
+    ways = [body is not None, bool(file), lines, as_json, source == "-"]
     if sum(ways) != 1:
         what = "there is nothing to send" if not any(ways) else "only one source can be sent at a time"
-        raise ConfigurationError(what, next_step="give one of --body TEXT, --lines, --json and -")
-    delay_s = None if delay is None else seconds(delay)
-    pattern = Pattern(topic, tags, tuple(keys or ()), key, delay_s)
+        raise ConfigurationError(what, next_step="give one of --body TEXT, --file PATH, --lines, --json and -")
+    if not lines and (key_delimiter is not None or delimiter != r"\n"):
+        raise ConfigurationError("delimiters are between lines", next_step="give --lines too")
+    wanted = Pattern(
+        topic,
+        tags,
+        tuple(keys or ()),
+        key,
+        None if delay is None else seconds(delay),
+        _properties(properties or ()),
+        None if queue is None else queue_of(topic, queue),
+    )
     if body is not None:
-        messages = from_body(pattern, body, 1 if count is None else count)
+        messages = from_body(wanted, body, 1 if count is None else count)
+    elif file:
+        messages = from_files(wanted, file)
     elif source == "-":
-        messages = from_stdin(pattern)
+        messages = from_stdin(wanted)
+    elif as_json:
+        messages = from_json(wanted, count)
     else:
-        messages = (from_json if as_json else from_lines)(pattern, count)
+        messages = from_lines(wanted, count, _cut(delimiter, key_delimiter))
+    receipts = None if pattern is None else Receipts(pattern)
 
     # Here and not above, so that other verbs do not wait for what they do not need.
     from steelyard.client.blocking.producer import Producer
 
     # Not in batches: those are quicker, but all messages of one go to one queue, and some member would have them all.
     with log_on_stderr(), Producer(where.connect(), group) as producer:
-        tally = _Tally(topic)
-        raise typer.Exit(_send_all(producer, messages, tally, rate, output))
+        tally = Tally(topic, receipts)
+        raise typer.Exit(_send_all(producer, messages, tally, rate, Out(output)))
 
 
-def _send_all(
-    producer: "Producer", messages: Iterator[Outgoing], tally: "_Tally", rate: float | None, output: str
-) -> int:
+def _properties(given: Iterable[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for each in given:
+        name, equals, text = each.partition("=")
+        if not equals:
+            raise ConfigurationError(f"--property {each!r} has no value", next_step="write it as name=value")
+        found[name] = text
+    return found
+
+
+def _cut(delimiter: str, key_delimiter: str | None) -> Cut:
+    end = escaped(delimiter, where="--delimiter")
+    key_end = None if key_delimiter is None else escaped(key_delimiter, where="--key-delimiter")
+    if not end or key_end == b"":
+        raise ConfigurationError("a delimiter is empty", next_step="give one character or more")
+    return Cut(end, key_end)
+
+
+def _send_all(producer: "Producer", messages: Iterator[Outgoing], tally: Tally, rate: float | None, out: Out) -> int:
     progress = Progress()
     failure = None
     try:
         for each in messages if rate is None else _paced(messages, rate):
-            with tally.one_more() as note:
-                producer.submit(each.message, key=each.key, delay_s=each.delay_s).add_done_callback(note)
+            with tally.one_more(each.message) as note:
+                sending = producer.submit(each.message, key=each.key, delay_s=each.delay_s, queue=each.queue)
+                sending.add_done_callback(note)
             progress.tell(tally.short)
     except SteelyardError as error:
         failure = error
@@ -119,12 +183,12 @@ def _send_all(
     progress.clear()
     if failure is not None:
         refuse(str(failure))
-    if tally.failed > _TOLD:
-        print(f"steelyard: {tally.failed - _TOLD} more failed", file=sys.stderr)
-    if output == "json":
-        typer.echo(msgspec.json.encode(tally.as_json()))
-    elif tally.begun or failure is None:
-        typer.echo(tally.sentence())
+    if tally.failed > TOLD:
+        print(f"steelyard: {tally.failed - TOLD} more failed", file=sys.stderr)
+    if tally.receipts is not None:
+        tally.receipts.end()
+    elif tally.begun or failure is None or not out.is_table:
+        out.done(tally.sentence(), **tally.as_json())
     if failure is not None and not tally.begun:
         return exit_for(failure)
     return Exit.FAILED if tally.failed or failure is not None else Exit.DONE
@@ -135,84 +199,3 @@ def _paced(messages: Iterator[Outgoing], rate: float) -> Iterator[Outgoing]:
     for number, each in enumerate(messages):
         time.sleep(max(0.0, start + number / rate - time.monotonic()))
         yield each
-
-
-class _Tally:
-    """What became of the messages. Futures tell it, from another thread."""
-
-    def __init__(self, topic: str) -> None:
-        self.topic = topic
-        self._room = threading.Semaphore(_UNDER_WAY)
-        self.begun = self.sent = self.late = self.failed = 0
-        self.brokers: Counter[str] = Counter()
-        self._last: Sent | None = None
-        self._first_failure = ""
-        self._lock = threading.Lock()
-        self._start = time.monotonic()
-
-    @contextmanager
-    def one_more(self) -> "Iterator[Callable[[Future[Sent]], None]]":
-        """Wait until one more may be under way, and count it as begun; who gets the future tells what became of it."""
-        self._room.acquire()
-        try:
-            yield self._note
-        except BaseException:
-            self._room.release()
-            raise
-        self.begun += 1
-
-    def _note(self, future: "Future[Sent]") -> None:
-        error = None if future.cancelled() else future.exception()
-        with self._lock:
-            if future.cancelled() or error is not None:
-                self.failed += 1
-                why = "it was given up" if error is None else str(error)
-                self._first_failure = self._first_failure or why
-                if self.failed <= _TOLD:
-                    refuse(why)
-            else:
-                self._last = sent = future.result()
-                self.sent += 1
-                self.late += bool(sent.late)
-                self.brokers[sent.queue.broker] += 1
-        self._room.release()
-
-    def wait(self) -> None:
-        """Wait until all that was begun is done; each of them ends by itself."""
-        for _ in range(_UNDER_WAY):
-            self._room.acquire()
-        self._took_s = time.monotonic() - self._start
-
-    def short(self) -> str:
-        """Say how far it is."""
-        return f"{self.sent} sent, {self.begun - self.sent - self.failed} under way, {self.failed} failed"
-
-    def sentence(self) -> str:
-        """Say what came of it."""
-        if self.begun == 1 and self._last is not None:
-            last = self._last
-            late = "; stored, and not on all disks yet" if last.late else ""
-            return visible(f"sent to {last.queue} at offset {last.offset}, id {last.message_id}{late}")
-        shares = ", ".join(f"{self.brokers[name]} to {name}" for name in sorted(self.brokers))
-        per_s = f", {self.sent / self._took_s:.0f} a second" if self._took_s > 0 else ""
-        failed = f"{self.failed} failed" if self.failed else "none failed"
-        return visible(
-            f"sent {self.sent} to {self.topic} in {self._took_s:.2f} s{per_s}; {failed}"
-            f"{f' ({shares})' if shares else ''}"
-        )
-
-    def as_json(self) -> dict[str, object]:
-        """Return what came of it, for programs."""
-        last = self._last
-        return {
-            "topic": self.topic,
-            "sent": self.sent,
-            "failed": self.failed,
-            "late": self.late,
-            "took_ms": round(self._took_s * 1000),
-            "brokers": dict(sorted(self.brokers.items())),
-            "last": None
-            if last is None
-            else {"queue": list(last.queue), "offset": last.offset, "message_id": last.message_id},
-            "error": self._first_failure or None,
-        }

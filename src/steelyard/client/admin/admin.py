@@ -1,13 +1,22 @@
 """The administrator's client as a whole: every noun has a file, and this is all of them."""
 
-from steelyard.client.admin.cluster import Brokers
-from steelyard.client.admin.groups import Groups
-from steelyard.client.admin.messages import Messages
+from steelyard.client.admin.accounts import PlainAccounts
+from steelyard.client.admin.controllers import Controllers
+from steelyard.client.admin.dead_letters import DeadLetters
+from steelyard.client.admin.exporting import Exporting
+from steelyard.client.admin.following import Following
+from steelyard.client.admin.policies import Policies
+from steelyard.client.admin.probing import Probing
+from steelyard.client.admin.producers import Producers
+from steelyard.client.admin.replicas import Replicas
+from steelyard.client.admin.upkeep import Upkeep
 
 __all__ = ["Admin"]
 
 
-class Admin(Groups, Messages, Brokers):
+class Admin(
+    Exporting, DeadLetters, Following, Producers, Probing, Replicas, Upkeep, Controllers, Policies, PlainAccounts
+):
     """Looks after a cluster: ours, or Apache's from 4.9 on.
 
     It connects with the first question if it was not started before. What one of the brokers cannot tell is left out

@@ -14,7 +14,7 @@ from steelyard.client.connect import Connect, Where
 from steelyard.client.context import Context
 from steelyard.client.guard import closed
 from steelyard.client.names import Names
-from steelyard.client.nearest import missing_group, missing_topic
+from steelyard.client.nearest import missing_group, missing_topic, nearest
 from steelyard.client.session import Session
 from steelyard.errors import (
     BrokerNotFound,
@@ -169,6 +169,12 @@ class Asking(Context):
             raise next(each for each in found if isinstance(each, TransportError))
         return answers
 
+    async def _tell_name_servers(self, code: int, fields: Fields, body: bytes = b"") -> None:
+        """Tell every name server there is; one that says no is raised."""
+        for answer in await self._ask_each_name_server(code, fields, body):
+            if answer.code != ResponseCode.SUCCESS:
+                raise error_for(answer.code, answer.remark or "", server=str(self._connect))
+
     def _tell_once(self, sentence: str) -> None:
         if sentence not in self._told:
             self._told.add(sentence)
@@ -194,12 +200,12 @@ class Asking(Context):
             found = [place for place in places.values() if cluster in (None, place.cluster)]
             if not found:
                 known = sorted({place.cluster for place in places.values()})
-                raise _no_broker(f"cluster {cluster!r}" if cluster else "cluster", known, str(self._connect))
+                raise _no_broker("cluster", cluster, known, str(self._connect))
             return found
         wanted = (brokers,) if isinstance(brokers, str) else tuple(brokers)
         for name in wanted:
             if name not in places:
-                raise _no_broker(f"broker {name!r}", places, str(self._connect))
+                raise _no_broker("broker", name, places, str(self._connect))
         return [places[name] for name in dict.fromkeys(wanted)]
 
     async def _route(self, topic: str) -> Route:
@@ -252,10 +258,12 @@ class Asking(Context):
         return self._names.full(self._names.bare(name)) == name
 
 
-def _no_broker(what: str, known: Iterable[str], where: str) -> BrokerNotFound:
+def _no_broker(kind: str, name: str | None, known: Iterable[str], where: str) -> BrokerNotFound:
+    names = list(known)
+    meant = nearest(name or "", names)
     return BrokerNotFound(
         code=int(ResponseCode.BROKER_NOT_EXIST),
         server=where,
-        what=f"{where} knows no {what}",
-        next_step=f"known are: {', '.join(known) or 'none'}",
+        what=f"{where} knows no {kind}{f' {name!r}' if name else ''}",
+        next_step=f"did you mean {meant!r}?" if meant else f"known are: {', '.join(names) or 'none'}",
     )

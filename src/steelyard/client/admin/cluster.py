@@ -1,17 +1,17 @@
-"""Brokers and name servers: who is there, how they are, and their settings."""
+"""Brokers and name servers: who is there, and how they are."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from steelyard.client.admin.asking import Asking, together
+from steelyard.client.admin.asking import together
+from steelyard.client.admin.servers import Servers
 from steelyard.client.admin.times import moment
 from steelyard.dialect.hearing import uptime_ms
 from steelyard.errors import SteelyardError
 from steelyard.model import BrokerPlace
 from steelyard.wire.bodies import decode_body
 from steelyard.wire.bodies.routes import ClusterBody
-from steelyard.wire.bodies.settings_text import decode_settings, encode_settings
 from steelyard.wire.bodies.shared import TextTable
 from steelyard.wire.codes import RequestCode, ResponseCode
 
@@ -47,7 +47,7 @@ class NameServer:
     problem: str | None = None
 
 
-class Brokers(Asking):
+class Brokers(Servers):
     """What an administrator does with brokers and name servers."""
 
     async def cluster(self) -> list[Broker]:
@@ -57,16 +57,6 @@ class Brokers(Asking):
     async def name_servers(self) -> list[NameServer]:
         """List the name servers that this client was given, and whether they answer."""
         return await together(self._name_server, self._connect.name_servers)
-
-    async def broker_config(self, broker: str) -> dict[str, str]:
-        """Return the settings of a broker, in the server's own words."""
-        (place,) = await self._chosen([broker], None)
-        return decode_settings((await self._ask_well(place, RequestCode.GET_BROKER_CONFIG)).body)
-
-    async def set_broker_config(self, broker: str, settings: Mapping[str, str]) -> None:
-        """Change some settings of a broker while it runs."""
-        (place,) = await self._chosen([broker], None)
-        await self._ask_well(place, RequestCode.UPDATE_BROKER_CONFIG, {}, encode_settings(settings))
 
     async def _state_of(self, place: BrokerPlace) -> Broker:
         try:

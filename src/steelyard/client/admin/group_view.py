@@ -19,6 +19,7 @@ from steelyard.balance.hazards import (
     duplicate_ids,
     idle_members,
     not_progressing,
+    unequal_filters,
     unequal_strategies,
     unequal_subscriptions,
     unowned_queues,
@@ -45,6 +46,8 @@ class Member:
     strategy: str | None = None
     topics: tuple[str, ...] | None = None
     """What it subscribes to, without its group's retries; None where that is not known."""
+    filters: Mapping[str, str] | None = None
+    """What it wants of each of them, tags or an expression; None where that is not known."""
     leaving: bool = False
     brokers: tuple[str, ...] = ()
     """Where it is registered."""
@@ -224,6 +227,9 @@ def _hazards(facts: Facts, view: GroupView) -> Iterable[Hazard]:
     topics = {member.id: member.topics for member in view.members if member.topics is not None}
     if len(topics) == len(view.members) and not facts.our_brokers:
         yield from unequal_subscriptions(facts.group, topics)
+        yield from unequal_filters(
+            facts.group, {member.id: member.filters for member in view.members if member.filters is not None}
+        )
     yield from unequal_strategies(
         facts.group, {member.id: member.strategy for member in view.members if member.strategy}
     )

@@ -3,21 +3,24 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from msgspec.structs import replace
-
 from steelyard.client.admin.asking import together
+from steelyard.client.admin.group_rules import GroupChange, GroupPlan, GroupRules
 from steelyard.client.admin.group_view import GroupView
+from steelyard.client.admin.topic_changes import TopicChanges
 from steelyard.client.admin.viewing import KINDS, Viewing
-from steelyard.errors import ConfigurationError
+from steelyard.errors import ConfigurationError, RequestNotSupported, error_for
 from steelyard.model import BrokerPlace
 from steelyard.model.names import DEAD, RETRY, is_system_group
-from steelyard.wire.bodies import encode_body
-from steelyard.wire.bodies.groups import GroupSettings
+from steelyard.wire.bodies import decode_body, encode_body
+from steelyard.wire.bodies.assignment import RequestMode, RequestModeSetting
+from steelyard.wire.bodies.groups import GroupSettings, GroupTable
 from steelyard.wire.bodies.heartbeat import MessageModel
-from steelyard.wire.codes import RequestCode
+from steelyard.wire.codes import RequestCode, ResponseCode, Version
 from steelyard.wire.headers.admin import DeleteGroup
 
 __all__ = ["Group", "Groups"]
+
+_TABLE = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +35,11 @@ class Group:
     broadcast: bool
     lag: int
     """How many messages wait, where it has offsets."""
+    tps: float
+    """How many messages a second it gets."""
 
 
-class Groups(Viewing):
+class Groups(Viewing, TopicChanges):
     """What an administrator does with groups."""
 
     async def groups(self, *, system: bool = False) -> list[Group]:
@@ -54,6 +59,11 @@ class Groups(Viewing):
         await self._known_group(self._names.full(name), places)
         return await self._view(name, places, earlier)
 
+    async def group_rules(self, name: str) -> dict[str, GroupRules]:
+        """Return a group's settings by broker."""
+        known = await self._known_group(self._names.full(name), await self._places())
+        return {broker: GroupRules.of(settings, name) for broker, settings in sorted(known.items())}
+
     async def create_group(
         self,
         name: str,
@@ -67,21 +77,73 @@ class Groups(Viewing):
         """Make a group on brokers, or change what is given of one that is there.
 
         ``retries`` is how often a message is tried before it rests in the dead letters; ``broadcast`` and ``consume``
-        are what its members may do.
+        are what its members may do. `plan_groups` takes all settings.
         """
-        full = self._names.full(name)
+        wish = GroupRules(name=name, retries=retries, broadcast=broadcast, consume=consume)
+        await self.apply_groups(await self.plan_groups([wish], brokers=brokers, cluster=cluster))
+
+    async def plan_groups(
+        self, wishes: Iterable[GroupRules], *, brokers: Iterable[str] | None = None, cluster: str | None = None
+    ) -> GroupPlan:
+        """Work out what making or changing groups would do at each broker, and do nothing."""
         places = await self._chosen(brokers, cluster)
-        there = (await self._group_tables(places)).get(full, {})
-        given = {"max_retries": retries, "broadcast_enabled": broadcast, "consume_enabled": consume}
-        changes = {field: value for field, value in given.items() if value is not None}
+        answers = await together(lambda place: self._ask_well(place, _TABLE), places)
+        tables = [(answer.version, decode_body(GroupTable, answer.body).groups) for answer in answers]
+        changes = []
+        for wish in wishes:
+            for place, (version, groups) in zip(places, tables, strict=True):
+                if version < Version.V5_0_0 and (unknown := wish.needs_release_5()):
+                    raise RequestNotSupported(
+                        code=int(ResponseCode.REQUEST_CODE_NOT_SUPPORTED),
+                        server=place.name,
+                        what=f"{place.name} is of release 4, whose groups have no {', '.join(unknown)}",
+                        next_step="leave it out, or name brokers of release 5",
+                    )
+                there = groups.get(self._names.full(wish.name))
+                before = None if there is None else GroupRules.of(there, wish.name)
+                changes.append(GroupChange(wish, place.name, before))
+        return GroupPlan(tuple(changes))
+
+    async def apply_groups(self, plan: GroupPlan) -> GroupPlan:
+        """Do what was planned; what has changed meanwhile and is not in the plan stays."""
+        places = await self._places()
+        tables = await self._group_tables(place for name, place in places.items() if name in _brokers_of(plan))
+
+        async def put(change: GroupChange) -> None:
+            full = self._names.full(change.wish.name)
+            before = tables.get(full, {}).get(change.broker, GroupSettings(name=full))
+            body = encode_body(change.wish.applied_to(before))
+            await self._ask_well(places[change.broker], RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {}, body)
+
+        await together(put, plan.todo)
+        return plan
+
+    async def set_request_mode(self, group: str, topic: str, mode: RequestMode, *, share_queues: int = 0) -> list[str]:
+        """Say how a group gets the messages of a topic, on all brokers that have it; these are returned.
+
+        With POP a broker hands out messages and not queues; ``share_queues`` is how many more queues a member then
+        reads from than its own. Only brokers of Apache's from 5.0 on know POP.
+        """
+        route = await self._route(self._names.full(topic))
+        await self._known_group(self._names.full(group), await self._places())
+        wish = RequestModeSetting(
+            group=self._names.full(group), mode=mode, pop_share_queues=share_queues, topic=route.topic
+        )
 
         async def put(place: BrokerPlace) -> None:
-            # Attributes are told as changes: none of them changes.
-            before = replace(there.get(place.name, GroupSettings(name=full)), attributes=None)
-            body = encode_body(replace(before, **changes))
-            await self._ask_well(place, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {}, body)
+            answer = await self._ask(place, RequestCode.SET_MESSAGE_REQUEST_MODE, {}, encode_body(wish))
+            if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                raise RequestNotSupported(
+                    code=answer.code,
+                    server=place.name,
+                    what=f"{place.name} is of release 4, where all groups pull",
+                    next_step="upgrade the broker to 5.0 or later",
+                )
+            if answer.code != ResponseCode.SUCCESS:
+                raise error_for(answer.code, answer.remark or "", server=place.name)
 
-        await together(put, places)
+        await together(put, route.brokers)
+        return [place.name for place in route.brokers]
 
     async def delete_group(self, name: str, *, dead_letters: bool = False) -> None:
         """Delete a group, its offsets and its retries; with ``dead_letters`` also what it gave up."""
@@ -103,12 +165,17 @@ class Groups(Viewing):
 
     async def _listed(self, name: str, places: Iterable[BrokerPlace]) -> Group:
         connections = await self._connections(name, places)
-        lag = sum(row.lag for row in await self._progress(name, places))
+        stats = await self._stats(name, places)
         told = next(iter(connections.values()), None)
         return Group(
             self._names.bare(name),
             len(self._members_in(connections)),
             None if told is None else KINDS.get(told.kind),
             told is not None and told.model is MessageModel.BROADCASTING,
-            lag,
+            stats.lag,
+            stats.tps,
         )
+
+
+def _brokers_of(plan: GroupPlan) -> set[str]:
+    return {change.broker for change in plan.todo}

@@ -63,6 +63,10 @@ class Running:
     started_at: datetime | None
     topics: Mapping[str, TopicSpeed]
     settings: Mapping[str, str]
+    subscriptions: Mapping[str, str]
+    """What it wants of each topic: tags, or an expression."""
+    stacks: str | None = None
+    """Where each of its threads is, if it was asked for that and tells."""
 
 
 class Members(Asking):
@@ -76,10 +80,12 @@ class Members(Asking):
             await self._known_group(full, places)
         return found
 
-    async def ask_member(self, group: str, member: str) -> Running:
-        """Ask a member what it holds and how it gets on."""
+    async def ask_member(self, group: str, member: str, *, stacks: bool = False) -> Running:
+        """Ask a member what it holds and how it gets on; with ``stacks`` also where each of its threads is."""
         full, places = self._names.full(group), await self._places()
         there = {each.id: each for each in await self._members(full, places.values())}
+        if not there:
+            await self._known_group(full, places)
         if member not in there:
             raise ConsumerOffline(
                 code=int(ResponseCode.CONSUMER_NOT_ONLINE),
@@ -90,7 +96,7 @@ class Members(Asking):
         error: SteelyardError | None = None
         for broker in there[member].brokers:
             try:
-                return self._running(member, await self._state(places[broker], full, member))
+                return self._running(member, await self._state(places[broker], full, member, stacks=stacks))
             except SteelyardError as refused:
                 error = refused
         raise error or ConsumerOffline(code=int(ResponseCode.CONSUMER_NOT_ONLINE), server=str(self._connect))
@@ -140,9 +146,17 @@ class Members(Asking):
         """Return what a member subscribes to as users know it; retries belong to its group."""
         return tuple(sorted(self._names.bare(topic) for topic in wanted if not topic.startswith(RETRY)))
 
-    async def _state(self, place: BrokerPlace, group: str, member: str) -> RunningState:
+    def _filters(self, state: RunningState) -> dict[str, str]:
+        """Return what a member wants of each topic, as users know it."""
+        return {
+            self._names.bare(each.topic): each.expression
+            for each in sorted(state.subscriptions, key=lambda each: each.topic)
+            if not each.topic.startswith(RETRY)
+        }
+
+    async def _state(self, place: BrokerPlace, group: str, member: str, *, stacks: bool = False) -> RunningState:
         """Ask a member for its state, through a broker."""
-        asked = AskRunningState(group, member, jstack_enable=False)
+        asked = AskRunningState(group, member, jstack_enable=stacks)
         answer = await self._ask(place, RequestCode.GET_CONSUMER_RUNNING_INFO, asked, timeout_ms=_MEMBER_MS)
         if answer.code != ResponseCode.SUCCESS:
             raise error_for(answer.code, answer.remark or "", server=place.name)
@@ -169,6 +183,8 @@ class Members(Asking):
                 for topic, each in state.topics.items()
             },
             dict(state.properties),
+            self._filters(state),
+            state.thread_dump,
         )
 
 

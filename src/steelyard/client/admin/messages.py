@@ -1,82 +1,80 @@
-"""Messages: one by its id or place, some by key or time, dead letters, and sending one of those on its way again.
+"""Messages: one by its id or place, some by key, place or time.
 
 Two kinds of ids look alike. One is made of a message's place: the address in it must be one of a broker's, and that
 broker has it (33). The other was made by its producer and is found by the key index of the topic's brokers (12), which
 finds by a hash: what was found is looked at again.
 """
 
+from typing import NamedTuple
+
 from msgspec.structs import replace
 
 from steelyard.client.admin.asking import TOOLS_GROUP, together
 from steelyard.client.admin.times import Moment, epoch_ms
 from steelyard.client.admin.topics import Topics
-from steelyard.client.producing.sent import Sent
 from steelyard.errors import ConfigurationError, NoMessage, error_for
 from steelyard.model import BrokerPlace, Queue, Route, StoredMessage
 from steelyard.model.message import UNIQUE_KEY
-from steelyard.model.names import DEAD, DEFAULT_TOPIC, RETRY
+from steelyard.model.names import is_system_topic
 from steelyard.net.clock import now_ms
-from steelyard.wire.codes import STORED, RequestCode, ResponseCode
+from steelyard.wire.codes import RequestCode, ResponseCode
 from steelyard.wire.headers.common import OffsetAnswer
 from steelyard.wire.headers.group import SearchOffset
 from steelyard.wire.headers.pull import Pull, PullAnswer, QueryMessages, ViewMessage
-from steelyard.wire.headers.send import SendAnswer, SendShort
 from steelyard.wire.message_ids import read_offset_id
-from steelyard.wire.properties import encode_properties
-from steelyard.wire.property_names import (
-    DEAD_ORIGIN_ID,
-    DEAD_ORIGIN_TOPIC,
-    DELAY_LEVEL,
-    MAX_RECONSUME_TIMES,
-    REAL_QUEUE_ID,
-    REAL_TOPIC,
-    RECONSUME_TIME,
-    RETRY_TOPIC,
-)
 from steelyard.wire.stored import messages as read_messages
 
-__all__ = ["Messages"]
+__all__ = ["Messages", "place_in"]
 
 _BY_UNIQUE_KEY = 32
 _MOST_BY_KEY = 64
 _PULLED = 32
 _SUBSCRIBED = 4
 _FOR_EVER_MS = (1 << 63) - 1
-_ON_ITS_WAY = (
-    DELAY_LEVEL,
-    REAL_TOPIC,
-    REAL_QUEUE_ID,
-    RECONSUME_TIME,
-    MAX_RECONSUME_TIMES,
-    DEAD_ORIGIN_TOPIC,
-    DEAD_ORIGIN_ID,
-)
-"""What a message got on its way to the dead letters and does not take along."""
+_ALL = "*"
+_CARD_KEY_LETTERS = 34
+"""An id of a gRPC client's, which is never that of a place."""
+_MOST_TOPICS = 2_000
+"""An id is looked for in no more topics than that: each is a question to each of its brokers."""
+
+
+class _Span(NamedTuple):
+    """Which messages of a queue are wanted."""
+
+    start: int | None
+    start_ms: int
+    end_ms: int
+    tags: str
+    most: int
+
+    def wants(self, message: StoredMessage) -> bool:
+        """Say whether a message has one of the tags: a broker compares only their hashes."""
+        return self.tags == _ALL or (message.tags or "") in {tag.strip() for tag in self.tags.split("||")}
 
 
 class Messages(Topics):
     """What an administrator does with messages."""
 
     async def message(self, message_id: str, topic: str | None = None) -> StoredMessage:
-        """Find one message by its id: by that of its place, or with its topic by that of its producer."""
-        places = await self._places()
-        for place in places.values():
-            found = await self._at_place(place, message_id)
-            if found is not None:
-                return found
-        if topic is None:
-            raise ConfigurationError(
-                f"{message_id} is not the place of a message on {self._connect}",
-                next_step="give its topic too, if it is an id that a producer gave",
-            )
-        named = await self._by_key(topic, message_id, most=_BY_UNIQUE_KEY, start_ms=0, end_ms=_FOR_EVER_MS, unique=True)
-        if not named:
+        """Find one message by its id: by that of its place, or by that of its producer.
+
+        The latter is looked for in its topic; if that is not given, in all topics.
+        """
+        if len(message_id) != _CARD_KEY_LETTERS:
+            for place in (await self._places()).values():
+                found = await self._at_place(place, message_id)
+                if found is not None:
+                    return found
+        named = await self._by_unique_key(message_id, topic)
+        if named is None:
+            where = f"topic {topic!r}" if topic is not None else str(self._connect)
             raise NoMessage(
                 code=int(ResponseCode.NO_MESSAGE),
                 server=str(self._connect),
-                what=f"topic {topic!r} has no message with the id {message_id}",
+                what=f"{where} has no message with the id {message_id}",
+                next_step="it may be older than what is kept; or see what the id says: steelyard message id ID",
             )
-        return named[-1]
+        return named
 
     async def messages_by_key(
         self,
@@ -101,63 +99,44 @@ class Messages(Topics):
         return next((message for message in found if message.offset == offset), None)
 
     async def messages(
-        self, topic: str, *, start: Moment | None = None, end: Moment | None = None, most: int = 100
+        self,
+        topic: str,
+        *,
+        start: Moment | int | None = None,
+        end: Moment | None = None,
+        most: int = 100,
+        newest: bool = False,
+        queue: Queue | None = None,
+        tags: str | None = None,
     ) -> list[StoredMessage]:
-        """Read a topic's messages that were stored from ``start`` on and before ``end``, the oldest first."""
-        route = await self._route(self._names.full(topic))
-        here_ms = now_ms()
-        start_ms = None if start is None else epoch_ms(start, now_ms=here_ms)
-        end_ms = _FOR_EVER_MS if end is None else epoch_ms(end, now_ms=here_ms)
-        parts = await together(lambda queue: self._read(route, queue, start_ms, end_ms, most), route.readable())
-        found = [message for part in parts for message in part]
-        return sorted(found, key=lambda message: (message.stored_ms, message.queue, message.offset))[:most]
+        """Read a topic's messages that were stored from ``start`` on and before ``end``, the oldest first.
 
-    async def dead_letters(self, group: str, *, most: int = 100) -> list[StoredMessage]:
-        """Read the messages that a group gave up, the oldest first."""
-        topic = f"{DEAD}{group}"
-        if await self._find_route(self._names.full(topic)) is None:
-            return []
-        return await self.messages(topic, most=most)
-
-    async def resend(self, dead: StoredMessage) -> Sent:
-        """Give a dead letter to its group again: to that group alone, with all its attempts before it.
-
-        The dead letter stays where it is. Apache's brokers from 5.1.3 on put it straight back if members of the group
-        hold locks, as orderly ones do.
+        A number as ``start`` is an offset, in each queue; one below 0 counts back from the end. With ``newest`` the
+        last messages are read and not the first. With ``queue`` that queue alone is read, with ``tags`` only what has
+        one of them (``"paid || refunded"``).
         """
-        topic = self._names.full(dead.topic)
-        if not topic.startswith(DEAD):
-            raise ConfigurationError(
-                f"a message of {dead.topic} is no dead letter", next_step="take one that dead_letters gave"
-            )
-        group = topic.removeprefix(DEAD)
-        route = await self._route(topic)
-        place = _place(route, dead.queue.broker)
-        properties = dict(dead.properties)
-        properties.setdefault(RETRY_TOPIC, properties.get(DEAD_ORIGIN_TOPIC, ""))
-        kept = {name: text for name, text in properties.items() if text and name not in _ON_ITS_WAY}
-        header = SendShort(
-            producer_group=group,
-            topic=f"{RETRY}{group}",
-            default_topic=DEFAULT_TOPIC,
-            default_topic_queue_nums=1,
-            queue_id=0,
-            sys_flag=dead.sys_flag,
-            born_timestamp=dead.born_ms,
-            flag=dead.flag,
-            properties=encode_properties(kept).decode(),
-            reconsume_times=0,
-            unit_mode=False,
-            max_reconsume_times=1,  # it is to be tried once more, also where the group allows no retries at all
-            batch=False,
-            broker=place.name,
+        if newest:
+            start, end = -most, None
+        route = await self._route(self._names.full(topic))
+        queues = route.readable()
+        if queue is not None:
+            wanted = self._names.full_queue(queue)
+            if wanted not in queues:
+                known = ", ".join(f"{each.broker}:{each.queue_id}" for each in queues)
+                raise ConfigurationError(f"there is no queue {queue}", next_step=f"topic {topic!r} has {known}")
+            queues = (wanted,)
+        here_ms = now_ms()
+        span = _Span(
+            start if isinstance(start, int) else None,
+            0 if start is None or isinstance(start, int) else epoch_ms(start, now_ms=here_ms),
+            _FOR_EVER_MS if end is None else epoch_ms(end, now_ms=here_ms),
+            tags or _ALL,
+            most,
         )
-        answer = await self._ask(place, RequestCode.SEND_MESSAGE_V2, header, dead.body)
-        if answer.code not in STORED:
-            raise error_for(answer.code, answer.remark or "", server=place.name)
-        stored = answer.header(SendAnswer)
-        queue = Queue(f"{RETRY}{group}", place.name, stored.queue_id)
-        return Sent(self._names.bare_queue(queue), stored.queue_offset, dead.message_id)
+        parts = await together(lambda each: self._read(route, each, span), queues)
+        found = [message for part in parts for message in part]
+        found.sort(key=lambda message: (message.stored_ms, message.queue, message.offset))
+        return found[-most:] if newest else found[:most]
 
     # -- parts --------------------------------------------------------------------------------------------------------
 
@@ -171,6 +150,24 @@ class Messages(Topics):
             return None
         found = self._read_body(answer.body, place.name)
         return next((message for message in found if message.position == position), None)
+
+    async def _by_unique_key(self, message_id: str, topic: str | None) -> StoredMessage | None:
+        """Return the newest message with an id of a producer's, of a topic or of any."""
+
+        async def look(name: str) -> list[StoredMessage]:
+            return await self._by_key(
+                name, message_id, most=_BY_UNIQUE_KEY, start_ms=0, end_ms=_FOR_EVER_MS, unique=True
+            )
+
+        if topic is not None:
+            found = await look(topic)
+            return found[-1] if found else None
+        names = [self._names.bare(name) for name in await self._topic_names() if self._is_here(name)]
+        own = [name for name in names if not is_system_topic(name)]
+        if len(own) > _MOST_TOPICS:
+            raise ConfigurationError(f"{message_id} may be in any of {len(own)} topics", next_step="give its topic too")
+        everywhere = [message for part in await together(look, own) for message in part]
+        return max(everywhere, key=lambda message: message.stored_ms, default=None)
 
     async def _by_key(
         self, topic: str, key: str, *, most: int, start_ms: int, end_ms: int, unique: bool
@@ -200,34 +197,36 @@ class Messages(Topics):
             return message
         return replace(message, queue=self._names.bare_queue(message.queue))
 
-    async def _read(
-        self, route: Route, queue: Queue, start_ms: int | None, end_ms: int, most: int
-    ) -> list[StoredMessage]:
-        """Read one queue between two times, at most so many."""
-        place = _place(route, queue.broker)
+    async def _read(self, route: Route, queue: Queue, span: "_Span") -> list[StoredMessage]:
+        """Read one queue between two places or times, at most so many."""
+        place = place_in(route, queue.broker)
         ends = await self._queue_ends(place, queue)
         offset = ends.start
-        if start_ms is not None:
-            asked = SearchOffset(queue.topic, queue.queue_id, start_ms)
+        if span.start is not None:
+            offset = max(offset, span.start if span.start >= 0 else ends.end + span.start)
+        elif span.start_ms:
+            asked = SearchOffset(queue.topic, queue.queue_id, span.start_ms)
             answer = await self._ask_well(place, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, asked)
             offset = max(offset, answer.header(OffsetAnswer).offset)
         found: list[StoredMessage] = []
-        while offset < ends.end and len(found) < most:
-            pulled, following = await self._pull(route, queue, offset, min(_PULLED, most - len(found)))
+        while offset < ends.end and len(found) < span.most:
+            pulled, following = await self._pull(route, queue, offset, _PULLED, span.tags)
             for message in pulled:
-                if message.stored_ms >= end_ms:
-                    return found
-                if message.offset >= offset and message.stored_ms >= (start_ms or 0):
+                if message.stored_ms >= span.end_ms:
+                    return found[: span.most]
+                if message.offset >= offset and message.stored_ms >= span.start_ms and span.wants(message):
                     found.append(message)
             if following <= offset:
                 break
             offset = following
-        return found[:most]
+        return found[: span.most]
 
-    async def _pull(self, route: Route, queue: Queue, offset: int, most: int) -> tuple[list[StoredMessage], int]:
+    async def _pull(
+        self, route: Route, queue: Queue, offset: int, most: int, tags: str = "*"
+    ) -> tuple[list[StoredMessage], int]:
         """Pull some messages; with them where to go on."""
-        place = _place(route, queue.broker)
-        header = Pull(TOOLS_GROUP, queue.topic, queue.queue_id, offset, most, _SUBSCRIBED, 0, 0, 0, "*", "TAG")
+        place = place_in(route, queue.broker)
+        header = Pull(TOOLS_GROUP, queue.topic, queue.queue_id, offset, most, _SUBSCRIBED, 0, 0, 0, tags, "TAG")
         answer = await self._ask(place, RequestCode.PULL_MESSAGE, header)
         if answer.code == ResponseCode.SUCCESS:
             found = self._read_body(answer.body, place.name)
@@ -241,7 +240,8 @@ class Messages(Topics):
         raise error_for(answer.code, answer.remark or "", server=place.name)
 
 
-def _place(route: Route, broker: str) -> BrokerPlace:
+def place_in(route: Route, broker: str) -> BrokerPlace:
+    """Return one of a topic's brokers by its name."""
     for place in route.brokers:
         if place.name == broker:
             return place

@@ -8,7 +8,7 @@ from steelyard.balance.hazards import Progress
 from steelyard.client.admin.asking import together
 from steelyard.client.admin.group_view import Facts, GroupView, Member, look_at
 from steelyard.client.admin.members import started_at
-from steelyard.client.admin.offsets import Offsets
+from steelyard.client.admin.resets import Resets
 from steelyard.client.admin.times import moment
 from steelyard.errors import SteelyardError
 from steelyard.model import BrokerPlace, Queue
@@ -31,7 +31,7 @@ _MOST_ASKED = 64
 """Members that are asked one by one: each costs a broker of Apache's a thread until it answers."""
 
 
-class Viewing(Offsets):
+class Viewing(Resets):
     """The part of an administrator's client that looks at a whole group."""
 
     async def _view(self, group: str, places: Mapping[str, BrokerPlace], earlier: GroupView | None) -> GroupView:
@@ -107,7 +107,8 @@ class Viewing(Offsets):
             topics = self._topics(each.topic for each in state.subscriptions)
         if strategy is None and member.ours:
             strategy = state.properties.get(_STRATEGY)
-        return replace(member, topics=topics, strategy=strategy, started_at=started_at(state))
+        filters = self._filters(state) or None
+        return replace(member, topics=topics, filters=filters, strategy=strategy, started_at=started_at(state))
 
     async def _readable(self, topics: set[str]) -> tuple[list[Queue], list[str]]:
         """Return the queues of some topics; one that is nowhere is noted."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from steelyard.wire.bodies.access import AccessRules, User
+from steelyard.wire.bodies.accounts import Accounts
 from steelyard.wire.bodies.assignment import AssignmentAnswer, AssignmentRequest, RequestModes, RequestModeSetting
 from steelyard.wire.bodies.groups import GroupSettings, GroupSettingsList, GroupTable
 from steelyard.wire.bodies.heartbeat import ClientCheck, Heartbeat
@@ -22,7 +23,8 @@ from steelyard.wire.bodies.members import (
 from steelyard.wire.bodies.offsets import CorrectionOffsets, DelayOffsets, GroupOffsets, MemberOffsets, ResetOffsets
 from steelyard.wire.bodies.pop import BatchAck
 from steelyard.wire.bodies.registration import Registration
-from steelyard.wire.bodies.routes import BrokerGroupAnswer, ClusterBody, RouteBody
+from steelyard.wire.bodies.replicas import Epochs, ReplicaSets, Replication
+from steelyard.wire.bodies.routes import BrokerGroup, BrokerGroupAnswer, ClusterBody, RouteBody
 from steelyard.wire.bodies.running import DirectResult, RunningState
 from steelyard.wire.bodies.shared import GroupNames, TableVersion, TextTable, TopicNames
 from steelyard.wire.bodies.stats import (
@@ -34,6 +36,7 @@ from steelyard.wire.bodies.stats import (
     TopicStats,
 )
 from steelyard.wire.bodies.topics import TopicSettings, TopicSettingsList, TopicTable
+from steelyard.wire.bodies.upkeep import ColdReads, IndexCheck
 from steelyard.wire.codes import RequestCode
 
 __all__ = ["BODY_OF_ANSWER", "BODY_OF_REQUEST", "SETTINGS_ANSWERS", "SETTINGS_REQUESTS"]
@@ -57,6 +60,7 @@ BODY_OF_REQUEST: Mapping[int, type[Any]] = {
     RequestCode.AUTH_CREATE_ACL: AccessRules,
     RequestCode.AUTH_UPDATE_ACL: AccessRules,
     RequestCode.BATCH_ACK_MESSAGE: BatchAck,
+    RequestCode.CONTROLLER_GET_SYNC_STATE_DATA: tuple[str, ...],
 }
 """The body of a request. A registration may also be compressed, and a reset for a C++ client is a list."""
 
@@ -107,11 +111,27 @@ BODY_OF_ANSWER: Mapping[int, type[Any]] = {
     RequestCode.AUTH_LIST_USER: tuple[User, ...],
     RequestCode.AUTH_GET_ACL: AccessRules,
     RequestCode.AUTH_LIST_ACL: tuple[AccessRules, ...],
+    RequestCode.GET_BROKER_CLUSTER_ACL_CONFIG: Accounts,
+    RequestCode.CHECK_ROCKSDB_CQ_WRITE_PROGRESS: IndexCheck,
+    RequestCode.GET_BROKER_HA_STATUS: Replication,
+    RequestCode.CONTROLLER_ELECT_MASTER: BrokerGroup,
+    RequestCode.CONTROLLER_GET_SYNC_STATE_DATA: ReplicaSets,
+    RequestCode.GET_BROKER_EPOCH_CACHE: Epochs,
+    RequestCode.GET_COLD_DATA_FLOW_CTR_INFO: ColdReads,
 }
 """The body of a successful answer, by the code of the request."""
 
-SETTINGS_REQUESTS = frozenset({RequestCode.UPDATE_BROKER_CONFIG, RequestCode.UPDATE_NAMESRV_CONFIG})
+SETTINGS_REQUESTS = frozenset(
+    {
+        RequestCode.UPDATE_BROKER_CONFIG,
+        RequestCode.UPDATE_NAMESRV_CONFIG,
+        RequestCode.UPDATE_CONTROLLER_CONFIG,
+        RequestCode.UPDATE_COLD_DATA_FLOW_CTR_CONFIG,
+    }
+)
 """Requests whose body is settings as text."""
 
-SETTINGS_ANSWERS = frozenset({RequestCode.GET_BROKER_CONFIG, RequestCode.GET_NAMESRV_CONFIG})
+SETTINGS_ANSWERS = frozenset(
+    {RequestCode.GET_BROKER_CONFIG, RequestCode.GET_NAMESRV_CONFIG, RequestCode.GET_CONTROLLER_CONFIG}
+)
 """Requests whose answer's body is settings as text."""

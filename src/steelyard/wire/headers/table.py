@@ -1,7 +1,7 @@
 """Which typed header goes with which request, and with its answer.
 
-A request that is not listed carries no fields. Codes that only replicas, controllers and the old ACL use are known by
-name (wire/codes.py) and have no typed header: nothing here speaks them.
+A request that is not listed carries no fields. Codes that only replicas and controllers use among themselves are known
+by name (wire/codes.py) and have no typed header: nothing here speaks them.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from steelyard.wire.codes import RequestCode as Code
 from steelyard.wire.fields import Header
-from steelyard.wire.headers import admin, common, group, nameserver, pull, send
+from steelyard.wire.headers import accounts, admin, common, controllers, group, nameserver, pull, send, upkeep
 
 __all__ = ["HEADER_OF_ANSWER", "HEADER_OF_REQUEST"]
 
@@ -87,6 +87,16 @@ HEADER_OF_REQUEST: Mapping[int, type[Header]] = MappingProxyType(
         Code.AUTH_DELETE_ACL: admin.PolicySubject,
         Code.AUTH_GET_ACL: admin.PolicySubject,
         Code.AUTH_LIST_ACL: admin.Policies,
+        Code.UPDATE_AND_CREATE_ACL_CONFIG: accounts.PutAccount,
+        Code.DELETE_ACL_CONFIG: accounts.AccountKey,
+        Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: accounts.AllowAddresses,
+        Code.CHECK_ROCKSDB_CQ_WRITE_PROGRESS: upkeep.CheckIndex,
+        Code.ADD_BROKER: upkeep.AddBroker,
+        Code.REMOVE_BROKER: upkeep.RemoveBroker,
+        Code.RESET_MASTER_FLUSH_OFFSET: upkeep.FlushOffset,
+        Code.SET_COMMITLOG_READ_MODE: upkeep.ReadAhead,
+        Code.CONTROLLER_ELECT_MASTER: controllers.ElectMaster,
+        Code.CLEAN_BROKER_DATA: controllers.ForgetBroker,
         Code.GET_ROUTEINFO_BY_TOPIC: nameserver.GetRoute,
         Code.REGISTER_BROKER: nameserver.RegisterBroker,
         Code.UNREGISTER_BROKER: nameserver.BrokerIdentity,
@@ -134,6 +144,9 @@ HEADER_OF_ANSWER: Mapping[int, type[Header]] = MappingProxyType(
         Code.WIPE_WRITE_PERM_OF_BROKER: nameserver.WipeAnswer,
         Code.ADD_WRITE_PERM_OF_BROKER: nameserver.WipeAnswer,
         Code.GET_KV_CONFIG: nameserver.KeyValueAnswer,
+        Code.GET_BROKER_CLUSTER_ACL_INFO: accounts.AccountVersionAnswer,
+        Code.CONTROLLER_ELECT_MASTER: controllers.ElectMasterAnswer,
+        Code.CONTROLLER_GET_METADATA_INFO: controllers.ControllerAnswer,
     }
 )
 """Answers with code 0, and those of a send or a pull that are results. A refusal may carry no fields at all."""

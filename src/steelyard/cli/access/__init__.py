@@ -1,0 +1,1 @@
+"""`steelyard access`: one file per part of it."""

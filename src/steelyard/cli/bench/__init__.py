@@ -1,0 +1,1 @@
+"""`steelyard bench`: how quick a cluster is."""

@@ -1,0 +1,1 @@
+"""`steelyard broker`: one file per part of it."""

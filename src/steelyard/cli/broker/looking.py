@@ -1,0 +1,265 @@
+"""Looking at brokers: which there are, how one is in plain words, how far groups are on it, and how fast it stores."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from steelyard.cli.broker.noun import ReplicaId, app
+from steelyard.cli.broker.words import release, share, size, span
+from steelyard.cli.frame.arguments import BrokerName, InGroup, InTopic
+from steelyard.cli.frame.output import Column, Out
+from steelyard.cli.frame.where import Where, at_cluster
+
+if TYPE_CHECKING:
+    from steelyard.client.admin.brokers import BrokerState, GroupLag, Rates
+    from steelyard.client.admin.cluster import Broker
+
+_PROBES_MOST = 10_000
+
+
+@app.verb("ls", "steelyard broker ls", "steelyard broker ls --output json")
+@at_cluster
+def _list(
+    where: Where,
+    out: Out,
+    cluster: Annotated[str | None, typer.Option(help="Only this cluster.", show_default=False)] = None,
+) -> None:
+    """List brokers and how they are."""
+    from steelyard.client.blocking.admin import Admin
+
+    with Admin(where.connect()) as admin:
+        if cluster is not None:
+            admin.servers(cluster=cluster)  # says which there are, if there is no such cluster
+        brokers = [each for each in admin.cluster() if cluster in (None, each.cluster)]
+    columns = [
+        Column("broker"),
+        Column("cluster"),
+        Column("address"),
+        Column("replicas", right=True, show=lambda ids: str(len(ids))),
+        Column("version"),
+        Column("up", right=True, show=span),
+        Column("stored_per_s", "stored/s", right=True),
+        Column("delivered_per_s", "delivered/s", right=True),
+        Column("disk_used", "disk", right=True, show=share),
+    ]
+    if any(each.problem for each in brokers):
+        columns.append(Column("problem"))
+    out.rows(columns, map(_row, brokers))
+
+
+def _row(broker: "Broker") -> dict[str, object]:
+    return {
+        "broker": broker.name,
+        "cluster": broker.cluster,
+        "address": broker.addresses.get(0),
+        "replicas": {key: address for key, address in broker.addresses.items() if key},
+        "version": broker.version and release(broker.version),
+        "started_at": broker.started_at,
+        "up": broker.up,
+        "stored_per_s": broker.put_tps,
+        "delivered_per_s": broker.get_tps,
+        "disk_used": broker.disk_used,
+        "problem": broker.problem,
+    }
+
+
+@app.verb(
+    "show",
+    "steelyard broker show broker-a",
+    "steelyard broker show broker-a --id 1",
+    "steelyard broker show broker-a --all --output csv",
+)
+@at_cluster
+def _show(
+    where: Where,
+    out: Out,
+    broker: BrokerName,
+    broker_id: ReplicaId = None,
+    all_of_it: Annotated[bool, typer.Option("--all", help="All that it says, in its own words.")] = False,
+) -> None:
+    """Show one broker in plain words."""
+    from steelyard.client.blocking.admin import Admin
+
+    with Admin(where.connect()) as admin:
+        state = admin.broker(broker, broker_id=broker_id)
+    if all_of_it:
+        out.rows([Column("name"), Column("value")], ({"name": key, "value": text} for key, text in state.told.items()))
+    else:
+        out.one(_in_words(state) if out.is_table else _as_values(state))
+
+
+def _in_words(state: "BrokerState") -> dict[str, object]:
+    def shown(value: float | None, show: Callable[[float], str]) -> str | None:
+        return None if value is None else show(value)
+
+    log_bytes = None if state.log_start is None or state.log_end is None else state.log_end - state.log_start
+    return {
+        "broker": str(state.server),
+        "cluster": state.server.cluster,
+        "address": state.server.address,
+        "version": state.version and release(state.version),
+        "up": state.up and span(state.up),
+        "started": state.started_at,
+        "stored": _flow(state.put, state.stored_today),
+        "delivered": _flow(state.delivered, state.delivered_today),
+        "log": shown(log_bytes, lambda count: f"{size(count)}, from {state.log_start} to {state.log_end}"),
+        "oldest message": state.oldest_at,
+        "disk of the log": shown(state.log_disk_used, lambda part: f"{share(part)} full"),
+        "disk of the indexes": shown(state.index_disk_used, lambda part: f"{share(part)} full"),
+        "indexes behind": shown(state.index_behind_bytes, size),
+        "page cache": shown(state.page_cache_ms, lambda ms: f"held for {ms:.0f} ms by the last writer"),
+        "sends waiting": _waiting(state.sends_waiting, state.send_wait_ms),
+        "pulls waiting": _waiting(state.pulls_waiting, state.pull_wait_ms),
+    }
+
+
+def _flow(rates: "Rates | None", today: int | None) -> str | None:
+    if rates is None:
+        return None
+    now = f"{rates.ten_seconds:.1f}/s (last minute {rates.minute:.1f}/s, ten minutes {rates.ten_minutes:.1f}/s)"
+    return now if today is None else f"{now}, {today} today"
+
+
+def _waiting(count: int | None, first_ms: int | None) -> str | None:
+    if count is None:
+        return None
+    return str(count) if not count or first_ms is None else f"{count}, the first for {first_ms} ms"
+
+
+def _as_values(state: "BrokerState") -> dict[str, object]:
+    return {
+        "broker": state.server.broker,
+        "cluster": state.server.cluster,
+        "id": state.server.broker_id,
+        "address": state.server.address,
+        "version": state.version and release(state.version),
+        "started_at": state.started_at,
+        "up": state.up,
+        "stored_per_s": state.put,
+        "delivered_per_s": state.delivered,
+        "stored_today": state.stored_today,
+        "delivered_today": state.delivered_today,
+        "log_start": state.log_start,
+        "log_end": state.log_end,
+        "oldest_at": state.oldest_at,
+        "log_disk_used": state.log_disk_used,
+        "index_disk_used": state.index_disk_used,
+        "index_behind_bytes": state.index_behind_bytes,
+        "page_cache_ms": state.page_cache_ms,
+        "sends_waiting": state.sends_waiting,
+        "send_wait_ms": state.send_wait_ms,
+        "pulls_waiting": state.pulls_waiting,
+        "pull_wait_ms": state.pull_wait_ms,
+    }
+
+
+@app.verb(
+    "lag",
+    "steelyard broker lag broker-a",
+    "steelyard broker lag broker-a --queues --over 1000",
+    "steelyard broker lag broker-a --group billing --output jsonl",
+)
+@at_cluster
+def _lag(
+    where: Where,
+    out: Out,
+    broker: BrokerName,
+    queues: Annotated[bool, typer.Option("--queues", help="Each queue on its own.")] = False,
+    over: Annotated[
+        int | None, typer.Option(min=0, help="Only with more messages than that to go.", show_default=False)
+    ] = None,
+    ordered: Annotated[bool, typer.Option("--ordered", help="Only topics that are kept in order.")] = False,
+    group: InGroup = None,
+    topic: InTopic = None,
+) -> None:
+    """Show how far every group is on a broker."""
+    from steelyard.client.blocking.admin import Admin
+
+    with Admin(where.connect()) as admin:
+        found = admin.broker_lag(broker, ordered_only=ordered)
+    rows = [each for each in found if group in (None, each.group) and topic in (None, each.queue.topic)]
+    told = map(_queue_row, rows) if queues else _summed(rows)
+    columns = [Column("group"), Column("topic"), *([Column("queue", right=True)] if queues else [])]
+    columns += [Column(key, right=True) for key in ("end", "committed", "lag", "in_flight")]
+    columns.append(Column("consumed_at", "last consumed"))
+    out.rows(columns, [row for row in told if over is None or int(str(row["lag"])) > over])
+
+
+def _queue_row(row: "GroupLag") -> dict[str, object]:
+    return {
+        "group": row.group,
+        "topic": row.queue.topic,
+        "queue": row.queue.queue_id,
+        "end": row.end,
+        "committed": row.committed,
+        "lag": row.lag,
+        "in_flight": None if row.pulled is None else max(0, row.pulled - row.committed),
+        "consumed_at": row.consumed_at,
+    }
+
+
+def _summed(rows: "list[GroupLag]") -> list[dict[str, object]]:
+    """Add up the queues of a topic."""
+    together: dict[tuple[str, str], list[GroupLag]] = {}
+    for row in rows:
+        together.setdefault((row.group, row.queue.topic), []).append(row)
+    return [
+        {
+            "group": group,
+            "topic": topic,
+            "queues": len(each),
+            "end": sum(row.end for row in each),
+            "committed": sum(row.committed for row in each),
+            "lag": sum(row.lag for row in each),
+            "in_flight": sum(max(0, row.pulled - row.committed) for row in each if row.pulled is not None),
+            "consumed_at": max((row.consumed_at for row in each if row.consumed_at is not None), default=None),
+        }
+        for (group, topic), each in together.items()
+    ]
+
+
+@app.verb(
+    "probe",
+    "steelyard broker probe broker-a",
+    "steelyard broker probe broker-a --count 100 --size 4096",
+    "steelyard broker probe broker-a --each --output jsonl",
+)
+@at_cluster
+def _probe(
+    where: Where,
+    out: Out,
+    broker: BrokerName,
+    count: Annotated[int, typer.Option(min=1, max=_PROBES_MOST, help="How many messages to send.")] = 50,
+    size_bytes: Annotated[int, typer.Option("--size", min=1, metavar="BYTES", help="How large each is.")] = 128,
+    each_one: Annotated[bool, typer.Option("--each", help="Show each message on its own.")] = False,
+) -> None:
+    """Send test messages to a broker, and tell how long each took.
+
+    They go to the topic that every broker has under its own name. Nobody reads it, and it gets old with the rest.
+    """
+    from steelyard.client.blocking.admin import Admin
+
+    with Admin(where.connect()) as admin:
+        admin.probe(broker, size=size_bytes)  # the line is opened with the first, which is no part of what is measured
+        took_ms = [admin.probe(broker, size=size_bytes) for _ in range(count)]
+    if each_one:
+        columns = [Column("number", right=True), Column("ms", right=True)]
+        out.rows(columns, ({"number": at, "ms": round(ms, 3)} for at, ms in enumerate(took_ms, 1)))
+    else:
+        out.one(_summary(broker, size_bytes, sorted(took_ms)))
+
+
+def _summary(broker: str, size_bytes: int, took_ms: list[float]) -> Mapping[str, object]:
+    def at(part: float) -> float:
+        return round(took_ms[min(len(took_ms) - 1, int(len(took_ms) * part))], 3)
+
+    return {
+        "broker": broker,
+        "messages": len(took_ms),
+        "size_bytes": size_bytes,
+        "min_ms": at(0),
+        "avg_ms": round(sum(took_ms) / len(took_ms), 3),
+        "p99_ms": at(0.99),
+        "max_ms": at(1),
+    }

@@ -1,0 +1,1 @@
+"""The whole of a cluster on the command line."""

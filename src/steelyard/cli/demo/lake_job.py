@@ -1,0 +1,168 @@
+"""Spark in the demo: a process that reads the topic into Parquet and into a table of windows, both as it grows.
+
+They are the jobs of `steelyard pipeline run archive` and `aggregate`, in one session, every second. A line on stdin
+says that nothing more will come: both read what is there yet, the files are counted, and it ends. Until then it may be
+killed, with its Java and its workers, and whoever is started with the same directory goes on. What it has to say
+stands on stdout (lake.py). When stdin is closed, whoever wanted the answer is gone, and so is this.
+"""
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from steelyard.cli.demo.lake import WINDOW_S, Archived, Lake, News, Started, Window
+from steelyard.client.connect import Connect
+from steelyard.errors import SteelyardError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from steelyard.pipelines.running import Batch
+    from steelyard.pipelines.streaming import StreamOptions
+
+__all__ = ["MASTER", "main"]
+
+MASTER = "local[2]"
+"""Two at a time are enough for some thousand messages, and leave the machine to the demo."""
+
+_EVERY_MS = 1_000
+_CONF = {
+    "spark.sql.shuffle.partitions": "2",
+    # For so few rows it takes longer to compile a query than to run it as it is.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+
+
+class _Row(msgspec.Struct):
+    start_ms: int
+    broker: str
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """Both streams of a session."""
+
+    spark: "SparkSession"
+    stream: "StreamOptions"
+    directory: Path
+    begin_ms: int
+    """When the demo began: windows are counted from there."""
+
+    @property
+    def lake(self) -> str:
+        return str(self.directory / "lake")
+
+    def run(self, every_ms: int | None, is_over: Callable[[], bool]) -> None:
+        """Run both, to their end or until they are told; if one fails, the other ends, too."""
+        failed = threading.Event()
+        with ThreadPoolExecutor(2) as pool:
+            jobs: list[Future[int]] = [
+                pool.submit(job, every_ms, lambda: failed.is_set() or is_over())
+                for job in (self._archive, self._tabulate)
+            ]
+            wait(jobs, return_when=FIRST_EXCEPTION)
+            if any(job.done() and job.exception() for job in jobs):
+                failed.set()
+        for job in jobs:
+            job.result()
+
+    def _stream(self, name: str, every_ms: int | None) -> "StreamOptions":
+        from steelyard.pipelines.triggers import Trigger
+
+        return replace(self.stream, checkpoint=str(self.directory / f"{name}.checkpoint"), trigger=Trigger(every_ms))
+
+    def _archive(self, every_ms: int | None, is_over: Callable[[], bool]) -> int:
+        from steelyard.pipelines import archive
+        from steelyard.pipelines.archive import ArchiveOptions
+        from steelyard.pipelines.running import Progress
+
+        def told(batch: "Batch") -> None:
+            _tell(Archived(batch.number, batch.rows))
+
+        options = ArchiveOptions(self._stream("lake", every_ms), self.lake)
+        return archive.run(self.spark, options, Progress(told, is_over))
+
+    def _tabulate(self, every_ms: int | None, is_over: Callable[[], bool]) -> int:
+        from steelyard.pipelines import aggregate
+        from steelyard.pipelines.aggregate import AggregateOptions
+        from steelyard.pipelines.running import Progress
+
+        windows = f"GROUP BY window(event_time, '{WINDOW_S} seconds'), broker"
+        what = "SELECT unix_millis(window.start) AS start_ms, broker, count(*) AS messages FROM messages"
+        since_begin = f"timestamp_millis(unix_millis(stored_at) - {self.begin_ms})"
+
+        def show(row: str) -> None:
+            found = msgspec.json.decode(row, type=_Row)
+            _tell(Window(found.start_ms, found.broker, found.messages))
+
+        options = AggregateOptions(
+            self._stream("windows", every_ms), f"{what} {windows}", event_time=since_begin, mode="update"
+        )
+        return aggregate.run(self.spark, options, Progress(is_over=is_over), show=show)
+
+    def count(self) -> Lake:
+        """Count what is in the files."""
+        from pyspark.sql.functions import expr
+
+        sums = map(expr, ("count(*) AS messages", "count(DISTINCT offset) AS places"))
+        queues = self.spark.read.parquet(self.lake).groupBy("broker", "queue_id").agg(*sums).collect()
+        counts = [row.messages for row in queues]
+        return Lake(
+            messages=sum(counts),
+            places=sum(row.places for row in queues),
+            files=sum(1 for _ in Path(self.lake).rglob("*.parquet")),
+            fullest=max(counts, default=0),
+            emptiest=min(counts, default=0),
+        )
+
+
+_said = threading.Lock()
+
+
+def _tell(news: News) -> None:
+    with _said:
+        sys.stdout.buffer.write(msgspec.json.encode(news) + b"\n")
+        sys.stdout.buffer.flush()
+
+
+def _listen(told: threading.Event) -> None:
+    if not sys.stdin.readline():
+        os._exit(1)
+    told.set()
+
+
+def main(namesrv: str, topic: str, directory: str, begin_ms: str) -> int:
+    """Read along until told, then to the end; count, and return the exit code."""
+    begin = time.monotonic()
+    told = threading.Event()
+    threading.Thread(target=_listen, args=(told,), daemon=True).start()
+    try:
+        from steelyard.pipelines.streaming import StreamOptions
+        from steelyard.spark.local import session
+
+        spark = session("demo", master=MASTER, conf=_CONF)
+        _tell(Started(time.monotonic() - begin))
+        stream = StreamOptions(connect=Connect(namesrv), topics=(topic,), checkpoint=directory)
+        job = _Job(spark, stream, Path(directory), int(begin_ms))
+        if not told.is_set():
+            job.run(_EVERY_MS, told.is_set)
+        job.run(None, lambda: False)
+        _tell(job.count())
+    except SteelyardError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""`steelyard doctor`: why does it not work, cause by cause, with what to do next."""

@@ -1,0 +1,1 @@
+"""`steelyard message`: finding messages, and what became of them."""

@@ -1,0 +1,1 @@
+"""`steelyard offset`: how far groups are, and moving them."""

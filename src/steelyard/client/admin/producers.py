@@ -1,0 +1,106 @@
+"""Producers: who sends, as brokers know it from heartbeats.
+
+A producer says hello to the brokers that it has sent to, so each broker knows only some: what several tell is put
+together. Left out: what producers send, which brokers do not count by producer.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from steelyard.client.admin.asking import Asking
+from steelyard.client.admin.releases import release
+from steelyard.client.admin.times import moment
+from steelyard.client.nearest import nearest
+from steelyard.errors import GroupNotFound, error_for
+from steelyard.model.names import is_system_group
+from steelyard.wire.bodies import decode_body
+from steelyard.wire.bodies.members import ProducerConnections, ProducerTable
+from steelyard.wire.codes import RequestCode, ResponseCode
+from steelyard.wire.headers.admin import ProducerGroup
+
+__all__ = ["ProducerLine", "Producers"]
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerLine:
+    """A producer of a group, as its brokers know it."""
+
+    group: str
+    id: str
+    address: str
+    """Of its line to one of the brokers; without a port where all producers were asked for."""
+    language: str
+    release: str
+    brokers: tuple[str, ...]
+    """Where it is registered."""
+    seen_at: datetime | None = None
+    """When it said hello last; told only of all producers."""
+
+
+class Producers(Asking):
+    """What an administrator asks about producers."""
+
+    async def producers(self) -> list[ProducerLine]:
+        """List every producer that brokers know, by group."""
+        places = await self._places()
+        found: list[ProducerLine] = []
+        for place, answer in await self._ask_all(places.values(), RequestCode.GET_ALL_PRODUCER_INFO):
+            if answer.code != ResponseCode.SUCCESS:
+                raise error_for(answer.code, answer.remark or "", server=place.name)
+            for group, lines in decode_body(ProducerTable, answer.body).groups.items():
+                if self._is_here(group) and not is_system_group(group):
+                    found += (
+                        ProducerLine(
+                            self._names.bare(group),
+                            line.client_id or "",
+                            line.remote_ip or "",
+                            line.language or "",
+                            release(line.version),
+                            (place.name,),
+                            moment(line.seen_ms),
+                        )
+                        for line in lines
+                    )
+        return _put_together(found)
+
+    async def producer(self, group: str) -> list[ProducerLine]:
+        """List the producers of a group; a group without any is an error that says which was meant."""
+        places = await self._places()
+        asked = ProducerGroup(self._names.full(group))
+        answers = await self._ask_all(places.values(), RequestCode.GET_PRODUCER_CONNECTION_LIST, asked)
+        found = [
+            ProducerLine(
+                group,
+                line.client_id or "",
+                line.client_address or "",
+                line.language or "",
+                release(line.version),
+                (place.name,),
+            )
+            for place, answer in answers
+            # Who is not there is an error of the server's without a code of its own.
+            if answer.code == ResponseCode.SUCCESS
+            for line in decode_body(ProducerConnections, answer.body).connections
+        ]
+        if not found:
+            known = sorted({each.group for each in await self.producers()})
+            meant = nearest(group, known)
+            raise GroupNotFound(
+                code=int(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
+                server=str(self._connect),
+                what=f"no producer of group {group!r} is online on {self._connect} (asked {', '.join(places)}).",
+                next_step=f"Did you mean {meant!r}?" if meant else f"Online are: {', '.join(known) or 'none'}",
+            )
+        return _put_together(found)
+
+
+def _put_together(lines: Iterable[ProducerLine]) -> list[ProducerLine]:
+    """Make one of what several brokers tell of the same producer."""
+    found: dict[tuple[str, str], ProducerLine] = {}
+    for line in lines:
+        known = found.setdefault((line.group, line.id), line)
+        seen_at = max((each for each in (known.seen_at, line.seen_at) if each is not None), default=None)
+        brokers = tuple(sorted({*known.brokers, *line.brokers}))
+        found[line.group, line.id] = replace(known, brokers=brokers, seen_at=seen_at)
+    return [found[key] for key in sorted(found)]

@@ -1,0 +1,1 @@
+"""Looking at a cluster from outside, server by server, for whoever wonders why it does not work."""

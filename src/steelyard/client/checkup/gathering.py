@@ -1,0 +1,188 @@
+"""All that can be seen of a cluster from outside, gathered in parallel and in time: nothing here hangs or raises.
+
+Name servers and brokers' ports are looked at one by one (looking.py). Then an administrator's client asks for topics
+and groups, through the name servers that work and only brokers that can be reached: one that swallows what it is sent
+would hold up every question. What does not come in time is left out, and said so.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, TypeVar
+
+from steelyard.client.admin import Admin
+from steelyard.client.admin.asking import together
+from steelyard.client.admin.cluster import Broker
+from steelyard.client.admin.group_view import GroupView
+from steelyard.client.admin.topics import TopicView
+from steelyard.client.checkup.facts import BrokerSeen, ClusterSeen, GroupSeen, NameServerSeen
+from steelyard.client.checkup.looking import dial_all, look_at_name_servers
+from steelyard.errors import GroupNotFound, SteelyardError
+from steelyard.model import BrokerPlace, Queue
+from steelyard.model.names import DEAD
+
+if TYPE_CHECKING:
+    from steelyard.client.connect import Connect
+
+__all__ = ["look_around"]
+
+_PART_S = 10.0
+"""How long topics may take, and groups."""
+_BETWEEN_LOOKS_S = 1.0
+_MOST_GROUPS = 100
+_MOST_STILL = 16
+_WRITES = 2
+
+T = TypeVar("T")
+
+
+class _Reachable(Admin):
+    """An administrator's client that asks some brokers and leaves the others alone."""
+
+    def __init__(self, connect: "Connect", brokers: Sequence[str]) -> None:
+        super().__init__(connect)
+        self._brokers = frozenset(brokers)
+
+    async def _places(self) -> dict[str, BrokerPlace]:
+        found = await super()._places()
+        return {name: place for name, place in found.items() if name in self._brokers}
+
+    async def dead_letters_of(self, group: str) -> TopicView | None:
+        """Return where a group's dead letters are; None if it never gave anything up."""
+        topic = f"{DEAD}{group}"
+        return None if await self._find_route(self._names.full(topic)) is None else await self.topic(topic)
+
+
+async def look_around(connect: "Connect", group: str | None = None) -> ClusterSeen:
+    """Look at everything, or at the cluster and one group."""
+    at = datetime.now(UTC)
+    name_servers = await look_at_name_servers(connect, connect.timeout_s)
+    brokers = await _dialled(name_servers, connect.timeout_s)
+    working = [each.address for each in name_servers if each.works]
+    reachable = [each.name for each in brokers if each.is_reachable]
+    if not reachable:
+        return ClusterSeen(name_servers=name_servers, brokers=brokers, at=at)
+    left_out: list[str] = []
+    not_there: list[tuple[str, str]] = []
+    async with _Reachable(replace(connect, namesrv=";".join(working)), reachable) as admin:
+        told, topics, groups = await asyncio.gather(
+            _in_time(_states(admin, reachable), "how brokers are", left_out),
+            _in_time(admin.topics(system=True), "topics", left_out),
+            _in_time(_groups(admin, group, left_out, not_there), "groups", left_out),
+        )
+    return ClusterSeen(
+        name_servers=name_servers,
+        brokers=tuple(_with_state(each, told or {}) for each in brokers),
+        topics=None if topics is None else tuple(topics),
+        groups=tuple(groups or ()),
+        not_there=tuple(not_there),
+        left_out=tuple(left_out),
+        at=at,
+    )
+
+
+async def _in_time(work: Awaitable[T], what: str, left_out: list[str]) -> T | None:
+    try:
+        return await asyncio.wait_for(work, _PART_S)
+    except TimeoutError:
+        left_out.append(f"{what} could not be looked at in {_PART_S:g} s")
+    except SteelyardError as error:
+        left_out.append(f"{what} could not be looked at: {error.what}")
+    return None
+
+
+async def _dialled(name_servers: Sequence[NameServerSeen], step_s: float) -> tuple[BrokerSeen, ...]:
+    """Dial every address of every broker that a name server told of."""
+    told: dict[str, dict[str, None]] = {}
+    for seen in name_servers:
+        for name, place in (seen.brokers or {}).items():
+            told.setdefault(name, {}).update(dict.fromkeys(place.addresses.values()))
+    found = await dial_all((address for addresses in told.values() for address in addresses), step_s)
+    return tuple(BrokerSeen(name, {each: found[each] for each in told[name]}) for name in sorted(told))
+
+
+# -- brokers ----------------------------------------------------------------------------------------------------------
+
+
+class _Told:
+    """What a broker says of itself."""
+
+    def __init__(self, state: Broker, at: datetime, settings: Mapping[str, str] | None) -> None:
+        self.state = state
+        self.clock_ahead: timedelta | None = None
+        if state.started_at is not None and state.up is not None:
+            # It tells whole seconds, rounded down.
+            self.clock_ahead = state.started_at + state.up + timedelta(seconds=0.5) - at
+        permission = (settings or {}).get("brokerPermission", "")
+        self.may_write = bool(int(permission) & _WRITES) if permission.isdigit() else None
+
+
+async def _states(admin: Admin, names: Sequence[str]) -> dict[str, _Told]:
+    began = datetime.now(UTC)
+    states = await admin.cluster()
+    at = began + (datetime.now(UTC) - began) / 2
+
+    async def settings(name: str) -> Mapping[str, str] | None:
+        try:
+            return await admin.broker_config(name)
+        except SteelyardError:
+            return None
+
+    found = dict(zip(names, await together(settings, names), strict=True))
+    return {each.name: _Told(each, at, found.get(each.name)) for each in states}
+
+
+def _with_state(seen: BrokerSeen, told: Mapping[str, _Told]) -> BrokerSeen:
+    found = told.get(seen.name)
+    if found is None:
+        return seen
+    return replace(seen, state=found.state, clock_ahead=found.clock_ahead, may_write=found.may_write)
+
+
+# -- groups -----------------------------------------------------------------------------------------------------------
+
+
+async def _groups(
+    admin: _Reachable, only: str | None, left_out: list[str], not_there: list[tuple[str, str]]
+) -> list[GroupSeen]:
+    names = [only] if only is not None else [each.name for each in await admin.groups()]
+    if len(names) > _MOST_GROUPS:
+        left_out.append(f"there are {len(names)} groups, and {_MOST_GROUPS} were looked at: name one with --group")
+    try:
+        first = await together(admin.group, names[:_MOST_GROUPS], at_once=4)
+    except GroupNotFound as error:
+        not_there.append((error.what, error.next_step))
+        return []
+    if any(view.lag and view.members for view in first):
+        await asyncio.sleep(_BETWEEN_LOOKS_S)
+    return await together(lambda view: _whole(admin, view), first, at_once=4)
+
+
+async def _whole(admin: _Reachable, view: GroupView) -> GroupSeen:
+    """Look once more at a group for which messages wait, and at what it gave up."""
+    still: Mapping[Queue, timedelta] = {}
+    if view.lag and view.members:
+        before, view = view, await admin.group(view.group, earlier=view)
+        still = await _still(admin, before, view)
+    dead = await admin.dead_letters_of(view.group)
+    if dead is None:
+        return GroupSeen(view, still)
+    return GroupSeen(view, still, dead.messages, dead.stored_at)
+
+
+async def _still(admin: Admin, before: GroupView, now: GroupView) -> dict[Queue, timedelta]:
+    """Return for how long messages wait in queues that have an owner and did not move between two looks."""
+    then = {each.queue: each.committed for each in before.queues}
+    same = [each for each in now.queues if each.owner and each.lag and then.get(each.queue) == each.committed]
+    same = same[:_MOST_STILL]
+    waits = await together(lambda each: _waits(admin, each.queue, each.committed or 0, now.at_ms), same)
+    return {each.queue: long for each, long in zip(same, waits, strict=True) if long is not None}
+
+
+async def _waits(admin: Admin, queue: Queue, offset: int, now_ms: int) -> timedelta | None:
+    try:
+        message = await admin.message_at(queue, offset)
+    except SteelyardError:
+        return None
+    return None if message is None else timedelta(milliseconds=max(0, now_ms - message.stored_ms))

@@ -1,0 +1,142 @@
+"""The pytest plug-in: fixtures `mq`, `mq_async`, `mq_cluster`, `mq_external`. pytest finds it by itself.
+
+It loads nothing of ours before a fixture is used: who has Steelyard installed and tests something else pays for this
+file alone.
+"""
+
+import os
+import sys
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from steelyard.testing.awaiting import MqAsync
+    from steelyard.testing.external import ExternalMq
+    from steelyard.testing.mq import Mq
+
+__all__ = [
+    "mq",
+    "mq_async",
+    "mq_cluster",
+    "mq_external",
+    "pytest_addoption",
+    "pytest_assertrepr_compare",
+    "pytest_configure",
+    "pytest_runtest_makereport",
+]
+
+_MARK = "mq(brokers=1, name_servers=1, leaks=True): how the cluster of a test is; leaks: whether it may leave no client"
+_ENVIRONMENT = "STEELYARD_TEST_CLUSTER"
+_failed = pytest.StashKey[bool]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options, for the command line and for the settings of a project."""
+    group = parser.getgroup("steelyard", "a message queue in a test")
+    group.addoption(
+        "--mq-external", metavar="HOST:PORT", help="the name server of a cluster that is there, for mq_external"
+    )
+    group.addoption("--mq-brokers", metavar="N", type=int, help="how many brokers a cluster has: of mq and mq_cluster")
+    parser.addini("mq_external", "the name server of a cluster that is there, for mq_external", default="")
+    parser.addini("mq_brokers", "how many brokers a cluster has: of mq and mq_cluster", default="1")
+    parser.addini("mq_leaks", "whether a test with mq fails that leaves a client open", type="bool", default=True)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the mark known."""
+    config.addinivalue_line("markers", _MARK)
+
+
+@pytest.fixture
+def mq(request: pytest.FixtureRequest) -> "Iterator[Mq]":
+    """A cluster of this test's own: real brokers on free ports, fresh and empty.
+
+    ``mq.address`` is where clients of any language find it. A test that leaves a client connected fails, and is told
+    which: ``@pytest.mark.mq(leaks=False)`` allows it, and ``mq_leaks = false`` allows it everywhere.
+    """
+    from steelyard.testing.mq import Mq
+
+    settings = _settings(request)
+    made = Mq(settings["brokers"], settings["name_servers"])
+    try:
+        yield made
+        made.faults.heal()
+        if settings["leaks"] and not request.node.stash.get(_failed, False):
+            made.refuse_leaks()
+    finally:
+        made.stop()
+
+
+@pytest.fixture
+def mq_async(mq: "Mq") -> "MqAsync":
+    """The same for a test that is a coroutine: ``await mq_async.send(…)``."""
+    from steelyard.testing.awaiting import MqAsync
+
+    return MqAsync(mq)
+
+
+@pytest.fixture(scope="session")
+def mq_cluster(request: pytest.FixtureRequest) -> "Iterator[Mq]":
+    """One cluster for all tests of this process, for what takes long to set up. Nothing is emptied between tests."""
+    from steelyard.testing.mq import Mq
+
+    made = Mq(_brokers(request.config))
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.fixture
+def mq_external(request: pytest.FixtureRequest) -> "Iterator[ExternalMq]":
+    """A cluster that is there, under names of this test's own: ``--mq-external host:port``. Without one it is skipped."""
+    config = request.config
+    given = config.getoption("--mq-external") or config.getini("mq_external") or os.environ.get(_ENVIRONMENT)
+    if not given:
+        pytest.skip(f"no cluster is given: --mq-external HOST:PORT, mq_external in the settings, or {_ENVIRONMENT}")
+    from steelyard.testing.external import external
+
+    with external(str(given)) as found:
+        yield found
+
+
+def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
+    """Say what happened, where a number of ours is compared with another one."""
+    counts = sys.modules.get("steelyard.testing.counts")
+    if counts is None:
+        return None
+    for side in (left, right):
+        if isinstance(side, counts.Count):
+            return [f"{left!r} {op} {right!r}", *side.explain()]
+    return None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Remember that a test failed, and add to its report what its cluster saw."""
+    report = yield
+    if call.when == "call" and not report.passed:
+        item.stash[_failed] = True
+        made = getattr(item, "funcargs", {}).get("mq")
+        if report.failed and made is not None:
+            report.sections.append(("What mq saw", made.summary()))
+    return report
+
+
+def _settings(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Return how the cluster of a test is to be: as its marks say, else as the project does."""
+    settings = {"brokers": _brokers(request.config), "name_servers": 1, "leaks": request.config.getini("mq_leaks")}
+    for mark in reversed(list(request.node.iter_markers("mq"))):
+        unknown = [name for name in mark.kwargs if name not in settings]
+        if unknown or mark.args:
+            raise pytest.UsageError(f"@pytest.mark.mq takes {', '.join(settings)} by name, and not {mark!r}")
+        settings.update(mark.kwargs)
+    return settings
+
+
+def _brokers(config: pytest.Config) -> int:
+    return int(config.getoption("--mq-brokers") or config.getini("mq_brokers"))

@@ -1,0 +1,138 @@
+"""`steelyard check` against a real cluster: the line, the exit code, and watching."""
+
+import json
+import re
+from collections.abc import Iterator
+
+import pytest
+from tests.cli.live import create_topic, verb
+
+from steelyard.cli.check.verdict import Level
+from steelyard.cli.main import main
+from steelyard.client.blocking.admin import Admin
+from steelyard.client.blocking.producer import Producer
+from steelyard.model import Message
+from steelyard.serve.embedded import Cluster
+
+
+@pytest.fixture
+def waiting(cluster: Cluster) -> Iterator[str]:
+    """Return the name of a group for which three messages of a topic of that name wait."""
+    name = "checked"
+    create_topic(cluster.namesrv, name)
+    with Admin(cluster.namesrv) as admin, Producer(cluster.namesrv) as producer:
+        admin.create_group(name)
+        admin.reset_offsets(name, name, "last")
+        for number in range(3):
+            producer.send(Message(name, str(number).encode()))
+        yield name
+        admin.delete_group(name)
+        admin.delete_topic(name)
+
+
+def checked(cluster: Cluster, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+    """Run a check; return its exit code and what it printed."""
+    code = main(["check", *words, "--namesrv", cluster.namesrv])
+    told = capsys.readouterr()
+    assert told.err == ""
+    return code, told.out
+
+
+def test_a_cluster_that_is_well_is_one_line_and_exit_code_zero(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out = checked(cluster, capsys, "cluster")
+    assert code == Level.OK
+    assert re.fullmatch(r"OK cluster: 2 brokers of 2 answer, 1 name server, release \S+ \| brokers=2 .*\n", out)
+
+
+def test_limits_decide_how_bad_it_is(cluster: Cluster, waiting: str, capsys: pytest.CaptureFixture[str]) -> None:
+    offline = ["group", waiting, "--members", "0"]
+    assert checked(cluster, capsys, *offline)[0] == Level.OK
+    code, out = checked(cluster, capsys, *offline, "--lag-warn", "2", "--lag-crit", "100")
+    assert (code, "WARNING group checked: 3 messages wait, more than 2 | lag=3;2;100" in out) == (Level.WARNING, True)
+    assert checked(cluster, capsys, *offline, "--lag-crit", "2")[0] == Level.CRITICAL
+    code, out = checked(cluster, capsys, *offline, "--age-warn", "0.001ms")
+    assert (code, "the oldest message has waited for" in out) == (Level.WARNING, True)
+    code, out = checked(cluster, capsys, "group", waiting)
+    assert (code, "CRITICAL group checked: nobody is online" in out) == (Level.CRITICAL, True)
+
+
+def test_a_message_goes_to_each_broker_and_comes_back(
+    cluster: Cluster, waiting: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words in (["send"], ["send", waiting]):
+        code, out = checked(cluster, capsys, *words, "--warn", "60s", "--crit", "60s")
+        assert (code, f"OK {' '.join(words)}: 2 messages there and back" in out) == (Level.OK, True), out
+    assert checked(cluster, capsys, "send", "--warn", "0.001ms", "--crit", "0.001ms")[0] == Level.CRITICAL
+
+
+def test_programs_get_an_object_with_figures_and_limits(
+    cluster: Cluster, waiting: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out = checked(cluster, capsys, "topic", waiting, "--skew-warn", "4", "--output", "json")
+    told = json.loads(out)
+    assert (code, told["check"], told["status"], told["exit"]) == (0, "topic checked", "ok", 0)
+    assert told["figures"]["skew"] == {"value": 1.0, "unit": "", "warn": 4.0, "crit": None}
+    code, out = checked(cluster, capsys, "all", "--lag-warn", "2", "--output", "json")
+    told = json.loads(out)
+    assert (code, told["status"]) == (Level.WARNING, "warning")
+    assert {part["check"]: part["status"] for part in told["parts"]} == {
+        "cluster": "ok",
+        "topic checked": "ok",
+        "group checked": "warning",
+    }
+
+
+def test_all_is_a_line_for_all_and_one_for_each(
+    cluster: Cluster, waiting: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out = checked(cluster, capsys, "all")
+    assert code == Level.OK
+    assert [line.partition(":")[0] for line in out.splitlines()] == [
+        "OK all",
+        "OK cluster",
+        f"OK topic {waiting}",
+        f"OK group {waiting}",
+    ]
+
+
+def test_what_is_not_there_and_who_cannot_be_reached_are_critical(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out = checked(cluster, capsys, "topic", "nowhere")
+    assert (code, out.startswith("CRITICAL topic nowhere: topic 'nowhere' does not exist")) == (Level.CRITICAL, True)
+    assert checked(cluster, capsys, "group", "nobody")[0] == Level.CRITICAL
+    for what in (["cluster"], ["all"], ["topic", "orders"]):
+        code = main(["check", *what, "--namesrv", "127.0.0.1:1", "--timeout", "0.2"])
+        told = capsys.readouterr()
+        assert (code, told.out.startswith("CRITICAL ")) == (Level.CRITICAL, True), told
+
+
+def test_watching_marks_what_changed(cluster: Cluster, waiting: str) -> None:
+    words = ["check", "group", waiting, "--members", "0", "--lag-warn", "2", "--every", "0.1s"]
+    with verb(cluster.namesrv, *words) as watching, Admin(cluster.namesrv) as admin:
+        watching.wait_for(lambda: any(" WARNING group checked" in line for line in watching.out))
+        admin.reset_offsets(waiting, waiting, "last")
+        watching.wait_for(
+            lambda: any(" OK (was WARNING) group checked: nobody online" in line for line in watching.out)
+        )
+        assert watching.stop() == Level.OK
+    assert watching.err == []
+
+
+def test_a_broker_that_dies_is_told_while_name_servers_know_it() -> None:
+    words = ("check", "cluster", "--brokers", "2", "--every", "0.1s")
+    with Cluster(brokers=2) as dying, verb(dying.namesrv, *words) as watching:
+        watching.wait_for(lambda: any(" OK cluster" in line for line in watching.out))
+        dying.kill_broker("broker-1")
+        watching.wait_for(lambda: any(" CRITICAL (was OK) cluster" in line for line in watching.out))
+        dying.start_broker("broker-1")
+        watching.wait_for(lambda: any(" OK (was CRITICAL) cluster" in line for line in watching.out))
+        assert watching.stop() == Level.OK
+
+
+def test_a_span_that_is_none_is_wrong_usage(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["send", "--warn", "soon"], ["cluster", "--every", "0s"]):
+        assert main(["check", *words, "--namesrv", cluster.namesrv]) == 2
+        assert capsys.readouterr().out == ""

@@ -1,0 +1,131 @@
+"""`steelyard doctor` against real servers, and against what is often taken for one."""
+
+import asyncio
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from socketserver import StreamRequestHandler, ThreadingTCPServer
+
+import pytest
+
+from steelyard.cli.frame.exits import Exit
+from steelyard.cli.main import main
+from steelyard.client.blocking.admin import Admin
+from steelyard.client.blocking.producer import Producer
+from steelyard.client.checkup.looking import dial_all
+from steelyard.model import Message
+from steelyard.serve.embedded import Cluster
+
+
+def examined(capsys: pytest.CaptureFixture[str], namesrv: str, *words: str) -> tuple[int, list[dict[str, str]]]:
+    """Run the doctor; return its exit code and what it found."""
+    code = main(["doctor", *words, "--output", "json", "--namesrv", namesrv])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def sentence(found: list[dict[str, str]], about: str) -> str:
+    """Return what is said of something, with its mark in front."""
+    return "\n".join(f"{each['mark']} {each['what']}" for each in found if each["about"] == about)
+
+
+def test_a_cluster_that_is_well_has_nothing_wrong(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    code, found = examined(capsys, cluster.namesrv)
+    assert code == Exit.DONE
+    assert {each["mark"] for each in found} == {"ok"}
+    about = [each["about"] for each in found]
+    assert about[:3] == ["this machine", "address", f"name server {cluster.namesrv}"]
+    assert about[3:5] == ["broker broker-0", "broker broker-1"]
+    assert "clock as ours" in sentence(found, "broker broker-0")
+
+
+def test_people_get_a_list_with_what_to_do_next(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    with Admin(cluster.namesrv) as admin, Producer(cluster.namesrv) as producer:
+        admin.create_topic("unread", 1)
+        admin.create_group("absent")
+        admin.reset_offsets("absent", "unread", "last")
+        producer.send(Message("unread", b"1"))
+        assert main(["doctor", "--group", "absent", "--namesrv", cluster.namesrv]) == Exit.DONE
+        admin.delete_group("absent")
+        admin.delete_topic("unread")
+    told = capsys.readouterr()
+    assert "look  group absent: nobody is online, and 1 message waits\n      → start its consumers" in told.out
+    assert told.err.strip().endswith("1 look")
+
+
+def test_a_group_that_is_not_there_is_wrong(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    code, found = examined(capsys, cluster.namesrv, "--group", "nobody")
+    assert (code, "wrong group 'nobody' does not exist" in sentence(found, "group")) == (Exit.FAILED, True)
+
+
+def test_a_broker_that_is_taken_for_a_name_server_is_named(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    address = cluster.brokers["broker-0"]
+    code, found = examined(capsys, address)
+    assert code == Exit.UNREACHABLE
+    assert "wrong a broker answers there, and no name server" in sentence(found, f"name server {address}")
+
+
+def test_tls_where_there_is_none_is_named(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    code, found = examined(capsys, cluster.namesrv, "--tls", "--timeout", "2")
+    assert code == Exit.UNREACHABLE
+    assert "wrong it does not encrypt, and --tls was said" in sentence(found, f"name server {cluster.namesrv}")
+
+
+def test_one_dead_name_server_of_two_is_wrong_and_the_rest_is_looked_at(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, found = examined(capsys, f"127.0.0.1:1;{cluster.namesrv}")
+    assert code == Exit.FAILED
+    assert "wrong nobody listens at port 1" in sentence(found, "name server 127.0.0.1:1")
+    assert "ok" in sentence(found, "broker broker-0")
+
+
+def test_a_name_that_is_nowhere_is_exit_code_five_with_the_list(capsys: pytest.CaptureFixture[str]) -> None:
+    code, found = examined(capsys, "nowhere.invalid:9876", "--timeout", "5")
+    assert code == Exit.UNREACHABLE
+    assert "has no address here" in sentence(found, "name server nowhere.invalid:9876")
+
+
+class _Page(StreamRequestHandler):
+    """A web server that waits for a whole request, as some do."""
+
+    def handle(self) -> None:
+        """Answer a request once its headers have ended."""
+        while self.rfile.readline().strip():
+            pass
+        self.wfile.write(b"HTTP/1.0 200 OK\r\n\r\n")
+
+
+@contextmanager
+def web_server() -> Iterator[str]:
+    """Run a web server, and return its address."""
+    with ThreadingTCPServer(("127.0.0.1", 0), _Page) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join()
+
+
+def test_a_web_server_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with web_server() as address:
+        code, found = examined(capsys, address, "--timeout", "1")
+    assert code == Exit.UNREACHABLE
+    assert "wrong a web server answers there" in sentence(found, f"name server {address}")
+
+
+def test_who_takes_a_line_and_says_nothing_does_not_hold_it_up(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        address = f"127.0.0.1:{mute.getsockname()[1]}"
+        code, found = examined(capsys, address, "--timeout", "0.3")
+    assert code == Exit.UNREACHABLE
+    assert "wrong something takes the line there and never answers" in sentence(found, f"name server {address}")
+
+
+def test_addresses_that_are_none_are_told_and_not_raised() -> None:
+    found = asyncio.run(dial_all(["", "nowhere", "10.0.0.1:99999", "nowhere.invalid:1"], 2.0))
+    assert all(each.why for each in found.values())

@@ -1,0 +1,72 @@
+"""The pages about errors and about exit codes: the tree, each class with whose fault it is, and what a script sees."""
+
+import inspect
+
+from tests.docs.drawn.sources import cell, first_sentence
+
+from steelyard import errors
+from steelyard.cli.frame import exits
+
+__all__ = ["errors_page", "exits_page"]
+
+_ERRORS = """# Errors
+
+Whatever Steelyard raises on purpose is in one tree, `steelyard.errors`. A message is a sentence that says what happened
+and where, and then what to do next. Facts are attributes of the error. `fault` says whose fault it is, `retry` whether
+trying again can help: a program decides by asking the error, and needs no list of its own.
+"""
+
+_EXITS = """# Exit codes
+
+A command ends with a code that says what kind of failure it was. The sentence is on stderr; stdout has answers only.
+"""
+
+_OTHERWISE = """## Verbs with codes of their own
+
+- `steelyard check` is made for monitoring and has its codes: 0 all is well, 1 a warning, 2 critical.
+- `steelyard store verify` ends with 1 when it has found damage.
+- `steelyard sim` ends with 1 when something happened that never may, 3 when something did not happen in time, and 4 when the
+  simulator or a program in it raised an error.
+"""
+
+
+def errors_page() -> str:
+    """Write the page about errors."""
+    return "\n\n".join(
+        [_ERRORS.strip(), "## The tree", f"```text\n{_tree()}\n```", "## Each error", _table()],
+    ) + "\n"
+
+
+def exits_page() -> str:
+    """Write the page about exit codes."""
+    rows = [line.strip() for line in (exits.__doc__ or "").splitlines() if line.strip().startswith("|")]
+    return "\n\n".join([_EXITS.strip(), "\n".join(rows), "## Which error leads to which", _by_code(), _OTHERWISE.strip()]) + "\n"
+
+
+def _kinds() -> list[type[errors.SteelyardError]]:
+    found = [getattr(errors, name) for name in errors.__all__]
+    return [kind for kind in found if inspect.isclass(kind) and issubclass(kind, errors.SteelyardError)]
+
+
+def _tree() -> str:
+    """Return the tree as the code draws it."""
+    lines = inspect.cleandoc(errors.__doc__ or "").splitlines()
+    drawn = [line for line in lines if line.startswith("    ")]
+    return "\n".join(line.removeprefix("    ") for line in drawn)
+
+
+def _table() -> str:
+    rows = [
+        f"| `{kind.__name__}` | {cell(first_sentence(kind.__doc__))} | {kind.fault.value} | {kind.retry.value} |"
+        for kind in _kinds()
+    ]
+    return "\n".join(["| error | what it says | whose fault | does trying again help? |", "|---|---|---|---|", *rows])
+
+
+def _by_code() -> str:
+    by_code: dict[int, list[str]] = {}
+    for kind in _kinds():
+        # The code follows from the class, so it needs none of the facts that an error carries.
+        by_code.setdefault(exits.exit_for(kind.__new__(kind)).value, []).append(f"`{kind.__name__}`")
+    rows = [f"| {code} | {', '.join(sorted(names))} |" for code, names in sorted(by_code.items())]
+    return "\n".join(["| code | errors |", "|---|---|", *rows])

@@ -1,0 +1,38 @@
+"""`python -m tests.docs.generate` writes the pages and pictures anew that are made from the code.
+
+A test compares each of them with what the code says now (test_generated.py), so none can fall behind.
+"""
+
+from collections.abc import Callable
+
+from tests.docs.drawn.api_page import api_page
+from tests.docs.drawn.cli_page import cli_index, cli_page
+from tests.docs.drawn.errors_page import errors_page, exits_page
+from tests.docs.drawn.options_page import options_page
+from tests.docs.drawn.pictures import PICTURES
+from tests.tidy.tree import ROOT
+
+__all__ = ["GENERATED", "generate"]
+
+GENERATED: dict[str, Callable[[], str]] = {
+    "docs/reference/api.md": api_page,
+    "docs/reference/cli.md": cli_page,
+    "docs/reference/options.md": options_page,
+    "docs/reference/errors.md": errors_page,
+    "docs/reference/exit-codes.md": exits_page,
+    "docs/cli/index.md": cli_index,
+    **{f"docs/pictures/{name}.svg": draw for name, draw in PICTURES.items()},
+}
+"""What is written where."""
+
+
+def generate() -> None:
+    """Write all of them."""
+    for path, write in GENERATED.items():
+        file = ROOT / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(write(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    generate()
