@@ -11,7 +11,7 @@ LONG_TRIALS := tests/interop/test_churn.py tests/interop/test_convergence.py
 TRIALS := tests/interop/test_mixed_groups.py tests/interop/test_broker_trouble.py $(LONG_TRIALS)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench interop sim chaos fuzz docs clean
+.PHONY: help demo test check bench interop sim chaos fuzz docs dist clean
 
 help:  ## print these verbs
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -54,6 +54,10 @@ chaos: $(READY)  ## the long trials: every disk call fails in every way, power l
 docs: $(READY)  ## the documentation site, into site/
 	@$(PY) -m pip install --quiet --disable-pip-version-check -e '.[docs]'
 	@$(PY) -m mkdocs build --strict
+
+dist: $(READY)  ## the wheel and the sdist, in dist/
+	@rm -rf dist
+	@$(PY) -m build --no-isolation
 
 clean:  ## remove what the verbs made
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build

@@ -12,7 +12,7 @@ from functools import partial
 from rich.console import Console
 from rich.table import Table
 
-from bench import allocators, broker, client, codec, rebalance, rules, spark, spark_decode, store
+from bench import allocators, broker, client, codec, hands, rebalance, rules, spark, spark_decode, store
 from bench.results import RESULTS, machine, page
 from bench.table import Row
 
@@ -26,6 +26,7 @@ _BENCHMARKS: dict[str, Callable[[], Iterable[Row]]] = {
     "client": client.run,
     "decode": spark_decode.run,
     "spark": spark.run,
+    "hands": hands.run,
 }
 _QUICK: dict[str, Callable[[], Iterable[Row]]] = {
     "broker": partial(broker.run, is_quick=True),

@@ -96,7 +96,10 @@ def _desk(namesrv: str, directory: Path) -> Iterator["_Desk"]:
     ours = tools / "steelyard"
     ours.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m steelyard "$@"\n', encoding="utf-8")
     ours.chmod(0o755)
-    (tools / "python").symlink_to(sys.executable)
+    # No link: Python finds its packages by the directory that it lies in.
+    python = tools / "python"
+    python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n', encoding="utf-8")
+    python.chmod(0o755)
     environment = {
         "HOME": str(home),
         "XDG_CONFIG_HOME": str(home / ".config"),

@@ -1,7 +1,15 @@
-"""The demo's proof counts honestly, and its pictures say what moved and why."""
+"""The demo's parts: the proof counts honestly, pictures say what moved and why, what was started can be ended."""
 
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
 from collections import Counter
-from io import StringIO
+from collections.abc import Callable
+from io import BytesIO, StringIO, TextIOWrapper
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -9,11 +17,22 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from steelyard.balance.ledger import Standing
+from steelyard.cli.demo import families
+from steelyard.cli.demo.archivist import Archivist
+from steelyard.cli.demo.families import kill_family
+from steelyard.cli.demo.lake import Archived, Lake
+from steelyard.cli.demo.outcome import Outcome, SparkOutcome
 from steelyard.cli.demo.pictures import Pictures
 from steelyard.cli.demo.proof import Proof
+from steelyard.cli.demo.waiting import Patience, told_to_end
+from steelyard.cli.frame.ending import Ending
+from steelyard.errors import TimedOut
 from steelyard.model import Queue
 
 QUEUES = [Queue("orders", broker, number) for broker in ("broker-0", "broker-1") for number in range(4)]
+
+
+# -- the proof --------------------------------------------------------------------------------------------------------
 
 
 def proof(sent: int, handled: list[tuple[int, str]], killed: str = "") -> Proof:
@@ -27,36 +46,62 @@ def proof(sent: int, handled: list[tuple[int, str]], killed: str = "") -> Proof:
     return made
 
 
+def shortcomings(made: Proof, codes: tuple[int, ...] = (0, 0), rows: tuple[int, int, int] | None = None) -> list[str]:
+    """Return what is told of a proof, of members' exit codes, and of rows, places and tabulated messages of Spark."""
+    spark = None if rows is None else SparkOutcome(Lake(rows[0], rows[1], 1, 1, 1), tabulated=rows[2])
+    return list(Outcome(made.verdict(), codes, spark).shortcomings())
+
+
 def test_all_handled_once_is_proof() -> None:
-    verdict = proof(2, [(0, "c1"), (1, "c2")]).verdict()
+    made = proof(2, [(0, "c1"), (1, "c2")])
+    verdict = made.verdict()
     assert (verdict.sent, verdict.handled, verdict.lost, verdict.twice, verdict.twice_by_crash) == (2, 2, 0, 0, 0)
-    assert verdict.holds
+    assert shortcomings(made) == shortcomings(made, rows=(2, 2, 2)) == []
 
 
 @pytest.mark.parametrize(
-    ("handled", "killed"),
+    ("handled", "killed", "told"),
     [
-        ([(0, "c1")], ""),  # one is lost
-        ([(0, "c1"), (1, "c1"), (1, "c2")], ""),  # no crash explains the second time
-        ([(0, "c1"), (1, "c1"), (1, "c3")], "c2"),  # nor does that of somebody else
-        ([(0, "c1"), (1, "c2"), (1, "c2")], "c2"),  # nor does it explain twice by the same
-        ([(0, "c1"), (1, "c2"), (1, "c1"), (1, "c3")], "c2"),  # nor a third time
+        ([(0, "c1")], "", "1 message of 2 never handled"),
+        ([(0, "c1"), (1, "c1"), (1, "c2")], "", "1 message handled twice, which no kill explains"),
+        # Nor does that of somebody else explain it, nor twice by the same, nor a third time.
+        ([(0, "c1"), (1, "c1"), (1, "c3")], "c2", "1 message handled twice, which no kill explains"),
+        ([(0, "c1"), (1, "c2"), (1, "c2")], "c2", "1 message handled twice, which no kill explains"),
+        ([(0, "c1"), (1, "c2"), (1, "c1"), (1, "c3")], "c2", "1 message handled twice, which no kill explains"),
     ],
 )
-def test_what_no_crash_explains_is_no_proof(handled: list[tuple[int, str]], killed: str) -> None:
-    assert not proof(2, handled, killed).verdict().holds
+def test_what_no_crash_explains_is_no_proof(handled: list[tuple[int, str]], killed: str, told: str) -> None:
+    assert shortcomings(proof(2, handled, killed)) == [told]
 
 
 def test_a_second_time_because_of_a_crash_is_counted_apart() -> None:
-    verdict = proof(2, [(0, "c1"), (1, "c2"), (1, "c1")], "c2").verdict()
-    assert (verdict.twice, verdict.twice_by_crash, verdict.holds) == (0, 1, True)
+    made = proof(2, [(0, "c1"), (1, "c2"), (1, "c1")], "c2")
+    verdict = made.verdict()
+    assert (verdict.twice, verdict.twice_by_crash, shortcomings(made)) == (0, 1, [])
 
 
 def test_a_failed_send_and_nothing_sent_are_no_proof() -> None:
     made = proof(1, [(0, "c1")])
     made.note_failed()
-    assert not made.verdict().holds
-    assert not Proof().verdict().holds
+    assert shortcomings(made) == ["1 send failed"]
+    assert shortcomings(Proof()) == ["no message was sent"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ((1, 1, 2), "Parquet has 1 of 2 messages"),
+        ((3, 2, 2), "1 row in Parquet twice"),
+        ((2, 2, 1), "Spark's windowed table counts 1 of 2 messages"),
+    ],
+)
+def test_rows_that_spark_lost_or_has_twice_are_no_proof(rows: tuple[int, int, int], told: str) -> None:
+    assert shortcomings(proof(2, [(0, "c1"), (1, "c2")]), rows=rows) == [told]
+
+
+def test_a_member_that_does_not_leave_well_is_no_proof() -> None:
+    told = shortcomings(proof(1, [(0, "c1")]), codes=(0, 1))
+    assert told == ["members that were told to leave ended with 0, 1"]
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from(["c1", "c2", "c3"])), max_size=20))
@@ -67,6 +112,9 @@ def test_every_message_is_counted_in_one_place(handled: list[tuple[int, str]]) -
     assert verdict.twice + verdict.twice_by_crash == again
     assert verdict.lost + verdict.handled == 6
     assert made.is_all_handled() is (verdict.lost == 0)
+
+
+# -- pictures ---------------------------------------------------------------------------------------------------------
 
 
 def test_pictures_fit_and_say_what_moved_and_why() -> None:
@@ -83,12 +131,154 @@ def test_pictures_fit_and_say_what_moved_and_why() -> None:
     assert [line.split() for line in lines] == [
         ["broker-0", "broker-1", "each"],
         ["c1", "is", "alone", "1111", "1111", "8"],
+        "8 queues to c1: nobody had them before".split(),
         ["c2", "joins", "1111", "2222", "4/4"],
+        ["^^^^"],
         "4 queues from c1 to c2: c1 had 4 more than its share".split(),
         "4 moved, and 4 is the least possible".split(),
         ["c1", "is", "killed", "(-9)", "2222", "2222", "8"],
+        ["^^^^"],
         "4 queues from c1 to c2: c1 left".split(),
         "4 moved, and 4 is the least possible".split(),
         ["before", "broker-0", "75", "%", "broker-1", "25", "%"],
         "ledger: broker-1 usually takes 410 ms; avoided for 2.0 s: it took 803 ms".split(),
     ]
+    for grid, pointer in ((3, 4), (7, 8)):
+        moved = lines[pointer].index("^^^^")
+        assert lines[grid][moved : moved + 4] == "2222"
+
+
+@pytest.mark.parametrize("no_color", [False, True])
+def test_a_terminal_shows_what_moved_reversed_and_needs_no_pointer(no_color: bool) -> None:
+    out = StringIO()
+    console = Console(file=out, width=80, markup=False, force_terminal=True, color_system="standard", no_color=no_color)
+    page = Pictures(console, QUEUES)
+    page.row("c1 is alone", {"c1": QUEUES})
+    page.row("c2 joins", {"c1": QUEUES[:4], "c2": QUEUES[4:]})
+    assert "^" not in out.getvalue()
+    assert ("\x1b[7m2" if no_color else "\x1b[7;35m2") in out.getvalue()
+    assert ("36m1" in out.getvalue()) is not no_color
+
+
+def test_a_long_sentence_goes_on_below_its_beginning() -> None:
+    out = StringIO()
+    page = Pictures(Console(file=out, width=80, markup=False), QUEUES)
+    page.say("the story goes on without Spark: " + "words " * 20)
+    first, *others = out.getvalue().splitlines()
+    assert first.startswith("  0.0 s  the story")
+    assert others
+    assert all(line.startswith("         words") and len(line) <= 80 for line in others)
+
+
+@pytest.mark.parametrize(("encoding", "full", "half"), [("utf-8", "█", "░"), ("ascii", "#", "-")])
+def test_the_windowed_table_is_drawn_with_what_the_screen_can_show(encoding: str, full: str, half: str) -> None:
+    out = BytesIO()
+    with TextIOWrapper(out, encoding=encoding, write_through=True) as file:
+        page = Pictures(Console(file=file, width=80, markup=False), QUEUES)
+        page.table({(0, "broker-0"): 40, (0, "broker-1"): 40, (5_000, "broker-0"): 20})
+        head, *rows = out.getvalue().decode(encoding).splitlines()
+    assert head.split() == ["stored", "in", full, "broker-0", half, "broker-1", "messages"]
+    assert [row.split() for row in rows] == [
+        ["0-5", "s", full * 16 + half * 16, "80"],
+        ["5-10", "s", full * 8, "20"],
+    ]
+    assert len({len(row) for row in (head, *rows)}) == 1
+
+
+# -- what was started can be ended ------------------------------------------------------------------------------------
+
+# A process whose child has a session of its own, as Spark's Java has it.
+_PARENT = (
+    "import subprocess, sys; child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], "
+    "start_new_session=True); print(child.pid, flush=True); child.wait()"
+)
+
+
+@pytest.mark.parametrize("proc", [Path("/proc"), Path("/no-proc")])
+def test_a_family_is_killed_with_those_who_went_their_own_way(monkeypatch: pytest.MonkeyPatch, proc: Path) -> None:
+    if not proc.is_dir() and shutil.which("ps") is None:
+        pytest.skip("there is no ps")
+    monkeypatch.setattr(families, "_PROC", proc)
+    with subprocess.Popen([sys.executable, "-c", _PARENT], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        kill_family(parent.pid)
+        assert parent.wait() == -signal.SIGKILL
+    assert child not in families._parents()
+    kill_family(parent.pid)  # one that is gone is fine
+
+
+class TalkingArchivist(Archivist):
+    """Runs a program of the test's instead of Spark."""
+
+    def __init__(self, directory: Path, program: str) -> None:
+        super().__init__("localhost:1", "orders", directory, 0)
+        self._words = [sys.executable, "-c", program]
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_what_spark_tells_is_kept_and_what_is_no_news_is_passed_over(tmp_path: Path) -> None:
+    lines = (
+        "WARNING: something of Java's",
+        '{"type":"started","took_s":1.5}',
+        '{"type":"window","start_ms":0,"broker":"broker-0","messages":3}',
+        '{"type":"window","start_ms":0,"broker":"broker-0","messages":5}',
+        '{"type":"archived","number":0,"rows":5}',
+    )
+    lake = '{"type":"lake","messages":5,"places":5,"files":1,"fullest":3,"emptiest":2}'
+    spark = TalkingArchivist(tmp_path, f"print({chr(10).join(lines)!r}, flush=True); input(); print({lake!r})")
+    spark.start()
+    until(spark.has_written)
+    assert (spark.up_after_s, spark.table(), spark.archived) == (1.5, {(0, "broker-0"): 5}, [Archived(0, 5)])
+    assert spark.lake is None
+    spark.finish()
+    until(lambda: spark.lake is not None)
+    assert spark.complaint == ""
+    spark.kill()
+
+
+def test_a_spark_that_ends_without_an_answer_is_told_with_its_last_words(tmp_path: Path) -> None:
+    spark = TalkingArchivist(tmp_path, "import sys; sys.exit('Java did not start')")
+    spark.start()
+    until(lambda: bool(spark.complaint))
+    assert spark.complaint == "Java did not start"
+    spark.finish()  # and it may be told anything
+    spark.kill()
+    spark.kill()
+    assert spark.complaint == ""
+
+
+# -- waiting ----------------------------------------------------------------------------------------------------------
+
+
+def test_every_wish_to_end_is_heard_and_none_cuts_anything_off() -> None:
+    with told_to_end() as ending:
+        for wish in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGINT):
+            os.kill(os.getpid(), wish)
+        assert ending
+        with pytest.raises(KeyboardInterrupt):
+            Patience(ending, 1.0, str).pause(60)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_what_whoever_started_it_ignores_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with told_to_end() as ending:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not ending
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_what_never_comes_true_is_told_with_what_may_be_the_matter() -> None:
+    patience = Patience(Ending(), 0.0, lambda: "c1: nobody is there")
+    with pytest.raises(TimedOut, match=r"the demo ends here: that it rains did not come true \(c1: nobody is there\)"):
+        patience.until("that it rains", lambda: False)
+    patience.until("that it is so", lambda: True)

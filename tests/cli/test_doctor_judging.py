@@ -1,5 +1,6 @@
 """The doctor names causes: a table of what was seen, and what is said about it."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -7,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cli.parsing import complaint_about
 
 from steelyard.balance.hazards import Progress
 from steelyard.cli.doctor.finding import Finding, Mark
@@ -36,7 +38,10 @@ OPEN = Dialling(Door.OPEN, 1)
 
 
 def told(findings: Sequence[Finding]) -> str:
-    """Return findings as one text."""
+    """Return findings as one text; a command that one of them names is one that we have."""
+    for each in findings:
+        for line in re.findall(r"steelyard [a-z][^;]*", each.next_step):
+            assert complaint_about(line) is None
     return "\n".join(f"{each.mark.value} {each.about}: {each.what} -> {each.next_step}" for each in findings)
 
 

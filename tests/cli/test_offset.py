@@ -82,7 +82,9 @@ def test_a_dry_run_shows_every_queue_and_changes_nothing(cluster: Cluster, desk:
         ("back", "-5", [0, 0]),
     ],
 )
-def test_a_group_is_moved_to_where_it_was_told(cluster: Cluster, desk: Desk, name: str, to: str, after: list[int]) -> None:
+def test_a_group_is_moved_to_where_it_was_told(
+    cluster: Cluster, desk: Desk, name: str, to: str, after: list[int]
+) -> None:
     group = fill(cluster, f"to-{name}")
     answer = desk("offset", "reset", group, "--to", to, "--yes")
     assert (answer.code, answer.err) == (0, "")
@@ -115,8 +117,10 @@ def test_without_a_terminal_nobody_is_asked_and_nothing_is_moved(cluster: Cluste
     assert answer.err.splitlines() == [
         "asked@broker-0:0 from 1 to 4, skips 3",
         "asked@broker-1:0 from 1 to 4, skips 3",
-        "steelyard: group asked-group would be moved in 2 queues of asked (nobody online): skips 6 messages, repeats 0 "
-        "messages; if that is wanted, say --yes",
+        (
+            "steelyard: group asked-group would be moved in 2 queues of asked (nobody online): skips 6 messages, "
+            "repeats 0 messages; if that is wanted, say --yes"
+        ),
     ]
     assert committed(cluster, group, "asked") == [1, 1]
 

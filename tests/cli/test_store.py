@@ -468,3 +468,39 @@ def test_progress_is_told_to_a_terminal_and_wiped(
     assert "MiB" in terminal.getvalue()
     assert terminal.getvalue().endswith("\r")
     assert "MiB" not in capsys.readouterr().out
+
+
+# -- one file ---------------------------------------------------------------------------------------------------------
+
+
+def test_one_file_of_a_log_is_printed_by_itself(capsys: pytest.CaptureFixture[str], copy: Path, tmp_path: Path) -> None:
+    names = sorted(path.name for path in (copy / "commitlog").iterdir())
+    by_file = [len(printed(capsys, str(copy / "commitlog" / name))) for name in names]
+    assert sum(by_file) == COUNT
+    assert by_file[1] > 0
+    # Wherever it was put, and whatever it is called there: a compacted topic of Apache's has files of this kind too.
+    for name in (names[1], "compacted.bin"):
+        (tmp_path / name).write_bytes((copy / "commitlog" / names[1]).read_bytes())
+        assert len(printed(capsys, str(tmp_path / name))) == by_file[1]
+    orders = printed(capsys, str(tmp_path / "compacted.bin"), "--topic", "orders", "--queue", "1")
+    assert {(each["topic"], each["queue_id"]) for each in orders} == {("orders", 1)}
+
+
+def test_damage_in_one_file_is_told(capsys: pytest.CaptureFixture[str], copy: Path) -> None:
+    at, _ = places(copy)[3]
+    change(copy, FIRST, at + 10, b"\xff" * 8)
+    whole = len(places(copy))
+    assert main(["store", "cat", str(copy / FIRST)]) == 1
+    said = capsys.readouterr()
+    assert len(said.out.splitlines()) == whole - 1
+    assert said.err.startswith(f"{0:020d}, position {at}: ")
+
+
+def test_a_file_that_was_never_written_has_no_messages(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / f"{0:020d}").write_bytes(bytes(4096))
+    assert printed(capsys, str(tmp_path / f"{0:020d}")) == []
+
+
+def test_a_pattern_prints_bodies_as_they_are(capfdbinary: pytest.CaptureFixture[bytes], closed: Path) -> None:
+    assert main(["store", "cat", str(closed / FIRST), "--topic", "orders", "--format", r"%o=%s\0"]) == 0
+    assert b"\xff\x00\x1b[2J" in capfdbinary.readouterr().out

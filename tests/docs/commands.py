@@ -1,4 +1,4 @@
-"""Command lines as pages show them: found, cut into words, and understood as the command line would, without running them."""
+"""Command lines as pages show them: found, cut into words, and understood, without running them."""
 
 import re
 import shlex
@@ -55,7 +55,9 @@ def _calls(command: str) -> Iterator[tuple[str, ...]]:
     words: list[str] = []
     for word in (*cutter, ";"):
         if word in _ENDS or re.fullmatch(r"[();<>|&]+", word):
-            while words and (re.match(r"[A-Z_]+=", words[0]) or words[0] in ("until", "while", "if", "do", "!", "then")):
+            while words and (
+                re.match(r"[A-Z_]+=", words[0]) or words[0] in ("until", "while", "if", "do", "!", "then")
+            ):
                 words.pop(0)
             if words and words[0] in ("steelyard", ".venv/bin/steelyard"):
                 yield tuple(words[1:])

@@ -1,4 +1,4 @@
-"""Python examples of a page run as they stand: from the top, all in one namespace, with a cluster where they say there is one.
+"""Python examples of a page run as they stand: from the top, in one namespace, with a cluster at their address.
 
 - A page may write ``localhost:9876``: it means the cluster of the test.
 - ``<!-- not run: REASON -->`` above a fence keeps it from running; the reason is for the reader.
@@ -17,9 +17,9 @@ import re
 import subprocess
 import sys
 import traceback
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
-from types import CodeType
 
 from tests.tidy.tree import Fence, fences
 
@@ -44,8 +44,12 @@ def is_run(fence: Fence) -> bool:
     return not fence.comment.startswith(_NOT_RUN)
 
 
-def page_complaints(page: str, text: str, namesrv: str, directory: Path) -> list[str]:
-    """Run the examples of a page and say which do not do what they show."""
+def page_complaints(
+    page: str, text: str, namesrv: str, directory: Path, meant: Mapping[str, str] | None = None
+) -> list[str]:
+    """Run the examples of a page and say which do not do what they show; ``meant`` is what some words stand for."""
+    for written, instead in {ADDRESS: namesrv, **(meant or {})}.items():
+        text = text.replace(written, instead)
     found = fences(page, text)
     complaints = [
         f"{page}:{fence.line} is never closed: the rest of the page is taken for an example"
@@ -53,7 +57,7 @@ def page_complaints(page: str, text: str, namesrv: str, directory: Path) -> list
         if not fence.is_closed
     ]
     following = {before: after for before, after in pairwise(found) if after.comment == _PRINTS}
-    reader = _Reader(namesrv, directory)
+    reader = _Reader(directory)
     tests: list[Fence] = []
     for fence in python_fences(page, text):
         if not is_run(fence):
@@ -73,10 +77,10 @@ def page_complaints(page: str, text: str, namesrv: str, directory: Path) -> list
 class _Reader(code.InteractiveInterpreter):
     """Somebody who types a page, line by line, into one Python."""
 
-    def __init__(self, namesrv: str, directory: Path) -> None:
+    def __init__(self, directory: Path) -> None:
         super().__init__({"__name__": "__example__"})
         self.printed = ""
-        self._namesrv, self._directory = namesrv, directory
+        self._directory = directory
         self._problem = ""
         self._path = ""
 
@@ -90,14 +94,14 @@ class _Reader(code.InteractiveInterpreter):
                 self._doctest(fence, out)
             else:
                 # Blank lines put it where the page has it.
-                source = "\n" * fence.line + fence.text.replace(ADDRESS, self._namesrv)
+                source = "\n" * fence.line + fence.text
                 self._compiled(fence, source)
         self.printed = out.getvalue()
         return self._problem
 
     def _compiled(self, fence: Fence, source: str) -> None:
         try:
-            made: CodeType = compile(source, self._path, "exec")
+            made = compile(source, self._path, "exec")
         except SyntaxError as error:
             self._problem = f"{fence.page}:{error.lineno} is no Python: {error.msg}"
             return
@@ -107,8 +111,7 @@ class _Reader(code.InteractiveInterpreter):
             self._problem = f"{self._path} ends the program"
 
     def _doctest(self, fence: Fence, out: io.StringIO) -> None:
-        text = fence.text.replace(ADDRESS, self._namesrv)
-        example = doctest.DocTestParser().get_doctest(text, dict(self.locals), fence.page, fence.page, fence.line)
+        example = doctest.DocTestParser().get_doctest(fence.text, dict(self.locals), fence.page, fence.page, fence.line)
         runner = doctest.DocTestRunner()
         if runner.run(example, out=out.write, clear_globs=False).failed:
             self._problem = f"{self._path} does not do what it shows\n{out.getvalue()}"
@@ -126,7 +129,7 @@ def _failing_tests(tests: list[Fence], namesrv: str, directory: Path) -> str:
     """Run the tests of a page as somebody does who has copied them, and return what pytest says if they fail."""
     (directory / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
     file = directory / "test_of_the_page.py"
-    file.write_text("\n\n".join(fence.text for fence in tests).replace(ADDRESS, namesrv), encoding="utf-8")
+    file.write_text("\n\n".join(fence.text for fence in tests), encoding="utf-8")
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", file.name],
         cwd=directory,

@@ -1,4 +1,4 @@
-"""Every link of the documentation and of the pages beside it leads somewhere: the file is there, and so is the heading."""
+"""Every link of the documentation and of the pages beside it leads somewhere: to a file, and to a heading of it."""
 
 from collections.abc import Iterator
 

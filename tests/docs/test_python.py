@@ -14,7 +14,9 @@ from tests.tidy.tree import complain
 
 from steelyard.serve.embedded import Cluster
 
-_PAGES = [page for page in pages_of_docs() if page != TUTORIAL and python_fences(page, read(page)) and not needs_spark(page)]
+_PAGES = [
+    page for page in pages_of_docs() if page != TUTORIAL and python_fences(page, read(page)) and not needs_spark(page)
+]
 
 
 @pytest.fixture

@@ -28,7 +28,9 @@ def test_every_page_has_a_place_in_the_navigation() -> None:
 
 
 @pytest.mark.timeout(_SECONDS)
-@pytest.mark.skipif(find_spec("mkdocs") is None, reason="mkdocs is not installed; for the site: pip install 'steelyard[docs]'")
+@pytest.mark.skipif(
+    find_spec("mkdocs") is None, reason="mkdocs is not installed; for the site: pip install 'steelyard[docs]'"
+)
 def test_the_site_is_built_without_a_warning_and_needs_nothing_from_the_internet(tmp_path: Path) -> None:
     built = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")],
@@ -47,10 +49,5 @@ def test_the_site_is_built_without_a_warning_and_needs_nothing_from_the_internet
 
 
 def navigation(text: str) -> list[str]:
-    """Return the pages that the navigation of mkdocs.yml names.
-
-    >>> navigation("nav:\\n  - Home: index.md\\n  - How to:\\n      - a: how-to/a.md\\n")
-    ['index.md', 'how-to/a.md']
-    """
-    _, _, nav = text.partition("\nnav:\n") if not text.startswith("nav:\n") else ("", "", text.removeprefix("nav:\n"))
-    return re.findall(r"^\s*- [^\n]*?: ([\w./-]+\.md)$", nav, re.MULTILINE)
+    """Return the pages that the navigation of mkdocs.yml names."""
+    return re.findall(r"^\s*- [^\n]*?: ([\w./-]+\.md)$", text.partition("\nnav:\n")[2], re.MULTILINE)

@@ -1,8 +1,8 @@
 """The tutorial typed from the top, in a fresh environment: what a newcomer does, and what a newcomer sees.
 
-The project is built into a wheel and installed by pip with what it needs from the reader's own index, into an environment
-that the tutorial makes itself. The part with Spark fetches some hundred megabytes: it is typed with STEELYARD_SLOW=1, and
-tests/spark/test_pages.py runs its program with every change.
+The project is built into a wheel and installed by pip with what it needs from the reader's own index, into an
+environment that the tutorial makes itself. The part with Spark fetches some hundred megabytes: it is typed with
+STEELYARD_SLOW=1, and tests/spark/test_pages.py runs its program with every change.
 """
 
 import os
@@ -62,8 +62,8 @@ def wheel(tmp_path: Path) -> Path:
 
 
 def test_a_page_is_cut_into_what_its_reader_does() -> None:
-    text = '```python title="a.py"\nx = 1\n```\n```console title="Another"\n$ up\nready\n```\n```console\n$ go\nwent\n[3]\n```'
-    saved, apart, typed = parts_of("page.md", text)
+    file, other = '```python title="a.py"\nx = 1\n```\n', '```console title="Another"\n$ up\nready\n```\n'
+    saved, apart, typed = parts_of("page.md", f"{file}{other}```console\n$ go\nwent\n[3]\n```")
     assert saved == Saved("a.py", "x = 1\n")
     assert isinstance(apart, Typed)
     assert apart.is_apart

@@ -1,11 +1,11 @@
 """A page typed from the top, as a person does it: files are saved under their names, commands go to one shell.
 
 - A Python fence with a ``title`` is a file of that name.
-- A console fence is typed into the shell, which stays the same to the end of the page: ``$!`` and ``%1`` mean what they say.
+- A console fence is typed into the shell, which stays the same to the end: ``$!`` and ``%1`` mean what they say.
 - A console fence with a ``title`` is typed into a terminal of its own and goes on running; what it prints has to come.
 
-What a page shows is compared as in the sessions of nouns (tests/cli/sessions.py). Ports are free ones, so that pages can be
-typed at the same time; on the page they are the usual ones.
+What a page shows is compared as in the sessions of nouns (tests/cli/sessions.py). Ports are free ones, so that pages
+can be typed at the same time; on the page they are the usual ones.
 """
 
 import os
@@ -105,9 +105,7 @@ class _Terminal:
 
     def type(self, step: Step) -> None:
         """Type a command, wait for its end, and compare what it prints with what is shown."""
-        import time as t; t0=t.time()
         code, printed = self.run(step.command)
-        print(f"{t.time()-t0:6.2f} {step.command}")
         told = "\n".join(line.rstrip() for line in printed.rstrip().splitlines())
         if not pattern_of(step.printed).fullmatch(told):
             raise AssertionError(f"{step.place}: `{step.command}` prints\n{told}\nand not\n{step.printed}")
@@ -128,7 +126,7 @@ class _Terminal:
         return int(found[1]), _OF_JOBS.sub("", printed)
 
     def leave_running(self, step: Step) -> str:
-        """Start something that goes on, wait until it has printed what is shown, and return the first address of that."""
+        """Start something that goes on, wait until it has printed what is shown, and return its first address."""
         self._write(f"{step.command} --port 0\n")
         shown = pattern_of(_PORT.sub("127.0.0.1:…", step.printed))
         self._wait_for(shown, step.command)
@@ -164,7 +162,8 @@ class _Terminal:
         with self._news:
             while (found := wanted.search(self._printed)) is None:
                 left = end - time.monotonic()
-                assert left > 0 and self._reader.is_alive(), f"`{command}` never came to it:\n{self._printed}"
+                if left <= 0 or not self._reader.is_alive():
+                    raise AssertionError(f"`{command}` never came to it:\n{self._printed}")
                 self._news.wait(min(left, 1.0))
         return found
 

@@ -43,9 +43,9 @@ def needs_spark(page: str) -> bool:
 
 
 def anchors(text: str) -> set[str]:
-    """Return what a link may say behind ``#``: one for each heading, counted where two are alike.
+    r"""Return what a link may say behind ``#``: one for each heading, counted where two are alike.
 
-    >>> sorted(anchors("# The life of a queue\\n## `send`, and more\\n## `send`, and more"))
+    >>> sorted(anchors("# The life of a queue\n## `send`, and more\n## `send`, and more"))
     ['send-and-more', 'send-and-more_1', 'the-life-of-a-queue']
     """
     prose = _FENCE.sub("", text)

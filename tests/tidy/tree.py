@@ -19,7 +19,7 @@ __all__ = ["ROOT", "SRC", "Fence", "Source", "complain", "fences", "modules", "p
 ROOT = Path(__file__).resolve().parents[2]
 SRC = ROOT / "src"
 
-_NOT_OURS = {"__pycache__", "dist", "build", "steelyard-data", "node_modules"}
+_NOT_OURS = {"__pycache__", "dist", "build", "site", "steelyard-data", "node_modules"}
 _HIDDEN_BUT_OURS = {".ci", ".github"}
 
 

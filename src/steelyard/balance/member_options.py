@@ -44,9 +44,11 @@ class Times:
     lock_retry_slow_ms: int = 400
     """After `lock_retry_fast_ms`: a long drain should not be hammered."""
     lock_retry_fast_ms: int = 2_000
+    """How long a lock is tried for at the quick pace."""
     poke_ms: int = 500
     """How long a lock is denied before its holder is asked to look: longer than a normal hand-over."""
     poke_again_ms: int = 2_000
+    """Between two times that a holder is asked to look."""
     round_gap_ms: int = 200
     """Between two rounds: a storm of notices becomes a few rounds."""
     departed_ms: int = 300
@@ -56,11 +58,15 @@ class Times:
     settle_foreign_ms: int = 35_000
     """The same where foreign members were seen, which beat every 30 s."""
     heartbeat_ms: int = 3_000
+    """Between heartbeats to our broker."""
     heartbeat_apache_ms: int = 30_000
+    """Between heartbeats to Apache's."""
     fence_ms: int = 9_000
     """How old the last proof may be before nothing new is started, on our broker: 3 s less than it allows."""
     fence_order_ms: int = 30_000
+    """The same where a lock is kept: by orderly members on Apache's broker."""
     fence_apache_ms: int = 90_000
+    """The same for others on Apache's broker."""
     renew_ms: int = 20_000
     """Between renewals of a kept lock on Apache's broker, whose locks live 60 s: three tries."""
     drain_ms: int | None = 30_000
@@ -70,12 +76,15 @@ class Times:
     foreign_drain_ms: int = 1_000
     """How long handlers may go on when the queue goes to a foreign member, which does not wait."""
     commit_ms: int = 1_000
+    """Between commits of a queue."""
     commit_unmoved_ms: int = 5_000
     """On Apache's broker an unchanged offset is said again: a late commit of a dead line must not be the last word."""
     group_silence_ms: int = 30_000
     """How long the last list of a broker counts that does not answer."""
     ask_again_ms: int = 1_000
+    """Before the list of members is asked for again after nobody answered; doubled each time."""
     ask_again_most_ms: int = 5_000
+    """The longest of these pauses."""
     own_id_ms: int = 200
     """After a heartbeat to a broker that did not list us, before it is asked again."""
     second_look_ms: int = 200
@@ -83,9 +92,13 @@ class Times:
     round_soon_ms: int = 5_000
     """Between rounds while anything is not settled, and for `unrest_ms` after a change."""
     round_ms: int = 20_000
+    """Between rounds while all is settled."""
     unrest_ms: int = 60_000
+    """How long a change counts as recent."""
     route_soon_ms: int = 5_000
+    """Between questions for routes while anything is not settled."""
     route_ms: int = 30_000
+    """Between questions for routes while all is settled."""
     route_doubt_ms: int = 50
     """Before a name server is asked again that does not know yet what a broker says of its queues; then longer."""
     leave_grace_ms: int = 3_000
@@ -93,10 +106,13 @@ class Times:
     broker_gone_ms: int = 60_000
     """After this a queue whose broker left the route is lost."""
     holders_ms: int = 3_000
+    """How long a member may take to say what it holds."""
     send_back_again_ms: int = 5_000
+    """Before a message that could not be given back is given back again."""
     pull_again_ms: int = 1_000
     """After a pull that failed."""
     pull_busy_ms: int = 20
+    """After a pull that its broker was too busy for."""
     stuck_ms: int = 120_000
     """After this a pull that was never answered makes its queue start anew."""
     suspend_ms: int = 1_000

@@ -20,33 +20,46 @@ class BrokerOptions:
     """
 
     name: str = "broker-0"
+    """What routes call it."""
     cluster: str = "DefaultCluster"
+    """The cluster that it belongs to."""
     broker_id: int = 0
+    """0 is a master, and ours are masters."""
     host: str = "127.0.0.1"
     """The address that routes and records have."""
     port: int = 10911
+    """The port that routes and records have."""
     region: str = "DefaultRegion"
+    """Told to clients with every answer to a send."""
     flush: str = "async"
     """``sync``: a send is answered once it is safe from a loss of power; ``async``: once it is in the log."""
 
     auto_create_topics: bool = True
+    """Whether the first send to a topic makes it."""
     auto_create_groups: bool = True
+    """Whether the first heartbeat of a group makes it."""
     default_topic_queues: int = 8
     """Queues of TBW102: what a topic that is made by its first send may have at most."""
     trace_topic: bool = True
+    """Whether there is a topic for the traces of other clients."""
 
     max_message_bytes: int = 4 * 1024 * 1024
+    """The largest body that is taken."""
     max_pull_messages: int = 1024
     """What a client gets that asks for so many; Java's ask for 32."""
     max_pull_bytes: int = 4 * 1024 * 1024
+    """The most that one pull gets, whatever it asks for."""
     default_pull_bytes: int = 256 * 1024
     """What a client gets that does not ask for bytes, or asks for as many messages as Java's do."""
     parked_pulls: int = 20_000
     """Pulls that may wait for messages at one time; one more is answered at once with nothing found."""
     property_filter: bool = True
+    """Whether members may filter by SQL92."""
 
     max_topics: int = 20_000
+    """Topics that it keeps at most."""
     max_groups: int = 20_000
+    """Groups that it keeps at most."""
     max_members: int = 10_000
     """Members of all groups together."""
 
@@ -55,22 +68,33 @@ class BrokerOptions:
     flush_interval_ms: int = 500
     """How often an async broker syncs."""
     offsets_interval_ms: int = 5_000
+    """How often offsets are written to the disk."""
     client_silence_ms: int = 120_000
+    """How long a client of another make may be silent before it counts as gone."""
     line_grace_ms: int = 300
+    """How long a member whose line closed may take to come back, before it counts as gone."""
     order_grace_ms: int = 2_000
+    """How long the queues of an orderly member that crashed rest, so that its handlers have an end."""
     settle_ms: int = 3_000
+    """How long after a start queues are kept for the members that held them before."""
     notices: bool = True
     """Whether members are told when their group changes; each group has a switch of its own besides."""
     notice_gap_ms: int = 100
+    """The least time between two notices of changes to the members of one group."""
     announce_gap_ms: int = 25
     """Changes of topics that come so soon one after the other are told to the name servers together."""
     java_lock_ms: int = 60_000
+    """How long a lock of a member of another make lasts without being renewed."""
     transaction_check_ms: int = 30_000
+    """How often producers are asked about transactions that have no end."""
     transaction_timeout_ms: int = 6_000
+    """How old a transaction is before somebody is asked about it."""
     transaction_checks: int = 15
+    """How often one is asked about before it is rolled back."""
     relay_ms: int = 10_000
     """How long a member may take to answer a question that was passed on to it."""
     timer_max_ms: int = 3 * 24 * 3_600_000
+    """The longest delay."""
     refuse_duplicates: bool = False
     """Whether a member is refused whose client id another live member of the group has."""
     refuse_unequal: bool = False

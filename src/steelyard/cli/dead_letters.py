@@ -133,9 +133,8 @@ def _resend(
             return
         if not yes:
             for row in _rows(where, found):
-                note(
-                    f"{row['message_id']} to {row['to']}, given up after {row['attempts']} attempts: {row['beginning']}"
-                )
+                tried = f"{row['attempts']} {'attempt' if row['attempts'] == 1 else 'attempts'}"
+                note(f"{row['message_id']} to {row['to']}, given up after {tried}: {row['beginning']}")
         confirm(what, yes)
         sent = _send(admin, found)
     out.done(

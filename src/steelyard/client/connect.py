@@ -44,7 +44,9 @@ class Connect:
     namesrv: str | None = None
     """The name servers, with ``;`` between them."""
     access_key: str | None = field(default=None, kw_only=True)
+    """Who is asking, where servers want to know."""
     secret_key: str | None = field(default=None, kw_only=True, repr=False)
+    """What every request is signed with; it goes with the access key."""
     token: str | None = field(default=None, kw_only=True, repr=False)
     """A security token that goes with a temporary key."""
     tls: "bool | str | Path | ssl.SSLContext | Tls" = field(default=False, kw_only=True)

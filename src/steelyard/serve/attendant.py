@@ -10,6 +10,7 @@ from steelyard.broker.options import BrokerOptions
 from steelyard.net.core import Replies
 from steelyard.serve.broker import RunningBroker
 from steelyard.serve.embedded import Cluster
+from steelyard.serve.member_words import MemberWords
 from steelyard.serve.movable_clock import MovableClock
 from steelyard.serve.troubles import Troubles
 from steelyard.serve.witness import Witness
@@ -29,6 +30,7 @@ class Attendant:
         self.clock = MovableClock()
         self.troubles = Troubles()
         self.witness = Witness()
+        self.words = MemberWords()
         self.delays_ms: dict[str, int] = {}
         """Brokers that are slow, and stay so when they are started again."""
         self.shut: set[str] = set()
@@ -46,6 +48,8 @@ class Attendant:
             running.board.slow_down(self.delays_ms[running.name])
 
     def _handle(self, running: RunningBroker, command: Command, peer: Peer, now_ms: int) -> Replies:
+        if command.is_answer and self.words.heard(peer, command):
+            return ()
         replies = self.troubles.handle(running.name, running.handle, command, peer, now_ms)
         self.witness.note(running.name, command, peer, replies)
         return replies

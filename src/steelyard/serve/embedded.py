@@ -130,10 +130,14 @@ class Cluster:
     def call(self, look: Callable[[RunningCluster], T]) -> T:
         """Call something with the running servers, on their loop, and return what it returns: for a look inside."""
 
-        async def calling() -> T:
-            return look(self._cluster)
+        async def calling(running: RunningCluster) -> T:
+            return look(running)
 
-        return self._do(calling())
+        return self.run(calling)
+
+    def run(self, work: Callable[[RunningCluster], Coroutine[Any, Any, T]]) -> T:
+        """Run a coroutine with the running servers, on their loop, and return what it returns."""
+        return self._do(work(self._cluster))
 
     def __enter__(self) -> Self:
         """Start everything."""

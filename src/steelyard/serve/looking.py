@@ -48,14 +48,14 @@ def topics(brokers: Iterable[RunningBroker]) -> list[str]:
 
 
 def messages(brokers: Iterable[RunningBroker], topic: str) -> list[StoredMessage]:
-    """Return all messages of a topic, in the order in which they were stored."""
+    """Return all messages of a topic, in the order in which they were stored; of one millisecond, broker by broker."""
     found = [
         message
         for each in brokers
         for queue_id in _queue_ids(each, topic)
         for message in _messages_in(each, topic, queue_id, 0)
     ]
-    return sorted(found, key=lambda message: (message.stored_ms, message.queue, message.offset))
+    return sorted(found, key=lambda message: (message.stored_ms, message.queue.broker, message.position))
 
 
 def progress(brokers: Iterable[RunningBroker], topic: str, group: str) -> list[Progress]:

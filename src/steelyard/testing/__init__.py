@@ -14,17 +14,17 @@ import typing as _typing
 
 if _typing.TYPE_CHECKING:
     from steelyard.testing.awaiting import MqAsync
-    from steelyard.testing.external import ExternalMq, external
+    from steelyard.testing.elsewhere import ExternalMq, external
     from steelyard.testing.mq import Mq, cluster
 
 __all__ = ["ExternalMq", "Mq", "MqAsync", "cluster", "external"]
 
 _LATE = {
-    "ExternalMq": "steelyard.testing.external",
+    "ExternalMq": "steelyard.testing.elsewhere",
     "Mq": "steelyard.testing.mq",
     "MqAsync": "steelyard.testing.awaiting",
     "cluster": "steelyard.testing.mq",
-    "external": "steelyard.testing.external",
+    "external": "steelyard.testing.elsewhere",
 }
 
 

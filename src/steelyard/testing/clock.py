@@ -47,6 +47,8 @@ class ClusterClock:
         by_ms = round(step / timedelta(milliseconds=1))
 
         def leap(running: RunningCluster) -> None:
+            for broker in running.running_brokers:
+                broker.board.tick()  # one that was started just now has not looked at what waits, and when it is due
             self._clock.put_forward(by_ms)
             for broker in running.running_brokers:
                 broker.put_forward(by_ms)

@@ -50,7 +50,7 @@ class Expecting:
 
     @property
     def connect(self) -> Connect:
-        """The same for our own clients: ``Consumer(mq.connect, "billing")``. It knows the namespace, if there is one."""
+        """The same for our own clients: ``Consumer(mq.connect, "billing")``. It has the namespace, if there is one."""
         return self._connect
 
     def name(self, name: str) -> str:
@@ -126,8 +126,9 @@ class Expecting:
 
     def wait_until_handled(self, topic: str, *, group: str, count: int | None = None, timeout_s: float = 10.0) -> Count:
         """Wait until a group has handled so many messages; without a count, all that it wants of those there now."""
+        __tracebackhide__ = True
         first = self._look(topic, group)
-        wanted = sum(state.word != "passed by" for state in first.states) if count is None else count
+        wanted = first.wanted if count is None else count
         look = self._until(lambda look: look.handled >= wanted, topic, group, timeout_s, first)
         if look.handled < wanted:
             raise _failed(f"group {group} handled {look.handled} and not {wanted} in {timeout_s:g} s", look)
@@ -135,6 +136,7 @@ class Expecting:
 
     def wait_until_sent(self, topic: str, *, count: int = 1, timeout_s: float = 10.0) -> list[StoredMessage]:
         """Wait until a topic has so many messages that consumers can see, and return them."""
+        __tracebackhide__ = True
         look = self._until(lambda look: len(look.messages) >= count, topic, None, timeout_s)
         if len(look.messages) < count:
             raise _failed(f"{topic} has {len(look.messages)} messages and not {count} in {timeout_s:g} s", look)
@@ -174,6 +176,7 @@ class Expecting:
         A message is counted if all that is given fits: its body, or what it says as JSON; its tag; these keys and
         properties among its own.
         """
+        __tracebackhide__ = True
         look = self._look(topic)
         wish = Wish.of(body, json, tags, keys, properties)
         found = [message for message in look.messages if wish.fits(message)]
@@ -185,6 +188,7 @@ class Expecting:
 
     def assert_nothing_sent(self, topic: str | None = None) -> None:
         """Expect no message in a topic, or in any; one that waits for its time counts as sent."""
+        __tracebackhide__ = True
         for each in [topic] if topic is not None else self._sight.topics():
             look = self._look(each)
             if look.messages or look.delayed:
@@ -192,8 +196,9 @@ class Expecting:
 
     def assert_handled(self, topic: str, *, group: str, count: int | None = None) -> None:
         """Expect a group to have handled so many messages; without a count, all that it wants of those there."""
+        __tracebackhide__ = True
         look = self._look(topic, group)
-        wanted = sum(state.word != "passed by" for state in look.states) if count is None else count
+        wanted = look.wanted if count is None else count
         if look.handled != wanted or (count is None and not look.messages):
             raise _failed(f"group {group} has handled {look.handled} and not {wanted} messages of {topic}", look)
 

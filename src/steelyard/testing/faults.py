@@ -1,4 +1,4 @@
-"""What goes wrong, on purpose: does your code survive it?
+"""What goes wrong on purpose, so that a test can show that code survives it.
 
 Each method begins a fault and returns it. It ends when it is healed, when the ``with`` that it was used in is over, or
 with the test:

@@ -40,8 +40,7 @@ def refuse_leaks(cluster: Cluster, attendant: Attendant) -> None:
                 [
                     f"the test is over, and its cluster at {cluster.namesrv} still has clients:",
                     *(f"  {line}" for line in found),
-                    "close what the test opens, such as by with; or allow it: @pytest.mark.mq(leaks=False), "
-                    "cluster(leaks=False)",
+                    "close what the test opens, or allow it: @pytest.mark.mq(leaks=False), cluster(leaks=False)",
                 ]
             )
         )

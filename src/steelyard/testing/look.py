@@ -3,16 +3,19 @@
 A look is taken at one moment (testing/sight.py takes it), and everything is worked out from it here, without asking
 again: so a count and the words that explain it never disagree.
 
-A message is *handled* by a group that is through with it: its offset is committed, and no copy of it waits to be tried
-again or rests in the group's dead letters. Messages that the group does not want, by its tags, or began behind, are not
-handled. Left out: conditions in SQL, of which only the broker knows which messages they take: they count as wanted.
+A message is *handled* by a group that is through with it: its offset is committed, or its member says that it will be;
+and no copy of it waits to be tried again or rests in the group's dead letters. Messages that the group does not want by
+its tags, or began behind, are not handled. Left out: conditions in SQL, of which only the broker knows which messages
+they take: they count as wanted.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 from steelyard.model import StoredMessage, Subscription
+from steelyard.model.names import RETRY
 from steelyard.serve.looking import Progress, Waiting
 
 __all__ = ["GroupLook", "Look", "State"]
@@ -20,14 +23,13 @@ __all__ = ["GroupLook", "Look", "State"]
 _ORIGIN = "ORIGIN_MESSAGE_ID"
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(NamedTuple):
     """What became of a message in a group."""
 
-    word: str
+    kind: str
     """``handled``, ``waits``, ``failed``, ``dead`` or ``passed by``."""
-    more: str = ""
-    """How often it was tried, when it is due again, why it was passed by."""
+    words: str
+    """The same for people: how often it was tried, when it is due again, why it was passed by."""
 
 
 @dataclass(frozen=True)
@@ -87,9 +89,13 @@ class Look:
         if group is None:
             return ()
         committed = {(each.queue.broker, each.queue.queue_id): each.committed or 0 for each in group.progress}
-        tried = _by_origin(message for message in group.retries)
-        dead = _by_origin(message for message in group.dead)
-        later = {waits.message.properties.get(_ORIGIN, ""): waits for waits in self.waiting}
+        tried = _by_origin(group.retries)
+        dead = _by_origin(group.dead)
+        later = {
+            waits.message.properties.get(_ORIGIN, ""): waits
+            for waits in self.waiting
+            if waits.topic == f"{RETRY}{group.name}"
+        }
         return tuple(self._state(group, message, committed, tried, dead, later) for message in self.messages)
 
     def _state(
@@ -103,26 +109,31 @@ class Look:
     ) -> State:
         queue = message.queue.broker, message.queue.queue_id
         if group.wanted is not None and not group.wanted.takes(message.tags):
-            return State("passed by", f"the group wants {group.wanted.expression}")
+            return State("passed by", f"passed by: the group wants {group.wanted.expression}")
         for name in (message.offset_id, message.message_id):
             if name in dead:
-                return State("dead", f"after {_times(dead[name].reconsume_times)}")
+                return State("dead", f"given up, failed {_times(dead[name].reconsume_times)}")
             if name in later:
                 in_s = max(0, later[name].due_ms - self.now_ms) / 1000
                 times = _times(later[name].message.reconsume_times)
-                return State("failed", f"{times}, due again in {in_s:.0f} s")
+                return State("failed", f"failed {times}, due again in {in_s:.0f} s")
             if name in tried:
-                return State("failed", f"{_times(tried[name].reconsume_times)}, and is there again")
+                return State("failed", f"failed {_times(tried[name].reconsume_times)}, is there again")
         if message.offset >= committed.get(queue, 0):
-            return State("waits")
+            return State("waits", "waits")
         if message.offset < group.began.get(queue, 0):
-            return State("passed by", 'the group began behind it: start_from="first" takes it')
-        return State("handled")
+            return State("passed by", 'passed by: the group began behind it, start_from="first" takes it')
+        return State("handled", "handled")
+
+    @property
+    def wanted(self) -> int:
+        """How many messages the group has handled, or should."""
+        return sum(state.kind != "passed by" for state in self.states)
 
     @property
     def handled(self) -> int:
         """How many messages the group has handled."""
-        return sum(state.word == "handled" for state in self.states)
+        return sum(state.kind == "handled" for state in self.states)
 
 
 def _by_origin(copies: Iterable[StoredMessage]) -> dict[str, StoredMessage]:

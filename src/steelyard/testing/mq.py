@@ -5,8 +5,8 @@
         run_billing_once(mq.address)
         assert mq.handled("orders", group="billing") == 1
 
-It works without pytest; with it there are fixtures (testing/plugin.py). Each is fresh and empty and at an address of its
-own, so tests share nothing, not even with a client that an earlier test forgot.
+It works without pytest; with it there are fixtures (testing/plugin.py). Each is fresh and empty and at an address of
+its own, so tests share nothing, not even with a client that an earlier test forgot.
 """
 
 from collections.abc import Iterator

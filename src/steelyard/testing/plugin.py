@@ -13,7 +13,7 @@ import pytest
 
 if TYPE_CHECKING:
     from steelyard.testing.awaiting import MqAsync
-    from steelyard.testing.external import ExternalMq
+    from steelyard.testing.elsewhere import ExternalMq
     from steelyard.testing.mq import Mq
 
 __all__ = [
@@ -51,7 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def mq(request: pytest.FixtureRequest) -> "Iterator[Mq]":
-    """A cluster of this test's own: real brokers on free ports, fresh and empty.
+    """Give the test a cluster of its own: real brokers on free ports, fresh and empty.
 
     ``mq.address`` is where clients of any language find it. A test that leaves a client connected fails, and is told
     which: ``@pytest.mark.mq(leaks=False)`` allows it, and ``mq_leaks = false`` allows it everywhere.
@@ -71,7 +71,7 @@ def mq(request: pytest.FixtureRequest) -> "Iterator[Mq]":
 
 @pytest.fixture
 def mq_async(mq: "Mq") -> "MqAsync":
-    """The same for a test that is a coroutine: ``await mq_async.send(…)``."""
+    """Give a test that is a coroutine a cluster of its own: ``await mq_async.send(…)``."""
     from steelyard.testing.awaiting import MqAsync
 
     return MqAsync(mq)
@@ -79,7 +79,7 @@ def mq_async(mq: "Mq") -> "MqAsync":
 
 @pytest.fixture(scope="session")
 def mq_cluster(request: pytest.FixtureRequest) -> "Iterator[Mq]":
-    """One cluster for all tests of this process, for what takes long to set up. Nothing is emptied between tests."""
+    """Give all tests of this process one cluster, for what takes long to set up. Nothing is emptied between tests."""
     from steelyard.testing.mq import Mq
 
     made = Mq(_brokers(request.config))
@@ -91,12 +91,12 @@ def mq_cluster(request: pytest.FixtureRequest) -> "Iterator[Mq]":
 
 @pytest.fixture
 def mq_external(request: pytest.FixtureRequest) -> "Iterator[ExternalMq]":
-    """A cluster that is there, under names of this test's own: ``--mq-external host:port``. Without one it is skipped."""
+    """Give the test a cluster that is there, under names of its own: ``--mq-external host:port``. Without one, skip."""
     config = request.config
     given = config.getoption("--mq-external") or config.getini("mq_external") or os.environ.get(_ENVIRONMENT)
     if not given:
         pytest.skip(f"no cluster is given: --mq-external HOST:PORT, mq_external in the settings, or {_ENVIRONMENT}")
-    from steelyard.testing.external import external
+    from steelyard.testing.elsewhere import external
 
     with external(str(given)) as found:
         yield found

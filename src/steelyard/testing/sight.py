@@ -1,10 +1,14 @@
 """Who looks at a cluster for a test. Ours is looked into, so that no fault of a line is in the way of a look.
 
-Left out: a cluster that is not ours, which can only be asked: testing/external.py.
+Left out: a cluster that is not ours, which can only be asked: testing/elsewhere.py.
 """
 
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Protocol
 
+from steelyard.model import Queue
 from steelyard.model.names import DEAD, RETRY, is_system_topic
 from steelyard.serve import looking
 from steelyard.serve.attendant import Attendant
@@ -13,6 +17,10 @@ from steelyard.serve.embedded import Cluster
 from steelyard.testing.look import GroupLook, Look
 
 __all__ = ["InsideSight", "Sight", "is_users_own"]
+
+_ANSWER_S = 0.05
+"""How long members may take to say how far they are; of one that takes longer its commits count."""
+_PAUSE_S = 0.0005
 
 
 class Sight(Protocol):
@@ -37,8 +45,21 @@ class InsideSight:
         self._cluster, self._attendant = cluster, attendant
 
     def look(self, topic: str, group: str | None = None) -> Look:
-        """Take a look, all of it in one moment of the cluster."""
-        return self._cluster.call(lambda running: self._look(running, topic, group))
+        """Take a look, all of it in one moment of the cluster; members are asked before how far they are."""
+
+        async def looking_on(running: RunningCluster) -> Look:
+            if group is not None:
+                await self._ask_members(running, topic, group)
+            return self._look(running, topic, group)
+
+        return self._cluster.run(looking_on)
+
+    async def _ask_members(self, running: RunningCluster, topic: str, group: str) -> None:
+        words, loop = self._attendant.words, asyncio.get_running_loop()
+        words.ask(running.running_brokers, group, (topic, f"{RETRY}{group}"))
+        end_s = loop.time() + _ANSWER_S
+        while words.is_waiting and loop.time() < end_s:
+            await asyncio.sleep(_PAUSE_S)
 
     def topics(self) -> list[str]:
         """List the users' own topics."""
@@ -67,11 +88,12 @@ class InsideSight:
     def _group(self, running: RunningCluster, topic: str, group: str) -> GroupLook:
         brokers, seen = running.running_brokers, self._attendant.witness.groups.get(group)
         online = tuple(sorted(each for name, each in looking.members(brokers) if name == group))
-        again = looking.progress(brokers, f"{RETRY}{group}", group)
+        words = self._attendant.words.reached(group, online)
+        again = [_with_word(each, words) for each in looking.progress(brokers, f"{RETRY}{group}", group)]
         reached = {each.queue: each.committed or 0 for each in again}
         return GroupLook(
             group,
-            tuple(looking.progress(brokers, topic, group)),
+            tuple(_with_word(each, words) for each in looking.progress(brokers, topic, group)),
             tuple(
                 copy
                 for copy in looking.messages(brokers, f"{RETRY}{group}")
@@ -86,3 +108,9 @@ class InsideSight:
             else {},
             seen is not None and seen.is_broadcast,
         )
+
+
+def _with_word(progress: looking.Progress, words: Mapping[Queue, int]) -> looking.Progress:
+    """Return how far a group is, by its commits or by the account of who has the queue."""
+    word = words.get(progress.queue)
+    return progress if word is None else replace(progress, committed=max(word, progress.committed or 0))

@@ -60,8 +60,7 @@ def _group_lines(look: Look) -> list[str]:
         lines = _topic_lines(look)
     else:
         lines = [f"group {group.name} handled {look.handled} of {_messages(len(look.messages))} of {look.topic}:"]
-        words = [f"{state.word}, {state.more}" if state.more else state.word for state in look.states]
-        lines += tell_messages(look.messages, words)
+        lines += tell_messages(look.messages, [state.words for state in look.states])
     if group.is_broadcast:
         lines.append(
             f"group {group.name} broadcasts: its members keep their offsets to themselves, so none are counted"

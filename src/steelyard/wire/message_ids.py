@@ -67,7 +67,7 @@ def read_card_key(text: str) -> CardKey:
 
     >>> key = read_card_key("0156F7E71C361B21BC024CCDBE00000007")
     >>> key.card, key.pid, key.made_ms, key.counter
-    ('56:f7:e7:1c:36:1b', 8636, 1648049598000, 7)
+    ('56:f7:e7:1c:36:1b', 8636, 1648047038000, 7)
     """
     raw = _digits(text, _CARD_LENGTHS)
     return CardKey(

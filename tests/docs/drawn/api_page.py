@@ -2,11 +2,13 @@
 
 import importlib
 import inspect
+import re
 from collections.abc import Iterator
 from enum import Enum
+from pkgutil import iter_modules
 from typing import Any, NamedTuple
 
-from tests.docs.drawn.sources import cell, fields, first_sentence, markdown, signature_of
+from tests.docs.drawn.sources import cell, code, fields, first_sentence, markdown, signature_of
 
 __all__ = ["api_page"]
 
@@ -25,10 +27,20 @@ _PARTS = (
     _Part("steelyard.aio", "The same clients for asyncio. Methods have the same names and arguments, and are awaited."),
     _Part("steelyard.serve.embedded", "A whole cluster inside a program."),
     _Part("steelyard.testing", "A cluster in a test; pytest finds the fixtures by itself."),
-    _Part("steelyard.spark", "Topics as Spark's DataFrames. The options of the source are on [a page of their own](../spark.md#options)."),
-    _Part("steelyard.balance.allocate", "Who gets which queue, as pure functions.", ("Plan", "Strategy", "find_strategy", "least_moves", "plan")),
+    _Part(
+        "steelyard.spark",
+        "Topics as Spark's DataFrames. The options of the source are on [a page of their own](../spark.md#options).",
+    ),
+    _Part(
+        "steelyard.balance.allocate",
+        "Who gets which queue, as pure functions.",
+        ("Plan", "Strategy", "find_strategy", "least_moves", "plan"),
+    ),
     _Part("steelyard.balance.explain", "Two plans, and what moved from one to the other."),
 )
+
+_INSIDE = ("check_process", "close_at_exit", "is_elsewhere")
+"""What clients have for one another."""
 
 _OPENING = """# API
 
@@ -39,7 +51,8 @@ Every public name, with what the code says of it. Options have [a page of their 
 
 def api_page() -> str:
     """Write the page."""
-    return "\n\n".join([_OPENING.strip(), *(each for part in _PARTS for each in _part(part))]) + "\n"
+    parts = [each for part in _PARTS for each in _part(part)]
+    return "\n\n".join([_OPENING.strip(), *parts, *_answers_of_admin()]) + "\n"
 
 
 def _part(part: _Part) -> Iterator[str]:
@@ -49,35 +62,78 @@ def _part(part: _Part) -> Iterator[str]:
     for name in part.names or sorted(module.__all__, key=str.lower):
         thing = getattr(module, name)
         if inspect.isclass(thing):
-            if part.module == "steelyard.aio" and not _is_client(thing):
-                yield f"### {part.module}.{name}"
-                yield "The same as in `steelyard`."
-            else:
-                yield from _class(part.module, name, thing)
+            yield from _twin(name, thing) if part.module == "steelyard.aio" else _class(part.module, name, thing)
         elif inspect.isfunction(thing):
             yield f"### {part.module}.{name}"
             yield _python(signature_of(thing, name, is_method=False))
             yield markdown(thing.__doc__)
 
 
-def _is_client(kind: type) -> bool:
-    return kind.__module__.startswith("steelyard.client.") and hasattr(kind, "close")
+def _answers_of_admin() -> Iterator[str]:
+    """Show the values that an administrator is told: those that its methods name."""
+    yield "## What Admin tells"
+    yield "The values that methods of `Admin` take and return."
+    admin = importlib.import_module("steelyard.client.admin")
+    told = " ".join(signature_of(member, name) for name, member in _public(admin.Admin) if inspect.isfunction(member))
+    found = {
+        kind
+        for module in iter_modules(admin.__path__)
+        for name, kind in vars(importlib.import_module(f"steelyard.client.admin.{module.name}")).items()
+        if inspect.isclass(kind) and kind.__module__.startswith("steelyard.") and re.search(rf"\b{name}\b", told)
+    }
+    shown = {
+        getattr(importlib.import_module("steelyard"), name) for name in importlib.import_module("steelyard").__all__
+    }
+    for kind in sorted(found - shown, key=lambda each: each.__name__):
+        table = _fields(kind)
+        if table:
+            yield f"### {kind.__name__}"
+            yield markdown(kind.__doc__)
+            yield table
+
+
+def _twin(name: str, kind: type) -> Iterator[str]:
+    """Say of a class for asyncio how it differs from the one above: in what is awaited."""
+    yield f"### steelyard.aio.{name}"
+    if kind is getattr(importlib.import_module("steelyard"), name):
+        yield "The same as in `steelyard`."
+        return
+    yield markdown(kind.__doc__)
+    there = {each for each, _ in _public(getattr(importlib.import_module("steelyard"), name))}
+    methods = [
+        (each, member) for each, member in _public(kind) if each in there and inspect.isfunction(inspect.unwrap(member))
+    ]
+    awaited = [f"`{each}`" for each, member in methods if inspect.iscoroutinefunction(member)]
+    plain = [f"`{each}`" for each, member in methods if not inspect.iscoroutinefunction(member)]
+    yield f"To be awaited: {', '.join(awaited) or 'nothing'}.\n\nAs they are: {', '.join(plain) or 'nothing'}."
 
 
 def _class(module: str, name: str, kind: type) -> Iterator[str]:
     yield f"### {module}.{name}"
-    if "__init__" in kind.__dict__ and not hasattr(kind, "__struct_fields__") and not hasattr(kind, "__dataclass_fields__"):
+    if (
+        "__init__" in kind.__dict__
+        and not hasattr(kind, "__struct_fields__")
+        and not hasattr(kind, "__dataclass_fields__")
+    ):
         yield _python(signature_of(kind.__dict__["__init__"], name))
     yield markdown(kind.__doc__)
     if issubclass(kind, Enum):
         yield "\n".join(f"- `{each.name}`: {each.value}" for each in kind)
         return
-    listed = [f"| `{field.name}` | `{cell(field.type)}` | {_code(field.default)} | {cell(field.says)} |" for field in fields(kind)]
-    if listed:
-        yield "\n".join(["| field | type | default | what it is |", "|---|---|---|---|", *listed])
+    table = _fields(kind)
+    if table:
+        yield table
     rows = list(_members(kind))
     if rows:
         yield "\n\n".join(rows)
+
+
+def _fields(kind: type) -> str:
+    rows = [
+        f"| `{field.name}` | {code(field.type)} | {code(field.default)} | {cell(field.says)} |"
+        for field in fields(kind)
+    ]
+    return "\n".join(["| field | type | default | what it is |", "|---|---|---|---|", *rows]) if rows else ""
 
 
 def _members(kind: type) -> Iterator[str]:
@@ -85,8 +141,8 @@ def _members(kind: type) -> Iterator[str]:
         if isinstance(member, property):
             yield f"**`{name}`** (property): {first_sentence(member.__doc__)}"
         elif inspect.isfunction(inspect.unwrap(member)):
-            said = markdown(member.__doc__)
-            yield f"{_python(('await ' if inspect.iscoroutinefunction(member) else '') + _method(name, member))}\n\n{said}"
+            awaited = "await " if inspect.iscoroutinefunction(member) else ""
+            yield f"{_python(awaited + _method(name, member))}\n\n{markdown(member.__doc__)}"
 
 
 def _method(name: str, member: Any) -> str:
@@ -101,7 +157,7 @@ def _public(kind: type) -> Iterator[tuple[str, Any]]:
             continue
         for name, member in vars(owner).items():
             plain = member.__func__ if isinstance(member, classmethod | staticmethod) else member
-            if name.startswith("_") or name in seen or not getattr(plain, "__doc__", None):
+            if name.startswith("_") or name in (*seen, *_INSIDE) or not getattr(plain, "__doc__", None):
                 continue
             seen.add(name)
             if isinstance(plain, property) or callable(plain):
@@ -110,7 +166,3 @@ def _public(kind: type) -> Iterator[tuple[str, Any]]:
 
 def _python(text: str) -> str:
     return f"```text\n{text}\n```"
-
-
-def _code(text: str) -> str:
-    return f"`{cell(text)}`" if text else ""

@@ -1,11 +1,12 @@
 """The page about the command line: every noun, verb, option and example, and the list of pages with sessions."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
-from tests.docs.drawn.sources import cell
+from tests.docs.drawn.sources import cell, code
 from tests.docs.tree_of_commands import Verb, context_of, root, verbs
 from tests.tidy.tree import ROOT
 
@@ -15,16 +16,19 @@ __all__ = ["cli_index", "cli_page"]
 
 _OPENING = """# Command line
 
-Every noun and verb, from the code; `--help` behind any of them says the same. Answers are on stdout, everything else is on
-stderr, and [exit codes](exit-codes.md) say what kind of failure there was. [Sessions](../cli/index.md) show each noun at
-work.
+Every noun and verb, from the code; `--help` behind any of them says the same. Answers are on stdout, everything else is
+on stderr, and [exit codes](exit-codes.md) say what kind of failure there was. [Sessions](../cli/index.md) show each
+noun at work.
 
 - `NO_COLOR` switches colours off.
 - Without a terminal nobody is asked: what would destroy something needs `--yes`.
 """
 
+_MANY = 10
 _SHARED = "Options of many verbs"
-_SAYS = "These are not repeated below. Verbs that talk to a cluster say with them where it is and how to print the answer."
+_SAYS = (
+    "These are not repeated below. Verbs that talk to a cluster say with them where it is and how to print the answer."
+)
 _INDEX = """# The command line at work
 
 One page for each noun: what it is for, and a session as it looks on a terminal. The sessions are tests: they run on a
@@ -87,13 +91,15 @@ def _verb(verb: Verb, shared: dict[str, Any]) -> Iterator[str]:
 
 
 def _shared(all_verbs: list[Verb]) -> dict[str, Any]:
-    """Return the options that have a panel of their own and mean the same for all that have them."""
+    """Return the options that mean the same for many verbs, and that the help lists under a title of their own."""
     found: dict[str, Any] = {}
+    counted: Counter[str] = Counter()
     for verb in all_verbs:
         for param in verb.command.params:
             if getattr(param, "rich_help_panel", None) and _is_shown(param):
                 found.setdefault(_key(param), param)
-    return found
+                counted[_key(param)] += 1
+    return {key: param for key, param in found.items() if counted[key] >= _MANY}
 
 
 def _key(param: Any) -> str:
@@ -111,11 +117,11 @@ def _options(params: Any) -> str:
 
 def _name(param: Any) -> str:
     if param.param_type_name == "argument":
-        return f"`{cell(param.make_metavar(context_of(root())))}`"
+        return code(param.make_metavar(context_of(root())))
     names = ", ".join(f"`{name}`" for name in (*param.opts, *param.secondary_opts))
     if param.is_flag or param.count:
         return names
-    return f"{names} `{cell(param.make_metavar(context_of(root())))}`"
+    return f"{names} {code(param.make_metavar(context_of(root())))}"
 
 
 def _default(param: Any) -> str:
@@ -126,7 +132,7 @@ def _default(param: Any) -> str:
     default = param.default
     if param.show_default is False or default is None or callable(default) or default in (False, "", (), []):
         return ""
-    return f"`{cell(str(getattr(default, 'value', default)))}`"
+    return code(str(getattr(default, "value", default)))
 
 
 def _help(param: Any) -> str:
@@ -151,4 +157,3 @@ def _sentence(command: Any) -> str:
 def _examples(command: Any) -> list[str]:
     _, _, listed = str(command.epilog or "").partition("Examples:")
     return [line.strip() for line in listed.splitlines() if line.strip()]
-

@@ -25,22 +25,28 @@ _OTHERWISE = """## Verbs with codes of their own
 
 - `steelyard check` is made for monitoring and has its codes: 0 all is well, 1 a warning, 2 critical.
 - `steelyard store verify` ends with 1 when it has found damage.
-- `steelyard sim` ends with 1 when something happened that never may, 3 when something did not happen in time, and 4 when the
-  simulator or a program in it raised an error.
+- `steelyard sim` ends with 1 when something happened that never may, 3 when something did not happen in time, and 4
+  when the simulator or a program in it raised an error.
 """
 
 
 def errors_page() -> str:
     """Write the page about errors."""
-    return "\n\n".join(
-        [_ERRORS.strip(), "## The tree", f"```text\n{_tree()}\n```", "## Each error", _table()],
-    ) + "\n"
+    return (
+        "\n\n".join(
+            [_ERRORS.strip(), "## The tree", f"```text\n{_tree()}\n```", "## Each error", _table()],
+        )
+        + "\n"
+    )
 
 
 def exits_page() -> str:
     """Write the page about exit codes."""
     rows = [line.strip() for line in (exits.__doc__ or "").splitlines() if line.strip().startswith("|")]
-    return "\n\n".join([_EXITS.strip(), "\n".join(rows), "## Which error leads to which", _by_code(), _OTHERWISE.strip()]) + "\n"
+    return (
+        "\n\n".join([_EXITS.strip(), "\n".join(rows), "## Which error leads to which", _by_code(), _OTHERWISE.strip()])
+        + "\n"
+    )
 
 
 def _kinds() -> list[type[errors.SteelyardError]]:

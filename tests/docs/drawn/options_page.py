@@ -1,20 +1,48 @@
 """The page about options: one table for each value that sets something up."""
 
-import importlib
+from typing import NamedTuple
 
-from tests.docs.drawn.sources import cell, fields
+from tests.docs.drawn.sources import cell, code, fields
 
-__all__ = ["options_page"]
+from steelyard.balance.member_options import Times
+from steelyard.broker.options import BrokerOptions
+from steelyard.client.connect import Connect
+from steelyard.client.consuming.consumer_options import ConsumerOptions
+from steelyard.client.producing.producer_options import ProducerOptions
+from steelyard.client.pulling.puller_options import PullerOptions
+from steelyard.store.options import StoreOptions
 
-_TABLES = (
-    ("Connect", "steelyard.client.connect", "Where a cluster is and how to get in: the first argument of every client, where an address alone is not enough."),
-    ("Producer", "steelyard.client.producing.producer_options.ProducerOptions", "Keywords of `Producer`."),
-    ("Consumer", "steelyard.client.consuming.consumer_options.ConsumerOptions", "Keywords of `Consumer`."),
-    ("Puller", "steelyard.client.pulling.puller_options.PullerOptions", "Keywords of `Puller`."),
-    ("Times of the balancing protocol", "steelyard.balance.member_options.Times", "`times=` of a consumer or a puller. All members of a group should have the same; who leaves them alone has Steelyard's."),
-    ("Broker", "steelyard.broker.options.BrokerOptions", "`broker_options=` of an embedded `Cluster`; `steelyard up` sets those that people need by options of its own."),
-    ("Store", "steelyard.store.options.StoreOptions", "`store_options=` of an embedded `Cluster`: how a broker's log lies on the disk."),
+__all__ = ["TABLES", "options_page"]
+
+
+class _Table(NamedTuple):
+    title: str
+    kind: type
+    says: str
+
+
+TABLES = (
+    _Table(
+        "Connect",
+        Connect,
+        "Where a cluster is and how to get in: the first argument of a client, where an address is not enough.",
+    ),
+    _Table("Producer", ProducerOptions, "Keywords of `Producer`."),
+    _Table("Consumer", ConsumerOptions, "Keywords of `Consumer`."),
+    _Table("Puller", PullerOptions, "Keywords of `Puller`."),
+    _Table(
+        "Times of the balancing protocol",
+        Times,
+        "`times=` of a consumer or a puller. Leave them alone, or give all members of a group the same.",
+    ),
+    _Table(
+        "Broker",
+        BrokerOptions,
+        "`broker_options=` of an embedded `Cluster`. `steelyard up` has options of its own for what people set.",
+    ),
+    _Table("Store", StoreOptions, "`store_options=` of an embedded `Cluster`: how a broker's log lies on the disk."),
 )
+"""Every value that sets something up."""
 
 _OPENING = """# Options
 
@@ -26,15 +54,12 @@ Every option, its default and what it does, from the code. The options of the Sp
 def options_page() -> str:
     """Write the page."""
     parts = [_OPENING.strip()]
-    for title, path, says in _TABLES:
-        module, _, name = path.rpartition(".") if path.rpartition(".")[2][0].isupper() else (path, ".", title)
-        kind = getattr(importlib.import_module(module), name)
-        rows = [
-            f"| `{field.name}` | {_code(field.default)} | {cell(field.says)} |" for field in fields(kind)
-        ]
-        parts += [f"## {title}", says, "\n".join(["| option | default | what it does |", "|---|---|---|", *rows])]
+    for table in TABLES:
+        rows = [f"| `{field.name}` | {_code(field.default)} | {cell(field.says)} |" for field in fields(table.kind)]
+        head = ["| option | default | what it does |", "|---|---|---|"]
+        parts += [f"## {table.title}", table.says, "\n".join([*head, *rows])]
     return "\n\n".join(parts) + "\n"
 
 
 def _code(text: str) -> str:
-    return f"`{cell(text)}`" if text else "it has to be given"
+    return code(text) or "it has to be given"

@@ -1,4 +1,4 @@
-"""The pictures of the documentation, drawn from the code: the table of a queue's life, and the strategies themselves."""
+"""The pictures of the documentation, drawn from the code: a queue's life, and what strategies do."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -14,7 +14,7 @@ __all__ = ["PICTURES"]
 _QUEUES = [Queue("orders", "broker-0", number) for number in range(16)]
 _CELL, _LEFT = 34, 215
 
-# -- who gets what --------------------------------------------------------------------------------------------------------
+# -- who gets what -----------------------------------------------------------------------------------------------------
 
 
 def _shares() -> str:
@@ -67,7 +67,7 @@ def _grid(title: str, rows: Sequence[tuple[str, Mapping[str, Sequence[Queue]], f
     return picture(width, height, title, shapes())
 
 
-# -- the life of a queue --------------------------------------------------------------------------------------------------
+# -- the life of a queue -----------------------------------------------------------------------------------------------
 
 _TAKING = (
     (State.ABSENT, Seen.PLANNED_IN, State.WANTED),
@@ -80,7 +80,7 @@ _GIVING = (
     (State.COMMITTING, Seen.COMMIT_CONFIRMED, State.RELEASING),
     (State.RELEASING, Seen.UNLOCKED, State.ABSENT),
 )
-_PLACES = {
+_PLACES: dict[State, tuple[float, float]] = {
     State.ABSENT: (90, 210),
     State.WANTED: (230, 110),
     State.ASKING: (400, 40),
@@ -112,8 +112,12 @@ def _life() -> str:
             yield label(x, y + 5, state.value, fill="#ffffff", bold=True)
         for before, seen, after in (*_TAKING, *_GIVING):
             yield _word(before, after, seen.value)
-        yield label(20, 440, "bold: the usual way round. dashed: what else may happen.", anchor="start", fill=PALE, size=12)
-        yield label(20, 458, "green: nobody else may start with it while it is here.", anchor="start", fill=PALE, size=12)
+        yield label(
+            20, 440, "bold: the usual way round. dashed: what else may happen.", anchor="start", fill=PALE, size=12
+        )
+        yield label(
+            20, 458, "green: nobody else may start with it while it is here.", anchor="start", fill=PALE, size=12
+        )
 
     return picture(800, 474, "The life of a queue at one member", shapes())
 
@@ -159,10 +163,12 @@ def _word(before: State, after: State, text: str) -> str:
     if y == to_y or abs(x - middle_x) < _WIDE / 2:
         return label(x, y - 9 if y < middle_y else y + 20, text, size=12)
     outwards = 10 if x > middle_x else -10
-    return label(x + outwards, y - 4 if y < middle_y else y + 16, text, size=12, anchor="start" if outwards > 0 else "end")
+    return label(
+        x + outwards, y - 4 if y < middle_y else y + 16, text, size=12, anchor="start" if outwards > 0 else "end"
+    )
 
 
-# -- one queue goes over --------------------------------------------------------------------------------------------------
+# -- one queue goes over -----------------------------------------------------------------------------------------------
 
 
 def _hand_over() -> str:

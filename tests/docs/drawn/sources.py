@@ -1,13 +1,14 @@
-"""What the code says of itself: signatures, fields and docstrings, read from the source so that every Python shows the same."""
+"""What the code says of itself: signatures, fields and docstrings, read from the source."""
 
 import ast
 import inspect
 import re
 import textwrap
 from collections.abc import Callable, Iterator
+from html import escape
 from typing import Any, NamedTuple
 
-__all__ = ["Field", "cell", "fields", "first_sentence", "markdown", "signature_of"]
+__all__ = ["Field", "cell", "code", "fields", "first_sentence", "markdown", "signature_of"]
 
 _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _FAR = 120
@@ -23,23 +24,21 @@ class Field(NamedTuple):
 
 
 def signature_of(function: Callable[..., Any], name: str, *, is_method: bool = True) -> str:
-    """Return a function's head, as short as its source has it.
+    """Return a function's head as its source has it, each argument on a line of its own where it gets long.
 
     >>> signature_of(signature_of, "read", is_method=False)
-    'read(function: Callable[..., Any], name: str, *, is_method: bool=True) -> str'
+    'read(function: Callable[..., Any], name: str, *, is_method: bool = True) -> str'
     """
     node = _node(inspect.unwrap(function))
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         return f"{name}(…)"
-    arguments = node.args
-    if is_method:
-        (arguments.posonlyargs or arguments.args).pop(0)
-    head = f"{name}({ast.unparse(_Unquoted().visit(arguments))})"
-    if node.returns is not None and name != "__init__":
-        head += f" -> {ast.unparse(_Unquoted().visit(node.returns))}"
-    if len(head) > _FAR:
-        head = _folded(name, arguments, head)
-    return head
+    given = list(_arguments(node.args))[1 if is_method else 0 :]
+    back = f" -> {_type(node.returns)}" if node.returns is not None and node.name != "__init__" else ""
+    head = f"{name}({', '.join(given)}){back}"
+    if len(head) <= _FAR:
+        return head
+    lines = "".join(f"    {each},\n" for each in given)
+    return f"{name}(\n{lines}){back}"
 
 
 def fields(kind: type) -> Iterator[Field]:
@@ -51,7 +50,7 @@ def fields(kind: type) -> Iterator[Field]:
         for at, node in enumerate(body):
             if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
                 continue
-            type_ = ast.unparse(_Unquoted().visit(node.annotation))
+            type_ = _type(node.annotation)
             if node.target.id.startswith("_") or type_.startswith("ClassVar") or _is_made(node.value):
                 continue
             default = "" if node.value is None else _default(kind, node.target.id, node.value)
@@ -61,10 +60,8 @@ def fields(kind: type) -> Iterator[Field]:
 def markdown(doc: str | None, *, deeper: str = "") -> str:
     """Return a docstring as Markdown: examples become fences, and code has one backtick.
 
-    >>> print(markdown("Say ``a``.\\n\\nMore of it."))
-    Say `a`.
-    <BLANKLINE>
-    More of it.
+    >>> markdown("Say ``a``.")
+    'Say `a`.'
     """
     if not doc:
         return ""
@@ -76,7 +73,11 @@ def markdown(doc: str | None, *, deeper: str = "") -> str:
             lines.append("")
         elif line.startswith(">>> ") and not is_session:
             is_session = True
-            lines += ["<!-- not run: it is an example of the code, which runs it with its own tests -->", "```pycon", line]
+            lines += [
+                "<!-- not run: it is an example of the code, which runs it with its own tests -->",
+                "```pycon",
+                line,
+            ]
         elif is_session and not line.strip():
             is_session = False
             lines += ["```", ""]
@@ -99,31 +100,60 @@ def cell(text: str) -> str:
     return " ".join(re.sub(r"``([^`]+)``", r"`\1`", text).replace("|", "\\|").split())
 
 
+def code(text: str) -> str:
+    """Return a text as code in a cell of a table; nothing stays nothing.
+
+    >>> code("str"), code("str | None")
+    ('`str`', '<code>str &#124; None</code>')
+    """
+    plain = " ".join(text.split())
+    if "|" not in plain:
+        return f"`{plain}`" if plain else ""
+    # Backslashes before a bar are shown by some who read Markdown, and needed by others.
+    return f"<code>{escape(plain, quote=False).replace('|', '&#124;')}</code>"
+
+
 class _Unquoted(ast.NodeTransformer):
     """Takes the quotes off annotations that are written as texts."""
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
         """Turn a text into a name."""
-        return ast.Name(node.value) if isinstance(node.value, str) and re.search(r"\[| \| |^[A-Z]\w+$", node.value) else node
+        return (
+            ast.Name(node.value)
+            if isinstance(node.value, str) and re.search(r"\[| \| |^[A-Z]\w+$", node.value)
+            else node
+        )
 
 
 def _node(thing: Any) -> ast.stmt:
     return ast.parse(textwrap.dedent(inspect.getsource(thing))).body[0]
 
 
-def _folded(name: str, arguments: ast.arguments, head: str) -> str:
-    """Give each argument a line of its own."""
-    inside = ast.unparse(arguments)
-    parts, depth, start = [], 0, 0
-    for at, letter in enumerate(inside):
-        depth += letter in "([{"
-        depth -= letter in ")]}"
-        if letter == "," and not depth:
-            parts.append(inside[start:at].strip())
-            start = at + 1
-    parts.append(inside[start:].strip())
-    listed = "".join(f"    {part},\n" for part in parts)
-    return f"{name}(\n{listed}){head[len(name) + len(inside) + 2 :]}"
+def _arguments(arguments: ast.arguments) -> Iterator[str]:
+    """Write out what a function takes."""
+    plain = [*arguments.posonlyargs, *arguments.args]
+    defaults: list[ast.expr | None] = [*[None] * (len(plain) - len(arguments.defaults)), *arguments.defaults]
+    for at, (argument, default) in enumerate(zip(plain, defaults, strict=True)):
+        yield _argument(argument, default)
+        if arguments.posonlyargs and at + 1 == len(arguments.posonlyargs) and at:
+            yield "/"
+    if arguments.vararg is not None:
+        yield f"*{_argument(arguments.vararg, None)}"
+    elif arguments.kwonlyargs:
+        yield "*"
+    for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        yield _argument(argument, default)
+    if arguments.kwarg is not None:
+        yield f"**{_argument(arguments.kwarg, None)}"
+
+
+def _argument(argument: ast.arg, default: ast.expr | None) -> str:
+    said = f"{argument.arg}: {_type(argument.annotation)}" if argument.annotation is not None else argument.arg
+    return said if default is None else f"{said} = {ast.unparse(default)}"
+
+
+def _type(annotation: ast.expr) -> str:
+    return ast.unparse(_Unquoted().visit(annotation))
 
 
 def _is_made(value: ast.expr | None) -> bool:

@@ -37,10 +37,15 @@ def box(x: float, y: float, width: float, height: float, fill: str, *, stroke: s
     )
 
 
-def label(x: float, y: float, text: str, *, fill: str = INK, anchor: str = "middle", size: int = 13, bold: bool = False) -> str:
+def label(
+    x: float, y: float, text: str, *, fill: str = INK, anchor: str = "middle", size: int = 13, bold: bool = False
+) -> str:
     """Write a text."""
     weight = ' font-weight="600"' if bold else ""
-    return f'<text x="{x:g}" y="{y:g}" fill="{fill}" text-anchor="{anchor}" font-size="{size}"{weight}>{escape(text)}</text>'
+    return (
+        f'<text x="{x:g}" y="{y:g}" fill="{fill}" text-anchor="{anchor}" font-size="{size}"{weight}>'
+        f"{escape(text)}</text>"
+    )
 
 
 def arrow(x: float, y: float, to_x: float, to_y: float, *, colour: str = INK) -> str:
@@ -52,4 +57,7 @@ def curve(path: str, *, colour: str = INK, dash: bool = False, width: float = 1.
     """Draw an arrow along a path."""
     mark = (INK, PALE, *COLOURS).index(colour)
     dashes = ' stroke-dasharray="5 4"' if dash else ""
-    return f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="{width:g}"{dashes} marker-end="url(#end{mark})"/>'
+    return (
+        f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="{width:g}"{dashes} '
+        f'marker-end="url(#end{mark})"/>'
+    )

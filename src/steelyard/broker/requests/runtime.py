@@ -1,8 +1,9 @@
 """How a broker is right now, as Apache's tools print it: 28 GET_BROKER_RUNTIME_INFO, 907 GET_BROKER_HA_STATUS.
 
-The first is a table of texts. Tools fail on a name that is missing, so every name of 4.9 and of 5.x is here, both spellings of those
-that changed; what a broker like this one has not (thread pools with queues, buffers outside the heap) says 0. The share
-of the disk that the log takes is told of what the log has and may still get, since nothing else of the disk is known.
+The first is a table of texts. Tools fail on a name that is missing, so every name of 4.9 and of 5.x is here, both
+spellings of those that changed; what a broker like this one has not (thread pools with queues, buffers outside the
+heap) says 0. The share of the disk that the log takes is told of what the log has and may still get, since nothing else
+of the disk is known.
 """
 
 from collections.abc import Iterable, Mapping

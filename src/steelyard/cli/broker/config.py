@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["config"]
 
+_SECRET = ("password", "secret", "credential", "initauthenticationuser")
+_HIDDEN = "(hidden)"
+
 config = Noun("config", "Show the settings of a broker, and change some while it runs.")
 
 
@@ -41,6 +44,7 @@ def _show(
     differs: Annotated[
         bool, typer.Option("--differs", help="Only those that another broker of the cluster has otherwise.")
     ] = False,
+    reveal: Annotated[bool, typer.Option("--reveal", help="Show passwords and secrets too.")] = False,
 ) -> None:
     """Show the settings of a broker, in its own words."""
     from steelyard.client.admin.brokers import missing_setting
@@ -58,11 +62,20 @@ def _show(
             raise missing_setting(name, known, broker)
     shown = [name for name in sorted(known) if not names or any(fnmatchcase(name, each) for each in names)]
     rows = [
-        {"name": name, "value": known[name], **{other: there.get(name) for other, there in others.items()}}
+        {
+            "name": name,
+            **{key: _shown(name, there.get(name), reveal) for key, there in {"value": known, **others}.items()},
+        }
         for name in shown
         if not differs or any(there.get(name) != known[name] for there in others.values())
     ]
     out.rows([Column("name"), Column("value", broker if differs else "value"), *map(Column, others)], rows)
+
+
+def _shown(name: str, value: str | None, reveal: bool) -> str | None:
+    """Hide what is nobody's business; it is asked for by the one who looks, not by those behind him."""
+    is_secret = any(word in name.lower() for word in _SECRET)
+    return _HIDDEN if value and is_secret and not reveal else value
 
 
 @config.verb(

@@ -117,7 +117,9 @@ def _in_words(state: "BrokerState") -> dict[str, object]:
 def _flow(rates: "Rates | None", today: int | None) -> str | None:
     if rates is None:
         return None
-    now = f"{rates.ten_seconds:.1f}/s (last minute {rates.minute:.1f}/s, ten minutes {rates.ten_minutes:.1f}/s)"
+    now = f"{rates.ten_seconds:.1f}/s"
+    if rates.minute is not None and rates.ten_minutes is not None:
+        now += f" (last minute {rates.minute:.1f}/s, ten minutes {rates.ten_minutes:.1f}/s)"
     return now if today is None else f"{now}, {today} today"
 
 

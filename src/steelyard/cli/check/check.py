@@ -23,8 +23,8 @@ __all__ = ["app"]
 
 app = Noun(
     "check",
-    "Say in one line whether all is well, for monitoring: exit code 0 ok, 1 warning, 2 critical (also if nobody can be "
-    "reached), 3 unknown. Behind the bar are the figures.",
+    "Say in one line whether all is well, for monitoring. Exit codes are those of tools that watch, and not of other "
+    "verbs: 0 ok, 1 warning, 2 critical (also if nobody can be reached), 3 unknown. Behind the bar are the figures.",
 )
 
 _Every = Annotated[

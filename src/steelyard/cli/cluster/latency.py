@@ -41,8 +41,7 @@ def latency(
     from steelyard.client.blocking.admin import Admin
 
     with Admin(where.connect()) as admin:
-        known = {each.name: each for each in admin.cluster()}
-        names = broker or [name for name, each in known.items() if cluster in (None, each.cluster)]
+        names = broker or [each.broker for each in admin.servers(cluster=cluster) if each.is_master]
         rows = [_measure(admin, name, count, size) for name in dict.fromkeys(names)]
     milliseconds = [
         Column(f"{word}_ms", f"{word} ms", right=True, show="{:.2f}".format) for word in ("min", "avg", "p99", "max")

@@ -1,10 +1,11 @@
 """Verbs that look at a whole cluster: its brokers, and how much passes."""
 
-from datetime import timedelta
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from steelyard.cli.broker.words import release, share, span
 from steelyard.cli.frame.arguments import InTopic
 from steelyard.cli.frame.output import Column, Out
 from steelyard.cli.frame.where import Where, at_cluster
@@ -18,8 +19,6 @@ __all__ = ["show", "stats"]
 @at_cluster
 def show(where: Where, out: Out) -> None:
     """Show the brokers of a cluster, masters and replicas."""
-    from dataclasses import asdict
-
     from steelyard.client.blocking.admin import Admin
 
     with Admin(where.connect()) as admin:
@@ -33,10 +32,10 @@ def show(where: Where, out: Out) -> None:
             Column("version"),
             Column("in_tps", "in/s", right=True, show=_rate),
             Column("out_tps", "out/s", right=True, show=_rate),
-            Column("disk_used", "disk", right=True, show=_share),
-            Column("up", right=True, show=_span),
+            Column("disk_used", "disk", right=True, show=share),
+            Column("up", right=True, show=span),
         ],
-        map(asdict, flows),
+        map(_row, flows),
     )
     if out.is_table:
         _tell_problems(flows)
@@ -72,8 +71,6 @@ def stats(
 
 
 def _print_brokers(out: Out, flows: "list[BrokerFlow]") -> None:
-    from dataclasses import asdict
-
     counts = ("in_today", "out_today", "in_yesterday", "out_yesterday")
     out.rows(
         [
@@ -83,7 +80,7 @@ def _print_brokers(out: Out, flows: "list[BrokerFlow]") -> None:
             Column("out_tps", "out/s", right=True, show=_rate),
             *(Column(each, right=True) for each in counts),
         ],
-        map(asdict, flows),
+        map(_row, flows),
     )
 
 
@@ -112,6 +109,10 @@ def _print_topics(out: Out, topics: "list[TopicFlow]", *, only_active: bool) -> 
     )
 
 
+def _row(flow: "BrokerFlow") -> dict[str, object]:
+    return asdict(flow) | {"version": flow.version and release(flow.version)}
+
+
 def _together(flows: "list[BrokerFlow]") -> str:
     """Say what passes through all masters together: replicas have the same messages again."""
     masters = [each for each in flows if each.id == 0]
@@ -136,13 +137,3 @@ def _tell_problems(flows: "list[BrokerFlow]") -> None:
 
 def _rate(tps: float) -> str:
     return f"{tps:.1f}"
-
-
-def _share(used: float) -> str:
-    return f"{used:.0%}"
-
-
-def _span(up: timedelta) -> str:
-    from steelyard.cli.frame.moments import in_short
-
-    return in_short(up.total_seconds())

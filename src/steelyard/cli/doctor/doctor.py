@@ -39,7 +39,11 @@ def doctor(
     group: InGroup = None,
     spark: Annotated[bool, typer.Option("--spark", help="Look also for what Spark needs: Java and packages.")] = False,
 ) -> None:
-    """Find out why it does not work: names, ports, versions, clocks, disks, groups, each with what to do next."""
+    """Find out why it does not work.
+
+    Names, ports, versions, clocks, disks, topics and groups are looked at in this order, each with what to do next.
+    Exit codes: 0 nothing is wrong, 1 something is, 5 nobody can be reached.
+    """
     # Here and not above, so that help comes at once.
     from steelyard.cli.doctor.here import look_here
     from steelyard.cli.doctor.judging import exit_of, findings_of

@@ -28,7 +28,7 @@ def judge_topics(topics: Sequence[Topic] | None) -> Iterator[Finding]:
     bad = [finding for topic in users for finding in _topic(topic)]
     yield from bad
     if not users:
-        yield ok("topics", "there is none yet; the first message of a topic makes it, or: steelyard topic create")
+        yield ok("topics", "there is none yet; the first message of a topic makes it, or: steelyard topic create NAME")
     elif not bad:
         yield ok("topics", f"{_count(len(users), 'topic')}, with queues to write and to read")
 
@@ -39,16 +39,20 @@ def _topic(topic: Topic) -> Iterator[Finding]:
         yield look(
             about,
             "name servers know it, and no broker that can be reached has it",
-            "see whether its broker is down; if it is gone for good: steelyard topic delete",
+            f"see whether its broker is down; if it is gone for good: steelyard topic delete {topic.name}",
         )
     elif not topic.queues:
-        yield wrong(about, "it has no queues to read", f"give it some: steelyard topic set {topic.name} --queues 8")
+        yield wrong(about, "it has no queues to read", f"give it some: steelyard topic add-queues {topic.name} --to 8")
     elif not topic.permission & Permission.WRITE:
         yield look(
-            about, "it cannot be written to", f"if that is not wanted: steelyard topic set {topic.name} --may both"
+            about,
+            "it cannot be written to",
+            f"if that is not wanted: steelyard topic set {topic.name} --may read-write",
         )
     elif not topic.permission & Permission.READ:
-        yield look(about, "it cannot be read", f"if that is not wanted: steelyard topic set {topic.name} --may both")
+        yield look(
+            about, "it cannot be read", f"if that is not wanted: steelyard topic set {topic.name} --may read-write"
+        )
 
 
 def judge_groups(groups: Sequence[GroupSeen], now: datetime) -> Iterator[Finding]:
@@ -75,7 +79,7 @@ def _group(seen: GroupSeen, now: datetime) -> Iterator[Finding]:
             "start its consumers; if they run, see whether their group and name servers are these",
         )
     for hazard in view.hazards:
-        yield _hazard(about, hazard, shortened(hazard.sentence, names))
+        yield _hazard(about, view.group, hazard, shortened(hazard.sentence, names))
     stuck = {queue: long for queue, long in seen.still.items() if long >= _STUCK}
     if stuck:
         longest = max(stuck.values()).total_seconds()
@@ -87,7 +91,7 @@ def _group(seen: GroupSeen, now: datetime) -> Iterator[Finding]:
             f"{queues}{more} did not move while they were looked at, and their oldest message has waited for "
             f"{in_short(longest)}",
             f"see what the handlers of {shortened(', '.join(owners[:_NAMED]), names)} wait for: "
-            f"steelyard member show {view.group}",
+            f"steelyard group explain {view.group}",
         )
     if seen.dead:
         fresh = seen.died_at is not None and now - seen.died_at < _FRESH
@@ -101,13 +105,13 @@ def _group(seen: GroupSeen, now: datetime) -> Iterator[Finding]:
         yield look(about, shortened(note, names))
 
 
-def _hazard(about: str, hazard: Hazard, sentence: str) -> Finding:
+def _hazard(about: str, group: str, hazard: Hazard, sentence: str) -> Finding:
     what, _, step = sentence.rpartition("; ")
     if not what:
         what, step = sentence, ""
     if hazard.kind in _HARMLESS:
         return look(about, what, step)
-    return wrong(about, what, step or "steelyard group explain shows who has what")
+    return wrong(about, what, step or f"see who has what: steelyard group explain {group}")
 
 
 def _count(number: int, noun: str) -> str:

@@ -44,5 +44,5 @@ def judge_here(here: Here, *, is_reached: bool) -> Iterator[Finding]:
         yield look(
             "address",
             f"nothing was said about where the cluster is, so {here.address} was tried",
-            "say it with --namesrv host:port, NAMESRV_ADDR, or steelyard context add",
+            "say it with --namesrv host:port or NAMESRV_ADDR, or once: steelyard context add NAME --namesrv host:port",
         )

@@ -13,7 +13,18 @@ if TYPE_CHECKING:
 
     from steelyard.client.blocking.admin import Admin
 
-__all__ = ["AtBroker", "BrokerName", "GroupName", "InGroup", "InTopic", "MemberName", "TopicName", "TopicNames"]
+__all__ = [
+    "AtBroker",
+    "BrokerName",
+    "GroupName",
+    "InGroup",
+    "InTopic",
+    "MemberName",
+    "OfGroup",
+    "SomeTopic",
+    "TopicName",
+    "TopicNames",
+]
 
 _PATIENCE_S = 1.0
 
@@ -60,6 +71,10 @@ TopicName = Annotated[
 TopicNames = Annotated[
     list[str], typer.Argument(metavar="TOPIC…", help="Topics' names.", show_default=False, autocompletion=_topics)
 ]
+SomeTopic = Annotated[
+    str | None,
+    typer.Argument(metavar="[TOPIC]", help="The topic's name.", show_default=False, autocompletion=_topics),
+]
 GroupName = Annotated[
     str, typer.Argument(metavar="GROUP", help="The group's name.", show_default=False, autocompletion=_groups)
 ]
@@ -75,6 +90,7 @@ MemberName = Annotated[
 InTopic = Annotated[
     str | None, typer.Option("--topic", help="Only this topic.", show_default=False, autocompletion=_topics)
 ]
+OfGroup = Annotated[str, typer.Option("--group", help="The group's name.", show_default=False, autocompletion=_groups)]
 InGroup = Annotated[
     str | None, typer.Option("--group", help="Only this group.", show_default=False, autocompletion=_groups)
 ]

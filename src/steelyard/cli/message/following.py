@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from steelyard.cli.frame.arguments import InTopic, TopicName
+from steelyard.cli.frame.arguments import InTopic, OfGroup, TopicName
 from steelyard.cli.frame.confirming import DryRun, Yes, confirm
 from steelyard.cli.frame.exits import Exit
 from steelyard.cli.frame.output import Column, Out
@@ -83,7 +83,7 @@ def redeliver_message(
     where: Where,
     out: Out,
     message_id: MessageId,
-    group: Annotated[str, typer.Option(help="The group.", show_default=False)],
+    group: OfGroup,
     member: Annotated[
         str | None,
         typer.Option(help="Which member of it: its id, or its short name.", show_default="any that is online"),

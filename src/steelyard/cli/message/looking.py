@@ -10,7 +10,7 @@ import typer
 from steelyard.cli.frame.arguments import InTopic, TopicName
 from steelyard.cli.frame.moments import moment
 from steelyard.cli.frame.output import Column, Out
-from steelyard.cli.frame.print_message import preview, stored_at, values_of
+from steelyard.cli.frame.print_message import preview, values_of
 from steelyard.cli.frame.screen import note
 from steelyard.cli.frame.where import Where, at_cluster
 from steelyard.cli.message.places import checked_id, place_of, queue_of
@@ -103,8 +103,10 @@ def _for_people(message: StoredMessage) -> dict[str, object]:
         "id of its place": message.offset_id,
         "tag": message.tags,
         "keys": list(message.keys),
-        "born": f"{message.born_at.isoformat(timespec='milliseconds')} at {message.born_host}",
-        "stored": f"{stored_at(message)} at {message.store_host}",
+        "born": message.born_at,
+        "born at": message.born_host,
+        "stored": message.stored_at,
+        "stored at": message.store_host,
         "came back": f"{message.reconsume_times} times",
         "properties": dict(message.properties),
         "bytes": len(message.body),

@@ -142,7 +142,7 @@ def show_route(where: Where, out: Out, topic: TopicName) -> None:
                 "may": May.of(each.permission),
                 "order": route.order,
             }
-            for each in route.counts
+            for each in sorted(route.counts, key=lambda each: each.broker)
         ),
     )
 

@@ -35,13 +35,13 @@ _NO_ACCOUNTS = Lacking(
     "keeps no accounts", "Apache RocketMQ does up to 5.3.2, and has users from 5.3 on: steelyard access user ls"
 )
 _SET_UP_WITHOUT = Lacking(
-    "keeps no accounts: it is set up without them, and lets everybody in",
-    "it needs aclEnable=true in its file of settings; from 5.3 on there are users instead",
+    "keeps no accounts: it is set up without them",
+    "it needs aclEnable=true in its file of settings; from 5.3 on there are users instead: steelyard access user ls",
 )
 _SHORTEST = 7
 """Keys and secrets that are shorter are refused by brokers."""
-_NONE = " "
-"""A list with nothing in it: brokers take an empty text for a missing one."""
+_NO_ADDRESS, _NO_ENTRIES = " ", ","
+"""Nothing, said so that it is not taken for something left out: Java finds no entry in the second."""
 _FAILED = (209, 210, 211)
 """Changing an account, deleting one, changing addresses: it failed."""
 _MAIN_FILE = "plain_acl.yml"
@@ -119,7 +119,7 @@ class PlainAccounts(BrokerCare):
             requests[server] = PutAccount(
                 access_key=access_key,
                 secret_key=secret or known.secret_key,
-                white_remote_address=known.addresses if addresses is None else addresses or _NONE,
+                white_remote_address=known.addresses if addresses is None else addresses or _NO_ADDRESS,
                 admin=known.admin if admin is None else admin,
                 default_topic_perm=topic_default or known.default_topic,
                 default_group_perm=group_default or known.default_group,
@@ -151,7 +151,7 @@ class PlainAccounts(BrokerCare):
     ) -> dict[str, tuple[str, ...]]:
         """Return the addresses that need no account, by the processes of brokers."""
         told = await self._accounts_by_server(broker, cluster)
-        return {str(server): each.addresses or () for server, each in told}
+        return {str(server): tuple(filter(str.strip, each.addresses or ())) for server, each in told}
 
     async def set_open_addresses(
         self,
@@ -165,7 +165,7 @@ class PlainAccounts(BrokerCare):
 
         async def put(server: Server) -> None:
             path = file or _main_file(await self._files(server), server)
-            asked = AllowAddresses(_list(addresses) or _NONE, path)
+            asked = AllowAddresses(_list(addresses) or _NO_ENTRIES, path)
             await self._ask_for_accounts(server, RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, asked)
 
         return await self._on_each(await self._with_accounts(broker, cluster), put)
@@ -212,12 +212,9 @@ class PlainAccounts(BrokerCare):
         answer = await self._ask_at(server.address, code, fields)
         if answer.code in _FAILED:
             # These numbers mean other things from 5.0 on, so they are no errors of their own.
+            why = " ".join((answer.remark or "it does not say why").split())
             raise InvalidParameter(
-                answer.remark or "",
-                code=answer.code,
-                server=str(server),
-                what=f"{server} refuses it: {answer.remark or 'it does not say why'}",
-                next_step="its log says more",
+                why, code=answer.code, server=str(server), what=f"{server} refuses: {why}", next_step=""
             )
         if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
             raise lacking(server, _NO_ACCOUNTS)
@@ -256,7 +253,7 @@ def _main_file(files: Sequence[AccountFile], server: Server) -> str:
 
 
 def _list(words: Sequence[str] | None) -> str | None:
-    return None if words is None else ",".join(words) or _NONE
+    return None if words is None else ",".join(words) or _NO_ENTRIES
 
 
 def _plain(account: Account) -> PlainAccount:

@@ -265,5 +265,5 @@ def _no_broker(kind: str, name: str | None, known: Iterable[str], where: str) ->
         code=int(ResponseCode.BROKER_NOT_EXIST),
         server=where,
         what=f"{where} knows no {kind}{f' {name!r}' if name else ''}",
-        next_step=f"did you mean {meant!r}?" if meant else f"known are: {', '.join(names) or 'none'}",
+        next_step=f"known are: {', '.join(names) or 'none'}{f'; did you mean {meant!r}?' if meant else ''}",
     )

@@ -27,11 +27,11 @@ __all__ = ["BrokerCare", "BrokerState", "Change", "GroupLag", "Rates"]
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Something in a second, over the last ten seconds, minute and ten minutes."""
+    """Something in a second, over the last ten seconds, minute and ten minutes; a young broker does not know all."""
 
     ten_seconds: float
-    minute: float
-    ten_minutes: float
+    minute: float | None = None
+    ten_minutes: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,8 +199,8 @@ def _state(server: Server, told: Mapping[str, str]) -> BrokerState:
         delivered=_rates(told.get("getTransferredTps") or told.get("getTransferedTps")),
         stored_today=stored,
         delivered_today=delivered,
-        log_start=_whole(told.get("commitLogMinOffset")),
-        log_end=_whole(told.get("commitLogMaxOffset")),
+        log_start=_position(told.get("commitLogMinOffset")),
+        log_end=_position(told.get("commitLogMaxOffset")),
         oldest_at=moment(_whole(told.get("earliestMessageTimeStamp")) or 0),
         log_disk_used=_share(told.get("commitLogDiskRatio")),
         index_disk_used=_share(told.get("consumeQueueDiskRatio")),
@@ -222,13 +222,19 @@ def _since_morning(told: Mapping[str, str], kind: str) -> int | None:
 def _rates(text: str | None) -> Rates | None:
     numbers = [_number(each) for each in (text or "").split()]
     known = [each for each in numbers if each is not None]
-    return Rates(*known) if len(known) == len(numbers) == 3 else None
+    return Rates(*known[:3]) if known and len(known) == len(numbers) else None
 
 
 def _share(text: str | None) -> float | None:
     """Return a share of a disk; what cannot be is not known: Apache writes -1 where it cannot tell."""
     number = _number(text)
     return number if number is not None and 0 <= number <= 1 else None
+
+
+def _position(text: str | None) -> int | None:
+    """Return a position in the log; Apache writes -1 for the beginning of one that has nothing in it."""
+    number = _whole(text)
+    return None if number is None else max(0, number)
 
 
 def _whole(text: str | None) -> int | None:

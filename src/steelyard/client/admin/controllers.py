@@ -78,7 +78,12 @@ class Controllers(BrokerCare):
 
     async def controllers(self, at: str | None = None) -> list[Controller]:
         """List the controllers and who leads; those at the given addresses, or those that brokers know."""
-        return await together(self._controller, await self._controllers_at(at))
+        addresses = await self._controllers_at(at)
+        found = await together(self._controller, addresses)
+        if all(each.problem for each in found):
+            # The reason is worth an error of its own kind: nobody is there, or it is no controller.
+            await self._ask_controller(addresses[0], RequestCode.CONTROLLER_GET_METADATA_INFO)
+        return found
 
     async def controller_config(self, at: str | None = None) -> dict[str, dict[str, str]]:
         """Return the settings of each controller by its address, in the server's own words."""
@@ -178,9 +183,10 @@ class Controllers(BrokerCare):
             return parse_addresses(at)
         found: dict[str, None] = {}
         asked = await self._ask_all((await self._places()).values(), RequestCode.GET_BROKER_CONFIG)
-        for _, answer in asked:
-            if answer.code == ResponseCode.SUCCESS:
-                found.update(dict.fromkeys(filter(None, decode_settings(answer.body).get(_SETTING, "").split(";"))))
+        for place, answer in asked:
+            if answer.code != ResponseCode.SUCCESS:
+                raise error_for(answer.code, answer.remark or "", server=place.name)
+            found.update(dict.fromkeys(filter(None, decode_settings(answer.body).get(_SETTING, "").split(";"))))
         if not found:
             raise NotFound(
                 code=int(ResponseCode.QUERY_NOT_FOUND),
@@ -206,16 +212,12 @@ class Controllers(BrokerCare):
 
     async def _leader(self, at: str | None) -> str:
         """Return the address of the controller that leads, as one that can be reached says."""
-        addresses = await self._controllers_at(at)
-        found = await together(self._controller, addresses)
+        found = await self.controllers(at)
         leaders = [each.leader for each in found if each.leader]
         if leaders:
             return leaders[0]
-        if all(each.problem for each in found):
-            # The reason is worth an error of its own kind: nobody is there, or it is no controller.
-            await self._ask_controller(addresses[0], RequestCode.CONTROLLER_GET_METADATA_INFO)
         raise ConfigurationError(
-            f"no controller leads, as {', '.join(addresses)} says",
+            f"no controller leads, as {', '.join(each.address for each in found)} says",
             next_step="see whether more than half of them run",
         )
 

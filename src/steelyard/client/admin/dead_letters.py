@@ -12,7 +12,7 @@ from steelyard.client.admin.messages import Messages, place_in
 from steelyard.client.admin.times import Moment
 from steelyard.client.admin.topic_changes import TopicChanges
 from steelyard.client.producing.sent import Sent
-from steelyard.errors import ConfigurationError, NoMessage, error_for
+from steelyard.errors import ConfigurationError, MalformedRecord, NoMessage, error_for
 from steelyard.model import Queue, StoredMessage
 from steelyard.model.names import DEAD, DEFAULT_TOPIC, RETRY
 from steelyard.wire.codes import STORED, RequestCode, ResponseCode
@@ -82,16 +82,24 @@ class DeadLetters(Messages, TopicChanges):
 
     async def dead_letter(self, group: str, message_id: str) -> StoredMessage:
         """Find one dead letter of a group by its id: that of its place, or the one that its producer gave it."""
-        topic = f"{DEAD}{group}"
+        topic, next_step = f"{DEAD}{group}", f"see which there are: steelyard dead-letters ls {group}"
         if await self._find_route(self._names.full(topic)) is not None:
-            found = await self.message(message_id, topic)
-            if found.topic == topic:
-                return found
+            try:
+                found = await self.message(message_id, topic)
+                if found.topic == topic:
+                    return found
+            except NoMessage:
+                pass
+            except MalformedRecord:
+                raise ConfigurationError(
+                    f"an id of a message has 32 or 56 hexadecimal digits, and {message_id!r} is not one",
+                    next_step=next_step,
+                ) from None
         raise NoMessage(
             code=int(ResponseCode.NO_MESSAGE),
             server=str(self._connect),
             what=f"group {group!r} has no dead letter with the id {message_id}",
-            next_step=f"see which there are: steelyard dead-letters ls {group}",
+            next_step=next_step,
         )
 
     async def delete_dead_letters(self, group: str) -> int:

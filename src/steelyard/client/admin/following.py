@@ -163,7 +163,13 @@ class Following(Messages):
     async def queue_index(self, queue: Queue, start: int = 0, most: int = 32, group: str | None = None) -> IndexPart:
         """Read a part of a queue's index; with ``group``, whether that group would get the messages."""
         full = self._names.full_queue(queue)
-        place = place_in(await self._route(full.topic), full.broker)
+        route = await self._route(full.topic)
+        place = place_in(route, full.broker)
+        ends = await self._queue_ends(place, full)
+        if ends.start == ends.end and full in route.readable():
+            return IndexPart(
+                queue, ends.start, ends.end, (), None
+            )  # of an empty queue brokers say that it is not there
         reader = None if group is None else self._names.full(group)
         asked = QueryIndex(full.topic, full.queue_id, start, most, reader)
         answer = await self._ask_well(place, RequestCode.QUERY_CONSUME_QUEUE, asked)

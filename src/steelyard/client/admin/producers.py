@@ -29,7 +29,7 @@ class ProducerLine:
     group: str
     id: str
     address: str
-    """Of its line to one of the brokers; without a port where all producers were asked for."""
+    """Of its line to one of the brokers."""
     language: str
     release: str
     brokers: tuple[str, ...]
@@ -54,7 +54,9 @@ class Producers(Asking):
                         ProducerLine(
                             self._names.bare(group),
                             line.client_id or "",
-                            line.remote_ip or "",
+                            (line.remote_ip or "").removeprefix(
+                                "/"
+                            ),  # Java writes an address with a name before it, or without
                             line.language or "",
                             release(line.version),
                             (place.name,),

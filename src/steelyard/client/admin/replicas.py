@@ -12,7 +12,7 @@ from steelyard.client.admin.asking import together
 from steelyard.client.admin.brokers import BrokerCare
 from steelyard.client.admin.servers import Lacking, Server, lacking
 from steelyard.client.admin.times import moment
-from steelyard.errors import RequestNotSupported, ServerError, SteelyardError
+from steelyard.errors import ServerFailed, SteelyardError
 from steelyard.wire.bodies import decode_body
 from steelyard.wire.bodies.replicas import Epochs, Replication
 from steelyard.wire.bodies.shared import TextTable
@@ -74,9 +74,7 @@ class Replicas(BrokerCare):
         server = await self._server(broker, broker_id)
         try:
             answer = await self._ask_server(server, RequestCode.GET_BROKER_EPOCH_CACHE, unknown=_NO_EPOCHS)
-        except RequestNotSupported:
-            raise
-        except ServerError as error:
+        except ServerFailed as error:
             # Without a controller Apache's broker meets its own assertion, or says that it is in another mode.
             raise lacking(server, _NO_EPOCHS, code=error.code, remark=error.remark) from None
         return [

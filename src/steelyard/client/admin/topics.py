@@ -113,7 +113,9 @@ class Topics(Asking):
         full = self._names.full(name)
         route = await self._route(full)
         rows = [row for part in await together(lambda place: self._ends(place, route), route.brokers) for row in part]
-        return TopicView(name, tuple(sorted(rows, key=lambda row: row.queue)), route.counts, route.order)
+        # Apache's name servers tell brokers in no order.
+        counts = tuple(sorted(route.counts, key=lambda each: each.broker))
+        return TopicView(name, tuple(sorted(rows, key=lambda row: row.queue)), counts, route.order)
 
     async def topic_route(self, name: str) -> Route:
         """Return where a topic is, as the name servers tell every client."""
@@ -130,11 +132,12 @@ class Topics(Asking):
         full = self._names.full(name)
         route = await self._route(full)
         found = await together(lambda place: self._settings(place, full), route.brokers)
-        return {
+        setups = {
             place.name: TopicSetup.of(settings)
             for place, settings in zip(route.brokers, found, strict=True)
             if settings is not None
         }
+        return dict(sorted(setups.items()))
 
     # -- parts --------------------------------------------------------------------------------------------------------
 

@@ -55,6 +55,7 @@ class ConsumerOptions:
     """
 
     group: str
+    """The group that it is a member of."""
     allocate: Allocate = "sticky"
     """How queues are shared."""
     mixed: Allocate | None = None
@@ -75,6 +76,7 @@ class ConsumerOptions:
     queue_messages: int = 1_000
     """More than these of one queue waiting, and it is not pulled from."""
     queue_bytes: int = 100 << 20
+    """The same for the bytes of their bodies."""
     most_tries: int = 16
     """How often an orderly message is tried before it goes to the dead letters; -1: for ever."""
     offsets_dir: str | Path | None = None

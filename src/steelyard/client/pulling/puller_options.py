@@ -48,6 +48,7 @@ class PullerOptions:
     """
 
     group: str
+    """The group that it reads for."""
     auto_commit: bool = True
     """Whether what one poll returned counts as done when the next one begins."""
     start_from: StartFrom = "last"
@@ -65,6 +66,7 @@ class PullerOptions:
     queue_messages: int = 1_000
     """More than these of one queue waiting to be polled, and it is not pulled from."""
     queue_bytes: int = 100 << 20
+    """The same for the bytes of their bodies."""
     times: Times = field(default_factory=Times)
     """The times of the balancing protocol; all members of a group should have the same."""
     _checked: ConsumerOptions = field(init=False, repr=False, compare=False)

@@ -1,0 +1,222 @@
+"""`steelyard cluster`: the whole is shown, measured, written down, and name servers keep what they are told."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steelyard.broker.options import BrokerOptions
+from steelyard.cli.cluster.latency import percentile
+from steelyard.cli.frame.exits import Exit
+from steelyard.cli.main import main
+from steelyard.client.blocking.admin import Admin
+from steelyard.client.blocking.producer import Producer
+from steelyard.client.blocking.puller import Puller
+from steelyard.model import Message
+from steelyard.serve.embedded import Cluster
+
+Captured = pytest.CaptureFixture[str]
+
+
+def printed(capsys: Captured) -> Any:
+    """Return what was printed as JSON."""
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.fixture(scope="module")
+def orders(cluster: Cluster) -> Cluster:
+    """Give a cluster where ten messages came in and a group is done with four of them."""
+    with Admin(cluster.namesrv) as admin, Producer(cluster.namesrv) as producer:
+        admin.create_topic("orders", 1)
+        admin.create_topic("quiet", 1)
+        producer.send_many([Message("orders", b"x")] * 10)
+        admin.create_group("billing")
+        with Puller(cluster.namesrv, group="billing", start_from="first") as puller:
+            puller.subscribe("orders")
+            got = 0
+            while got < 10:
+                got += len(puller.poll(timeout_s=5))
+        admin.reset_offsets("billing", "orders", {each.queue: each.start for each in admin.topic("orders").queues})
+    return cluster
+
+
+def test_every_server_is_shown(orders: Cluster, capsys: Captured) -> None:
+    at = ["--namesrv", orders.namesrv]
+    assert main(["cluster", "show", *at]) == 0
+    head, *rows = (line.split() for line in capsys.readouterr().out.splitlines())
+    assert head == ["cluster", "broker", "id", "address", "version", "in/s", "out/s", "disk", "up"]
+    assert [row[:5] for row in rows] == [
+        ["DefaultCluster", name, "0", address, "5.5.0"] for name, address in orders.brokers.items()
+    ]
+    assert main(["cluster", "show", "--output", "json", *at]) == 0
+    found = printed(capsys)
+    assert {each["problem"] for each in found} == {None}
+    assert sum(each["in_today"] for each in found) >= 10
+    assert all(each["up"] >= 0 for each in found)
+
+
+def test_what_passes_is_told_by_topic_and_group(orders: Cluster, capsys: Captured) -> None:
+    at = ["--namesrv", orders.namesrv]
+    assert main(["cluster", "stats", "--output", "json", *at]) == 0
+    found = {(each["topic"], each["group"]): each for each in printed(capsys)}
+    assert found.keys() >= {("orders", "billing"), ("quiet", None)}
+    busy, quiet = found["orders", "billing"], found["quiet", None]
+    assert (busy["lag"], busy["in_day"], busy["out_day"]) == (10, 10, 10)
+    assert busy["in_tps"] > 0
+    assert (quiet["lag"], quiet["in_day"], quiet["out_day"]) == (None, 0, None)
+    assert main(["cluster", "stats", "--active", *at]) == 0
+    said = capsys.readouterr()
+    assert "orders" in said.out
+    assert "quiet" not in said.out
+    assert said.err.startswith("all brokers: ")
+    assert " in, 10 out; yesterday 0 in, 0 out" in said.err
+    assert main(["cluster", "stats", "--topic", "quiet", "--json", *at]) == 0
+    assert printed(capsys)["topic"] == "quiet"
+    assert main(["cluster", "stats", "--brokers", "--output", "csv", *at]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "broker,id,in_tps,out_tps,in_today,out_today,in_yesterday,out_yesterday"
+    assert len(lines) == 3
+
+
+def test_latency_is_measured_for_each_broker(orders: Cluster, capsys: Captured) -> None:
+    at = ["--namesrv", orders.namesrv, "--output", "json"]
+    assert main(["cluster", "latency", "--count", "5", "--size", "64", *at]) == 0
+    found = printed(capsys)
+    assert [(each["broker"], each["sent"], each["failed"]) for each in found] == [
+        ("broker-0", 5, 0),
+        ("broker-1", 5, 0),
+    ]
+    for each in found:
+        assert 0 < each["min_ms"] <= each["avg_ms"] <= each["max_ms"]
+        assert each["min_ms"] <= each["p99_ms"] <= each["max_ms"]
+    assert main(["cluster", "latency", "--count", "2", "--broker", "broker-1", *at]) == 0
+    assert [each["broker"] for each in printed(capsys)] == ["broker-1"]
+    assert main(["cluster", "latency", "--count", "2", "--cluster", "mars", *at]) == Exit.NOT_FOUND
+
+
+def test_a_broker_that_stores_nothing_is_told_and_fails(capsys: Captured) -> None:
+    with Cluster(brokers=2, broker_options=BrokerOptions(max_message_bytes=100)) as cluster:
+        at = ["--namesrv", cluster.namesrv, "--output", "json"]
+        assert main(["cluster", "latency", "--count", "3", "--size", "50", *at]) == 0
+        assert [each["failed"] for each in printed(capsys)] == [0, 0]
+        assert main(["cluster", "latency", "--count", "3", *at]) == Exit.FAILED
+        found = printed(capsys)
+        assert [(each["sent"], each["failed"], each["min_ms"]) for each in found] == [(0, 1, None)] * 2
+        assert "broker-0 answered 13: the message is not acceptable" in found[0]["problem"]
+
+
+def test_percentiles_are_values_that_were_measured() -> None:
+    ordered = [float(number) for number in range(1, 101)]
+    assert [percentile(ordered, each) for each in (1, 50, 99, 100)] == [1.0, 50.0, 99.0, 100.0]
+
+
+def test_an_export_is_read_again_and_replaced_only_if_wanted(orders: Cluster, capsys: Captured, tmp_path: Path) -> None:
+    at = ["--namesrv", orders.namesrv]
+    there = tmp_path / "a" / "b"
+    words = ["cluster", "export", "--to", str(there), *at]
+    assert main([*words, "--output", "json"]) == 0
+    files = {Path(each["file"]).name: each for each in printed(capsys)}
+    assert sorted(files) == ["groups.json", "metrics.json", "settings.json", "topics.json"]
+    assert sorted(path.name for path in there.iterdir()) == sorted(files), "and nothing beside"
+    assert {each["topicName"] for each in json.loads((there / "topics.json").read_bytes())} >= {"orders", "quiet"}
+    assert [each["groupName"] for each in json.loads((there / "groups.json").read_bytes())] == ["billing"]
+    settings = json.loads((there / "settings.json").read_bytes())
+    assert settings["brokers"]["broker-1"]["brokerName"] == "broker-1"
+    metrics = json.loads((there / "metrics.json").read_bytes())
+    assert metrics["taken_at"].endswith("Z")
+    assert [each["broker"] for each in metrics["brokers"]] == ["broker-0", "broker-1"]
+
+    assert main(["topic", "apply", str(there / "topics.json"), "--dry-run", "--output", "json", *at]) == 0
+    assert {each["action"] for each in printed(capsys)} == {"keep"}
+    assert main(words) == Exit.USAGE
+    assert "topics.json already, and they would be replaced; if that is wanted, say --yes" in capsys.readouterr().err
+    assert main([*words, "--yes"]) == 0
+    (tmp_path / "file").write_text("in the way")
+    assert main(["cluster", "export", "--to", str(tmp_path / "file" / "x"), *at]) == Exit.USAGE
+    assert "cannot be written: Not a directory; give another --to" in capsys.readouterr().err
+
+
+def test_name_servers_are_listed_and_set(cluster: Cluster, capsys: Captured) -> None:
+    both = f"{cluster.namesrv};127.0.0.1:1"
+    assert main(["cluster", "name-server", "ls", "--namesrv", both, "--output", "json"]) == 0
+    listed = printed(capsys)
+    assert [(each["address"], each["brokers"]) for each in listed] == [(cluster.namesrv, 2), ("127.0.0.1:1", None)]
+    assert "127.0.0.1:1" in listed[1]["problem"]
+
+    at = ["--namesrv", cluster.namesrv, "--output", "json"]
+    assert main(["cluster", "name-server", "config", *at]) == 0
+    assert len(printed(capsys)) > 5
+    for value in ("false", "true"):
+        assert main(["cluster", "name-server", "set", f"enableTopicList={value}", *at]) == 0
+        assert printed(capsys) == [{"address": cluster.namesrv, "name": "enableTopicList", "value": value}]
+        assert main(["cluster", "name-server", "config", "enableTopicList", *at]) == 0
+        assert printed(capsys)[0]["value"] == value
+
+
+def test_values_are_kept_and_forgotten(cluster: Cluster, capsys: Captured) -> None:
+    at = ["--namesrv", cluster.namesrv]
+    assert main(["cluster", "kv", "set", "deploy", "colour", "green", *at]) == 0
+    assert capsys.readouterr().out == "colour in deploy is green\n"
+    assert main(["cluster", "kv", "get", "deploy", "colour", *at]) == 0
+    assert capsys.readouterr().out == "green\n"
+    assert main(["cluster", "kv", "get", "deploy", "colour", "--json", *at]) == 0
+    assert printed(capsys) == {"namespace": "deploy", "key": "colour", "value": "green"}
+    assert main(["cluster", "kv", "ls", "deploy", "-o", "csv", *at]) == 0
+    assert capsys.readouterr().out == "key,value\ncolour,green\n"
+    assert main(["cluster", "kv", "delete", "deploy", "colour", *at]) == Exit.USAGE
+    assert "'colour' in 'deploy' is 'green', and would be forgotten; if that is" in capsys.readouterr().err
+    assert main(["cluster", "kv", "delete", "deploy", "colour", "--yes", *at]) == 0
+    assert main(["cluster", "kv", "ls", "deploy", "--output", "json", *at]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "[]"
+
+
+def test_what_cannot_be_done_is_one_line_and_a_code(cluster: Cluster, capsys: Captured) -> None:
+    at = ["--namesrv", cluster.namesrv]
+    for words, code, why in (
+        (["stats", "--topic", "nowhere"], Exit.NOT_FOUND, "topic 'nowhere' does not exist"),
+        (["latency", "--broker", "broker-9"], Exit.NOT_FOUND, "knows no broker 'broker-9'"),
+        (["latency", "--count", "0"], Exit.USAGE, "0 is not in the range"),
+        (["latency", "--size", "99999999"], Exit.USAGE, "a message cannot have 99999999 bytes"),
+        (["export"], Exit.USAGE, "Missing option '--to'"),
+        (["name-server", "config", "enableTopicLst"], Exit.NOT_FOUND, "Did you mean 'enableTopicList'?"),
+        (["name-server", "set", "enableTopicList"], Exit.USAGE, "'enableTopicList' is no setting; write NAME=VALUE"),
+        (["name-server", "set", "enableTopicList=maybe"], Exit.REFUSED, "is true or false, and not 'maybe'"),
+        (["name-server", "set", "clusterTest=true"], Exit.REFUSED, "clusterTest cannot be changed"),
+        (["name-server", "set", "enableTopicList=a\nb"], Exit.USAGE, "a setting is one line"),
+        (["kv", "get", "none", "key"], Exit.NOT_FOUND, "keeps nothing under 'key' in namespace 'none'"),
+        (["kv", "delete", "none", "key", "--yes"], Exit.NOT_FOUND, "keeps nothing under 'key' in namespace 'none'"),
+        (["kv", "set", "a\x1b[2J", "key", "value"], Exit.REFUSED, "control character"),
+    ):
+        capsys.readouterr()
+        assert main(["cluster", *words, *at]) == code, words
+        said = capsys.readouterr()
+        assert why in said.err
+        assert (said.out, said.err.count("\n")) == ("", 1)
+    for words in (["show"], ["stats"], ["latency"], ["name-server", "ls"], ["kv", "ls", "a"]):
+        assert main(["cluster", *words, "--namesrv", "127.0.0.1:1", "--timeout", "0.2"]) == Exit.UNREACHABLE
+        assert "127.0.0.1:1" in capsys.readouterr().err
+
+
+def test_a_server_that_does_not_answer_is_shown_with_its_problem(
+    capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from steelyard.client.admin.admin import Admin as AsyncAdmin
+    from steelyard.errors import CannotConnect
+
+    ask = AsyncAdmin.broker
+
+    async def broken(self: AsyncAdmin, name: str, *, broker_id: int | None = None) -> object:
+        if name == "broker-1":
+            raise CannotConnect("nobody is at 127.0.0.1:10911")
+        return await ask(self, name, broker_id=broker_id)
+
+    monkeypatch.setattr(AsyncAdmin, "broker", broken)
+    with Cluster(brokers=2) as cluster:
+        assert main(["cluster", "show", "--namesrv", cluster.namesrv]) == 0
+        said = capsys.readouterr()
+        assert said.out.splitlines()[2].split() == [
+            *("DefaultCluster", "broker-1", "0", cluster.brokers["broker-1"]),
+            *"-----",
+        ]
+        assert said.err == "broker-1 (0) does not answer: nobody is at 127.0.0.1:10911\n"

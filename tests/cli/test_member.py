@@ -1,0 +1,98 @@
+"""`steelyard member`: who is in a group and what it wants, what one of them does, and what does not fit together."""
+
+from collections.abc import Iterator
+
+import pytest
+from tests.cli.desk import Desk
+from tests.cli.live import create_topic, until
+from tests.cli.test_group import have_all, member
+
+from steelyard.cli.frame.exits import Exit
+from steelyard.client.blocking.consumer import Consumer
+from steelyard.model import StoredMessage
+from steelyard.serve.embedded import Cluster
+
+
+def wanting(cluster: Cluster, group: str, name: str, topic: str, tags: str) -> Consumer:
+    """Return a member that wants some messages of a topic."""
+    consumer = Consumer(cluster.namesrv, group, name=name)
+
+    @consumer.handles(topic, tags=tags)
+    def drop(message: StoredMessage) -> None:
+        del message
+
+    return consumer
+
+
+@pytest.fixture
+def pair(cluster: Cluster) -> Iterator[str]:
+    """Return the name of a group of two members, c1 and c2, that share eight queues."""
+    create_topic(cluster.namesrv, "shared")
+    with member(cluster, "sharers", "c1", "shared"), member(cluster, "sharers", "c2", "shared"):
+        until(lambda: have_all(cluster, "sharers", 2))
+        yield "sharers"
+
+
+def test_members_are_listed_in_every_format(desk: Desk, pair: str) -> None:
+    table = desk("member", "ls", pair)
+    assert table.err == ""
+    assert table.table[0] == "member address language release strategy queues waiting since wants".split()
+    for row in table.table[1:]:
+        assert row[0] in ("c1", "c2")
+        assert (row[2], row[4], row[-1]) == ("PYTHON", "STICKY", "shared")
+    for rows in (
+        desk("member", "ls", pair, "--output", "json").json,
+        desk("member", "ls", pair, "--json").lines,
+        desk("member", "ls", pair, "--output", "csv").csv,
+    ):
+        assert [row["name"] for row in rows] == ["c1", "c2"]
+    first, second = desk("member", "ls", pair, "--json").lines
+    assert len({*first["queues"], *second["queues"]}) == 10, "eight, and one for retries on each broker"
+    assert first["brokers"] == ["broker-0", "broker-1"]
+
+
+def test_one_member_tells_of_itself(desk: Desk, pair: str) -> None:
+    told = desk("member", "show", pair, "c1", "--json").json
+    assert told["wants"] == ["shared"]
+    assert sum(each["topic"] == "shared" for each in told["queues"]) == 4
+    assert told["settings"]["allocateMessageQueueStrategy"]
+    assert "stacks" not in told
+    by_id = desk("member", "show", pair, told["id"], "--output", "csv")
+    assert len(by_id.csv) == len(told["queues"])
+    table = desk("member", "show", pair, "c1").table
+    assert ["id", told["id"]] in table
+    assert "topic broker queue committed in hand locked leaving pulled handled".split() in table
+
+
+def test_stacks_are_told_when_asked_for(desk: Desk, pair: str) -> None:
+    assert "MainThread" in desk("member", "show", pair, "c2", "--stacks", "--json").json["stacks"]
+    lines = desk("member", "show", pair, "c2", "--stacks").out.splitlines()
+    assert "MainThread" in lines
+
+
+def test_who_is_not_there_is_not_found(desk: Desk, pair: str) -> None:
+    desk("group", "create", "nobody-here")
+    for words, why in (
+        (["ls", "sharesr"], "Did you mean 'sharers'?"),
+        (["show", "sharesr", "c1"], "Did you mean 'sharers'?"),
+        (["show", pair, "c3"], "group sharers has no member 'c3'; online are: "),
+        (["show", "nobody-here", "c3"], "has no member 'c3'; online are: none"),
+    ):
+        answer = desk("member", *words)
+        assert (answer.code, answer.out) == (Exit.NOT_FOUND, "")
+        assert why in answer.err
+    empty = desk("member", "ls", "nobody-here")
+    assert (empty.code, len(empty.table), empty.err) == (0, 1, "nobody of group nobody-here is online\n")
+    assert desk("member", "ls", "nobody-here", "--output", "json").json == []
+
+
+def test_members_that_want_something_else_are_told_of(cluster: Cluster, desk: Desk) -> None:
+    create_topic(cluster.namesrv, "tagged")
+    with wanting(cluster, "unequal", "u1", "tagged", "paid"), wanting(cluster, "unequal", "u2", "tagged", "refunded"):
+        until(lambda: "look: " in desk("member", "ls", "unequal").err)
+        answer = desk("member", "ls", "unequal")
+        assert "the members of group unequal do not want the same" in answer.err
+        assert {row["name"]: row["wants"] for row in desk("member", "ls", "unequal", "--json").lines} == {
+            "u1": ["tagged: paid"],
+            "u2": ["tagged: refunded"],
+        }

@@ -1,0 +1,78 @@
+"""Whoever is still connected when a test is over is named."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+
+import pytest
+from tests.testing.foreign import ForeignClient
+from tests.testing.shop import billing
+
+from steelyard import Message, Producer
+from steelyard.errors import NotAsExpected
+from steelyard.testing import cluster
+
+
+def test_clients_that_were_closed_are_no_leak() -> None:
+    with cluster(brokers=2) as mq:
+        mq.send("orders", b"1")
+        mq.admin.topics()
+        with billing(mq), Producer(mq.address) as producer:
+            producer.send(Message("orders", b"2"))
+        with ForeignClient(mq.address) as client:
+            client.route("orders")
+
+
+def test_a_member_a_producer_and_a_line_that_stay_are_named() -> None:
+    left = ExitStack()
+    names: list[str] = []
+
+    def forget() -> None:
+        with cluster() as mq:
+            producer = left.enter_context(Producer(mq.address, group="shop"))
+            producer.send(Message("orders", b"1"))
+            names.append(producer.client_id)
+            left.enter_context(billing(mq))
+            left.enter_context(ForeignClient(mq.brokers["broker-0"])).send("orders", b"2")
+            mq.wait_until_handled("orders", group="billing")
+            names.extend(member.id for member in mq.admin.members("billing"))
+
+    with left:
+        said = _said(forget)
+    assert f"producer {names[0]} of group shop, connected to broker-0" in said
+    assert f"member {names[1]} of group billing, online at broker-0" in said
+    assert "to broker-0, which asked SEND_MESSAGE last" in said
+    assert "@pytest.mark.mq(leaks=False)" in said
+
+
+def test_a_client_that_only_reached_the_name_server_is_a_leak_too() -> None:
+    left = ExitStack()
+
+    def forget() -> None:
+        with cluster() as mq:
+            left.enter_context(ForeignClient(mq.address)).route("orders")
+
+    with left:
+        assert "lines to the name servers, one for each client: from 127.0.0.1:" in _said(forget)
+
+
+def test_leaks_can_be_allowed() -> None:
+    with ExitStack() as left, cluster(leaks=False) as mq:
+        left.enter_context(ForeignClient(mq.address)).route("orders")
+
+
+def test_leaks_are_not_looked_for_where_something_else_failed() -> None:
+    left = ExitStack()
+
+    def fail() -> None:
+        with cluster() as mq:
+            left.enter_context(ForeignClient(mq.address)).route("orders")
+            raise ZeroDivisionError
+
+    with left, pytest.raises(ZeroDivisionError):
+        fail()
+
+
+def _said(forget: Callable[[], None]) -> str:
+    with pytest.raises(NotAsExpected) as caught:
+        forget()
+    return str(caught.value)
