@@ -148,6 +148,7 @@ class _Desk:
             capture_output=True,
             timeout=_LONGEST_S,
             check=False,
+            env=_environment(),
         )
         return done.returncode, (done.stdout + done.stderr).decode(errors="backslashreplace")
 
@@ -158,8 +159,14 @@ class _Desk:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
+            env=_environment(),
         )
         self._stack.callback(_end, process)
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment as Python knows it: readline tells processes of a terminal that is not there."""
+    return dict(os.environ)
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:

@@ -220,3 +220,17 @@ def test_a_server_that_does_not_answer_is_shown_with_its_problem(
             *"-----",
         ]
         assert said.err == "broker-1 (0) does not answer: nobody is at 127.0.0.1:10911\n"
+
+
+def test_what_is_told_to_name_servers_is_told_to_each_that_can_be_reached(capsys: Captured) -> None:
+    with Cluster(brokers=1, name_servers=2) as cluster:
+        both = ["--namesrv", f"{cluster.namesrv};127.0.0.1:1"]
+        assert main(["cluster", "kv", "set", "deploy", "colour", "blue", *both]) == 0
+        assert main(["cluster", "name-server", "set", "enableTopicList=false", *both]) == 0
+        capsys.readouterr()
+        for address in cluster.namesrv.split(";"):
+            at = ["--namesrv", address]
+            assert main(["cluster", "kv", "get", "deploy", "colour", *at]) == 0
+            assert capsys.readouterr().out == "blue\n"
+            assert main(["cluster", "name-server", "config", "enableTopicList", "--json", *at]) == 0
+            assert printed(capsys)["value"] == "false"

@@ -231,3 +231,20 @@ def test_a_person_at_a_terminal_is_asked_and_may_say_no(
         assert main(["topic", "delete", "asked", *at]) == code
         assert "topic 'asked' has 0 messages, and they would be gone with it. Go on? [y/N]" in asked.getvalue()
     assert json.loads(capsys.readouterr().out) == {"topic": "asked", "messages": 0}
+
+
+def test_names_are_those_of_the_namespace(cluster: Cluster, capsys: Captured, tmp_path: Path) -> None:
+    at = ["--namesrv", cluster.namesrv, "--output", "json"]
+    file = tmp_path / "topics.json"
+    file.write_text('{"tenant": {"queues": 1, "order": true}}')
+    for action in ("create", "keep"):
+        assert main(["topic", "apply", str(file), "--namespace", "eu", *at]) == 0
+        assert {(each["topic"], each["action"]) for each in rows(capsys)} == {("tenant", action)}
+    with Admin(cluster.namesrv) as admin:
+        assert admin.topic_order("eu%tenant") == {"broker-0": 1, "broker-1": 1}
+    assert main(["topic", "ls", "--namespace", "eu", *at]) == 0
+    assert [each["topic"] for each in rows(capsys)] == ["tenant"]
+    assert main(["topic", "set", "tenant", "--may", "read", *at]) == Exit.NOT_FOUND
+    assert main(["topic", "delete", "tenant", "--namespace", "eu", "--yes", *at]) == 0
+    with Admin(cluster.namesrv) as admin:
+        assert admin.key_values("ORDER_TOPIC_CONFIG").get("eu%tenant") is None

@@ -31,8 +31,10 @@ def queues(**brokers: list[int]) -> list[QueueEnds]:
         ),
         (
             queues(a=[100, 100], b=[0, 0]),
-            "queue 0 of a has 50% of all messages, 2.0 times its share; a has 100% of all messages in 2 of 4 queues; "
-            "2 of 4 queues are empty",
+            (
+                "queue 0 of a has 50% of all messages, 2.0 times its share; a has 100% of all messages in 2 of 4 "
+                "queues; 2 of 4 queues are empty"
+            ),
         ),
     ],
 )

@@ -79,7 +79,7 @@ def test_a_group_that_is_not_there_is_an_error_that_says_which_was_meant(cluster
             await admin.group("biling")
         assert str(caught.value) == (
             f"group 'biling' does not exist on {cluster.namesrv} (asked broker-0, broker-1). Did you mean 'billing'? "
-            "Its first consumer makes it, or: Admin().create_group('biling')"
+            "Its first consumer makes it, or: steelyard group create biling"
         )
 
     with_admin(cluster.namesrv, work)

@@ -1,4 +1,4 @@
-"""What is wished of a topic: what was not said stays, once fulfilled nothing is left, and what is told is what changes."""
+"""What is wished of a topic: what was not said stays, a wish that came true is over, and all changes are told."""
 
 from dataclasses import replace
 

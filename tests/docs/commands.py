@@ -8,11 +8,17 @@ from typing import Any, NamedTuple
 from tests.docs.tree_of_commands import context_of, root
 from tests.tidy.tree import fences
 
-__all__ = ["Shown", "command_complaint", "shown_commands"]
+__all__ = ["Shown", "command_complaint", "named_commands", "shown_commands"]
 
 _SHELLS = ("console", "sh", "bash", "shell")
-_ENDS = {"|", "||", "&&", "&", ";", ">", ">>", "<", "2>", "2>&1", "(", ")"}
+_ENDS = re.compile(r"[();<>|&]+")
+_INNER = re.compile(r"\$\(([^()]*)\)")
+_STREAM = re.compile(r"(?<=\s)[12](?=>)")
+_SET = re.compile(r"[A-Z_]+=")
+_BEFORE = ("until", "while", "if", "do", "then", "!", "time")
 _STANDS_FOR = "…"
+_FENCED = re.compile(r"^\s*(`{3,}|~{3,}).*?^\s*\1\s*$", re.MULTILINE | re.DOTALL)
+_NAMED = re.compile(r"(?<!`)`(steelyard [^`]+)`(?!`)")
 
 
 class Shown(NamedTuple):
@@ -22,6 +28,8 @@ class Shown(NamedTuple):
     line: int
     words: tuple[str, ...]
     """Without the word steelyard."""
+    is_whole: bool = True
+    """Whether it is to be typed as it stands; in a sentence it may be the beginning of a command."""
 
     def __str__(self) -> str:
         return f"{self.page}:{self.line} `steelyard {shlex.join(self.words)}`"
@@ -30,13 +38,14 @@ class Shown(NamedTuple):
 def shown_commands(page: str, text: str) -> Iterator[Shown]:
     """Find the command lines of a page that call steelyard, those behind a pipe as well."""
     for fence in fences(page, text):
-        if fence.language not in _SHELLS:
+        language = fence.language.partition(" ")[0]
+        if language not in _SHELLS:
             continue
         command, began = "", 0
         for number, line in enumerate(fence.text.splitlines(), start=fence.line + 1):
             if command:
                 command += f" {line.strip()}"
-            elif fence.language != "console" or line.startswith("$ "):
+            elif language != "console" or line.startswith("$ "):
                 command, began = line.removeprefix("$ "), number
             if command.endswith("\\"):
                 command = command.removesuffix("\\")
@@ -46,36 +55,46 @@ def shown_commands(page: str, text: str) -> Iterator[Shown]:
             command = ""
 
 
+def named_commands(page: str, text: str) -> Iterator[Shown]:
+    """Find the command lines that sentences and tables of a page name."""
+    prose = _FENCED.sub(lambda found: "\n" * found[0].count("\n"), text)
+    for found in _NAMED.finditer(prose):
+        for words in _calls(" ".join(found[1].replace("\\|", "|").split())):
+            yield Shown(page, prose.count("\n", 0, found.start()) + 1, words, is_whole=False)
+
+
 def _calls(command: str) -> Iterator[tuple[str, ...]]:
-    """Cut a line of a shell into calls of steelyard."""
+    """Cut a line of a shell into calls of steelyard, those in brackets first."""
     if "steelyard" not in command:
         return
-    cutter = shlex.shlex(command, posix=True, punctuation_chars="();<>|&")
+    while inner := _INNER.search(command):
+        yield from _calls(inner[1])
+        command = f"{command[: inner.start()]}{_STANDS_FOR}{command[inner.end() :]}"
+    cutter = shlex.shlex(_STREAM.sub("", command), posix=True, punctuation_chars="();<>|&")
     cutter.whitespace_split, cutter.commenters = True, "#"
     words: list[str] = []
     for word in (*cutter, ";"):
-        if word in _ENDS or re.fullmatch(r"[();<>|&]+", word):
-            while words and (
-                re.match(r"[A-Z_]+=", words[0]) or words[0] in ("until", "while", "if", "do", "!", "then")
-            ):
-                words.pop(0)
-            if words and words[0] in ("steelyard", ".venv/bin/steelyard"):
-                yield tuple(words[1:])
-            words = []
-        else:
+        if not _ENDS.fullmatch(word):
             words.append(word)
+            continue
+        while words and (_SET.match(words[0]) or words[0] in _BEFORE):
+            words.pop(0)
+        if words and words[0] == "steelyard":
+            yield tuple(words[1:])
+        words = []
 
 
 def command_complaint(shown: Shown) -> str:
     """Say what the command line does not know of what a page shows; nothing, if it knows all of it."""
-    if any(_STANDS_FOR in word for word in shown.words):
+    if any(_STANDS_FOR in word or "$" in word for word in shown.words):
         return ""
     command, words = root(), list(shown.words)
     context = context_of(command)
     known = ["steelyard"]
     while hasattr(command, "commands"):
         if not words or words[0].startswith("-"):
-            return "" if not words or words[0] in ("--help", "--version") else f"{shown} has no verb"
+            is_fine = not words or words[0] in ("--help", "--version")
+            return "" if is_fine else f"{shown} has no verb"
         found = command.commands.get(words[0])
         if found is None:
             return f"{shown}: `{' '.join(known)}` knows no {words[0]!r}; it knows {', '.join(command.commands)}"
@@ -90,6 +109,8 @@ def _unread(shown: Shown, command: Any, parent: Any, name: str, words: list[str]
     try:
         command.make_context(name, words, parent=parent)
     except Exception as error:  # whatever it is, it is not what the page promises
+        if not shown.is_whole and type(error).__name__ in ("MissingParameter", "BadOptionUsage"):
+            return ""
         said = getattr(error, "format_message", error.__str__)()
         return f"{shown}: {said}"
     return ""

@@ -36,7 +36,7 @@ _SECONDS = 60
 
 def python_fences(page: str, text: str) -> list[Fence]:
     """Return the fences of a page that are Python."""
-    return [fence for fence in fences(page, text) if fence.language in _PYTHON]
+    return [fence for fence in fences(page, text) if fence.language.partition(" ")[0] in _PYTHON]
 
 
 def is_run(fence: Fence) -> bool:

@@ -3,14 +3,14 @@
 What sessions print is compared where they are run: tests/cli/test_sessions.py and test_tutorial.py.
 """
 
-from tests.docs.commands import Shown, command_complaint, shown_commands
+from tests.docs.commands import Shown, command_complaint, named_commands, shown_commands
 from tests.docs.tree_of_commands import verbs
 from tests.docs.written import read
 from tests.tidy.tree import complain, pages
 
 
 def test_every_command_on_a_page_is_understood() -> None:
-    shown = [each for page in pages() for each in shown_commands(page, read(page))]
+    shown = [each for page in pages() for find in (shown_commands, named_commands) for each in find(page, read(page))]
     assert shown
     complain(filter(None, map(command_complaint, shown)))
 
@@ -38,7 +38,17 @@ def test_a_wrong_command_is_seen() -> None:
     assert "knows no 'lst'" in said("steelyard topic lst")
     assert "--bdy" in said("steelyard send orders --bdy hello")
     assert "many" in said("steelyard up --brokers many")
+    assert not said("steelyard topic show orders 2> /dev/null")
+    assert "--bdy" in said("echo $(steelyard send orders --bdy hello)")
     assert "--bdy" in said("cat letters | steelyard send orders --bdy hello > out")
+
+
+def test_a_wrong_command_in_a_sentence_is_seen() -> None:
+    def said(text: str) -> str:
+        return "".join(map(command_complaint, named_commands("page.md", text)))
+
+    assert not said("See `steelyard topic`, `steelyard topic create` and `steelyard topic\nls --json`.")
+    assert "page.md:2" in said("See\n`steelyard topic lst`.")
 
 
 def test_commands_are_found_where_lines_go_on() -> None:

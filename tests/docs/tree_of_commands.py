@@ -1,6 +1,7 @@
 """The command line as a tree of nouns and verbs, looked at without running anything."""
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, NamedTuple
 
 from typer.main import get_command
@@ -20,8 +21,9 @@ class Verb(NamedTuple):
     """What it is a verb of; the command line itself, where it stands alone."""
 
 
+@cache
 def root() -> Any:
-    """Return the command line."""
+    """Return the command line, loaded once."""
     return get_command(app)
 
 

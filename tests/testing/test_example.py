@@ -3,17 +3,14 @@
 import os
 import subprocess
 import sys
-from importlib.metadata import entry_points
 from pathlib import Path
 
 _PROJECT = Path(__file__).parents[2] / "examples" / "shop_tests"
 
 
 def test_the_tests_of_the_sample_project_pass() -> None:
-    is_found = "steelyard" in {each.name for each in entry_points(group="pytest11")}
-    plugin = () if is_found else ("-p", "steelyard.testing.plugin")
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
         cwd=_PROJECT,
         env={name: text for name, text in os.environ.items() if not name.startswith("PYTEST_")},
         capture_output=True,

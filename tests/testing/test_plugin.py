@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -30,9 +29,7 @@ def run_billing_once(address, wanted):
 
 def _run(pytester: pytest.Pytester, text: str, *options: str) -> pytest.RunResult:
     pytester.makepyfile(shop=_SHOP, test_shop=text)
-    is_found = "steelyard" in {each.name for each in entry_points(group="pytest11")}
-    plugin = "steelyard" if is_found else "steelyard.testing.plugin"
-    return pytester.runpytest_inprocess("-p", plugin, "-p", "no:randomly", "-p", "no:cacheprovider", *options)
+    return pytester.runpytest_inprocess("-p", "no:randomly", "-p", "no:cacheprovider", *options)
 
 
 def test_a_test_has_a_cluster_of_its_own(pytester: pytest.Pytester) -> None:

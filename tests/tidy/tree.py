@@ -92,7 +92,7 @@ def fences(page: str, text: str) -> list[Fence]:
     found: list[Fence] = []
     above, start, language, body, mark = "", 0, "", [""], ""
     for number, line in enumerate(text.splitlines(), start=1):
-        opening = re.match(r"\s*(`{3,}|~{3,})\s*([\w+-]*)", line)
+        opening = re.match(r"\s*(`{3,}|~{3,})\s*([\w+-]*(?: (?:ours|apache)\b)?)", line)
         if not mark and opening:
             start, mark, language, body = number, opening[1], opening[2].lower(), []
         elif mark and line.strip() == mark:

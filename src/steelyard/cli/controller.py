@@ -3,6 +3,7 @@
 Where they are is learnt from the brokers, which are started with their addresses, or said with ``--controller``.
 """
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -24,6 +25,8 @@ __all__ = ["app"]
 
 app = Noun("controller", "Controllers, which elect masters.")
 config = Noun("config", "Show the settings of controllers, and change some while they run.")
+
+_BROKER_NOT_EXIST = 211
 
 _At = Annotated[
     str | None,
@@ -116,8 +119,7 @@ def _elect(
         replicas = {each.broker_id: each for each in admin.known_replicas([broker], at)}
         chosen = replicas.get(broker_id)
         if chosen is None:
-            known = ", ".join(map(str, replicas))
-            raise ConfigurationError(f"{broker} has no replica {broker_id}", next_step=f"known are: {known}")
+            raise _no_replica(broker, [broker_id], replicas)
         if chosen.is_master:
             out.done(f"{broker} {broker_id} is the master already", broker=broker, id=broker_id, address=chosen.address)
             return
@@ -170,16 +172,16 @@ def _forget(
         wanted = [each for each in known if not broker_ids or each.broker_id in broker_ids]
         missing = sorted({*(broker_ids or ())} - {each.broker_id for each in known})
         if missing:
-            raise ConfigurationError(
-                f"{broker} has no replica {', '.join(map(str, missing))}",
-                next_step=f"known are: {', '.join(str(each.broker_id) for each in known)}",
-            )
+            raise _no_replica(broker, missing, [each.broker_id for each in known])
         alive = [each for each in wanted if each.is_alive]
         if alive and not even_alive:
             named = ", ".join(f"{each.broker_id} ({each.address})" for each in alive)
             raise ConfigurationError(f"{broker} {named} is alive", next_step="stop it first, or say --even-alive")
         named = ", ".join(f"{each.broker_id} ({each.address})" for each in wanted)
-        confirm(f"the controllers would forget {broker} {named}", yes)
+        kept = [each for each in known if each not in wanted]
+        is_last = any(each.in_sync for each in wanted) and kept and not any(each.in_sync for each in kept)
+        warning = ", and nobody that is left has all messages" if is_last else ""
+        confirm(f"the controllers would forget {broker} {named}{warning}", yes)
         admin.forget_broker(
             broker,
             cluster=cluster or _cluster_of(admin, broker),
@@ -188,6 +190,15 @@ def _forget(
             at=at,
         )
     out.done(f"the controllers have forgotten {broker} {named}", broker=broker, ids=[each.broker_id for each in wanted])
+
+
+def _no_replica(broker: str, missing: Iterable[int], known: Iterable[int]) -> BrokerNotFound:
+    return BrokerNotFound(
+        code=_BROKER_NOT_EXIST,
+        server="the controller",
+        what=f"{broker} has no replica {', '.join(map(str, missing))}",
+        next_step=f"known are: {', '.join(map(str, known))}",
+    )
 
 
 def _cluster_of(admin: "Admin", broker: str) -> str:

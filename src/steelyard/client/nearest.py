@@ -59,10 +59,10 @@ def missing_group(name: str, known: Iterable[str], *, where: str, asked: Iterabl
 
     >>> print(missing_group("biling", ["billing"], where="localhost:9876"))
     group 'biling' does not exist on localhost:9876. Did you mean 'billing'? \
-Its first consumer makes it, or: Admin().create_group('biling')
+Its first consumer makes it, or: steelyard group create biling
     """
     what, hint = _sentence("group", name, known, where, asked)
-    next_step = f"{hint}Its first consumer makes it, or: Admin().create_group({name!r})"
+    next_step = f"{hint}Its first consumer makes it, or: steelyard group create {name}"
     return GroupNotFound(code=26, server=where, what=what, next_step=next_step)
 
 

@@ -125,12 +125,11 @@ class Expecting:
     # -- waiting ------------------------------------------------------------------------------------------------------
 
     def wait_until_handled(self, topic: str, *, group: str, count: int | None = None, timeout_s: float = 10.0) -> Count:
-        """Wait until a group has handled so many messages; without a count, all that it wants of those there now."""
+        """Wait until a group has handled so many messages; without a count, all that it wants, and at least one."""
         __tracebackhide__ = True
-        first = self._look(topic, group)
-        wanted = first.wanted if count is None else count
-        look = self._until(lambda look: look.handled >= wanted, topic, group, timeout_s, first)
-        if look.handled < wanted:
+        look = self._until(lambda look: _is_done(look, count), topic, group, timeout_s)
+        if not _is_done(look, count):
+            wanted = look.wanted if count is None else count
             raise _failed(f"group {group} handled {look.handled} and not {wanted} in {timeout_s:g} s", look)
         return Count.of(look)
 
@@ -148,10 +147,9 @@ class Expecting:
         topic: str,
         group: str | None,
         timeout_s: float,
-        look: Look | None = None,
     ) -> Look:
         end_s, pause_s = time.monotonic() + timeout_s, _FIRST_LOOK_S
-        look = look or self._look(topic, group)
+        look = self._look(topic, group)
         while not holds(look) and time.monotonic() < end_s:
             time.sleep(pause_s)
             pause_s = min(_LOOK_S, 2 * pause_s)
@@ -195,11 +193,11 @@ class Expecting:
                 raise _failed(f"nothing was to be sent to {each}", look)
 
     def assert_handled(self, topic: str, *, group: str, count: int | None = None) -> None:
-        """Expect a group to have handled so many messages; without a count, all that it wants of those there."""
+        """Expect a group to have handled so many messages; without a count, all that it wants, and at least one."""
         __tracebackhide__ = True
         look = self._look(topic, group)
         wanted = look.wanted if count is None else count
-        if look.handled != wanted or (count is None and not look.messages):
+        if look.handled != wanted or not _is_done(look, count):
             raise _failed(f"group {group} has handled {look.handled} and not {wanted} messages of {topic}", look)
 
     # -- its end ------------------------------------------------------------------------------------------------------
@@ -221,6 +219,11 @@ class Expecting:
     ) -> None:
         """Close the lines of its own."""
         self.close_clients()
+
+
+def _is_done(look: Look, count: int | None) -> bool:
+    """Say whether a group has handled so many messages, or all that it wants if nobody says how many."""
+    return 0 < look.handled == look.wanted if count is None else look.handled >= count
 
 
 def _as_bytes(body: Body) -> bytes:

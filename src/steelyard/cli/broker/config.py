@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["config"]
 
-_SECRET = ("password", "secret", "credential", "initauthenticationuser")
 _HIDDEN = "(hidden)"
 
 config = Noun("config", "Show the settings of a broker, and change some while it runs.")
@@ -74,8 +73,9 @@ def _show(
 
 def _shown(name: str, value: str | None, reveal: bool) -> str | None:
     """Hide what is nobody's business; it is asked for by the one who looks, not by those behind him."""
-    is_secret = any(word in name.lower() for word in _SECRET)
-    return _HIDDEN if value and is_secret and not reveal else value
+    from steelyard.client.admin.brokers import is_secret
+
+    return _HIDDEN if value and is_secret(name) and not reveal else value
 
 
 @config.verb(

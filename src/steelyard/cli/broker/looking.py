@@ -172,15 +172,23 @@ def _lag(
         int | None, typer.Option(min=0, help="Only with more messages than that to go.", show_default=False)
     ] = None,
     ordered: Annotated[bool, typer.Option("--ordered", help="Only topics that are kept in order.")] = False,
+    system: Annotated[bool, typer.Option("--system", help="Also groups of the servers.")] = False,
     group: InGroup = None,
     topic: InTopic = None,
 ) -> None:
     """Show how far every group is on a broker."""
     from steelyard.client.blocking.admin import Admin
+    from steelyard.model.names import is_system_group
 
     with Admin(where.connect()) as admin:
         found = admin.broker_lag(broker, ordered_only=ordered)
-    rows = [each for each in found if group in (None, each.group) and topic in (None, each.queue.topic)]
+    rows = [
+        each
+        for each in found
+        if group in (None, each.group)
+        and topic in (None, each.queue.topic)
+        and (system or not is_system_group(each.group))
+    ]
     told = map(_queue_row, rows) if queues else _summed(rows)
     columns = [Column("group"), Column("topic"), *([Column("queue", right=True)] if queues else [])]
     columns += [Column(key, right=True) for key in ("end", "committed", "lag", "in_flight")]

@@ -17,6 +17,7 @@ from steelyard.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from steelyard.client.admin.topic_wishes import TopicPlan
+    from steelyard.client.admin.topics import TopicView
     from steelyard.client.blocking.admin import Admin
 
 __all__ = ["add_queues", "apply_file", "create_topic", "delete_topic", "order_topic", "set_topic"]
@@ -68,12 +69,7 @@ def create_topic(
             brokers=broker,
             cluster=cluster,
         )
-    out.done(
-        f"topic {topic} has {len(made.queues)} queues on {', '.join(made.brokers)}",
-        topic=topic,
-        queues=len(made.queues),
-        brokers=made.brokers,
-    )
+    _tell(out, made)
 
 
 @at_cluster
@@ -88,12 +84,7 @@ def add_queues(
 
     with Admin(where.connect()) as admin:
         made = admin.add_queues(topic, to)
-    out.done(
-        f"topic {topic} has {len(made.queues)} queues on {', '.join(made.brokers)}",
-        topic=topic,
-        queues=len(made.queues),
-        brokers=made.brokers,
-    )
+    _tell(out, made)
 
 
 @at_cluster
@@ -234,6 +225,15 @@ def order_topic(
             "the name servers keep this list and do not tell clients of it; let them: "
             "steelyard cluster name-server set orderMessageEnable=true"
         )
+
+
+def _tell(out: Out, made: "TopicView") -> None:
+    out.done(
+        f"topic {made.name} has {len(made.queues)} queues on {', '.join(made.brokers)}",
+        topic=made.name,
+        queues=len(made.queues),
+        brokers=made.brokers,
+    )
 
 
 def _carry_out(admin: "Admin", out: Out, plan: "TopicPlan", *, dry_run: bool, yes: bool) -> None:

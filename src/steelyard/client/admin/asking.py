@@ -52,15 +52,16 @@ async def together(work: Callable[[X], Awaitable[T]], things: Iterable[X], *, at
     """Do the same for many things, several at a time; the results in order, or the first error after all ended."""
     room = asyncio.Semaphore(at_once)
 
-    async def one(thing: X) -> T:
+    async def one(thing: X) -> tuple[T]:
+        # In a tuple: an error that is a result, and was not raised, is one of the results.
         async with room:
-            return await work(thing)
+            return (await work(thing),)
 
     done = await asyncio.gather(*map(one, things), return_exceptions=True)
     for result in done:
         if isinstance(result, BaseException):
             raise result
-    return [result for result in done if not isinstance(result, BaseException)]
+    return [result[0] for result in done if not isinstance(result, BaseException)]
 
 
 class Asking(Context):

@@ -22,7 +22,10 @@ from steelyard.wire.bodies.stats import BrokerConsumeStats as LagBody
 from steelyard.wire.codes import RequestCode, ResponseCode
 from steelyard.wire.headers.admin import BrokerConsumeStats
 
-__all__ = ["BrokerCare", "BrokerState", "Change", "GroupLag", "Rates"]
+__all__ = ["BrokerCare", "BrokerState", "Change", "GroupLag", "Rates", "is_secret", "missing_setting"]
+
+_SECRET = ("password", "secret", "credential", "initauthenticationuser")
+"""What the names of settings have in them that are nobody's business."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +173,15 @@ class BrokerCare(Brokers):
 
     async def _settings_of(self, server: Server) -> dict[str, str]:
         return decode_settings((await self._ask_server(server, RequestCode.GET_BROKER_CONFIG)).body)
+
+
+def is_secret(setting: str) -> bool:
+    """Say whether a setting is one that is not to be seen by whoever looks over a shoulder.
+
+    >>> is_secret("innerClientAuthenticationCredentials"), is_secret("authenticationEnabled")
+    (True, False)
+    """
+    return any(word in setting.lower() for word in _SECRET)
 
 
 def missing_setting(name: str, known: Mapping[str, str], where: str) -> NotFound:

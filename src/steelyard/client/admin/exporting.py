@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from steelyard.client.admin.asking import together
+from steelyard.client.admin.brokers import is_secret
 from steelyard.client.admin.groups import Groups
 from steelyard.client.admin.name_servers import NameServers
 from steelyard.client.admin.statistics import BrokerFlow, Statistics, TopicFlow
@@ -26,7 +27,6 @@ from steelyard.wire.codes import RequestCode
 
 __all__ = ["Export", "Exporting", "Metrics"]
 
-_SECRETS = ("credential", "secretkey", "password")
 _LEFT_OUT = "(left out)"
 
 
@@ -112,9 +112,6 @@ def _without_secrets(servers: Iterable[tuple[str, Mapping[str, str]]]) -> dict[s
     {'broker-a': {'brokerId': '0', 'innerClientAuthenticationCredentials': '(left out)'}}
     """
     return {
-        server: {
-            name: _LEFT_OUT if value and any(word in name.lower() for word in _SECRETS) else value
-            for name, value in settings.items()
-        }
+        server: {name: _LEFT_OUT if value and is_secret(name) else value for name, value in settings.items()}
         for server, settings in servers
     }

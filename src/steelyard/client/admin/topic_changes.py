@@ -92,11 +92,12 @@ class TopicChanges(TopicOrders):
         """
         listed = list(wishes)
         chosen = await self._chosen(brokers, cluster)
-        places = await self._places() if any(wish.brokers for wish in listed) else {}
+        named = await self._chosen({broker for wish in listed for broker in wish.brokers or ()}, None)
+        places = {place.name: place for place in (*chosen, *named)}
+        there = await self._setups(places.values(), {wish.name for wish in listed})
         changes: dict[tuple[str, str], TopicChange] = {}
-        there = await self._setups(chosen if not places else places.values(), {wish.name for wish in listed})
         for wish in listed:
-            wanted = chosen if wish.brokers is None else await self._chosen(wish.brokers, None)
+            wanted = chosen if wish.brokers is None else [places[broker] for broker in dict.fromkeys(wish.brokers)]
             if only_existing:
                 wanted = [place for place in wanted if (place.name, wish.name) in there] or await self._nowhere(wish)
             for place in wanted:
@@ -113,9 +114,9 @@ class TopicChanges(TopicOrders):
         """Do what was planned, and wait until the name servers tell of it."""
         places = {place.name: place for place in await self._chosen({each.broker for each in plan.todo}, None)}
         await together(lambda change: self._put(places[change.broker], change), plan.todo)
+        orders = await self._orders({self._names.full(each.topic) for each in plan.todo})
         for topic, changes in plan.by_topic().items():
-            if any(each.what != "keep" for each in changes):
-                await self._keep_order(topic, changes)
+            await self._keep_order(self._names.full(topic), changes, orders)
             await self._until_told(topic, changes)
         return plan
 
@@ -200,10 +201,11 @@ class TopicChanges(TopicOrders):
                 next_step="leave the attributes away, or use a broker of release 5",
             )
 
-    async def _keep_order(self, topic: str, changes: Iterable[TopicChange]) -> None:
+    async def _keep_order(
+        self, topic: str, changes: Iterable[TopicChange], orders: Mapping[str, Mapping[str, int]]
+    ) -> None:
         """Let the fixed list of a topic follow its changes; one that they do not touch stays as it is."""
-        full = self._names.full(topic)
-        before = (await self._orders([full])).get(full, {})
+        before = orders.get(topic, {})
         after = dict(before)
         for change in changes:
             was = change.before or TopicSetup(write_queues=0)
@@ -212,9 +214,9 @@ class TopicChanges(TopicOrders):
             elif not was.order or was.write_queues != change.after.write_queues:
                 after[change.broker] = change.after.write_queues
         if after and after != before:
-            await self._put_order(full, after)
+            await self._put_order(topic, after)
         elif before and not after:
-            await self._drop_order(full)
+            await self._drop_order(topic)
 
     async def _until_told(self, topic: str, changes: Iterable[TopicChange]) -> None:
         """Wait until every name server that can be reached tells that these brokers have it so."""

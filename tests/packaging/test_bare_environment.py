@@ -1,0 +1,98 @@
+"""The wheel where nothing else is: it serves, sends and helps, and what needs an extra says which."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.packaging.building import ROOT, Environment
+from tests.packaging.using import first_example, up
+
+from steelyard import __version__
+
+pytestmark = [pytest.mark.xdist_group("packaging"), pytest.mark.timeout(240)]
+
+_NEEDS_MORE = ("steelyard.spark", "steelyard.pipelines", "steelyard.testing.plugin", "pyspark_rocketmq")
+
+
+def test_it_serves_and_the_first_example_sends(environment: Environment, tmp_path: Path) -> None:
+    with up(environment, tmp_path) as namesrv:
+        done = environment.run("-c", first_example(namesrv), cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith("orders@broker-0:")
+        words = ("consume", "orders", "--namesrv", namesrv, "--from", "first", "--exit-at-end", "--json")
+        seen = environment.run("-m", "steelyard", *words, cwd=tmp_path)
+        assert (seen.returncode, seen.stderr) == (0, "")
+        assert json.loads(seen.stdout)["body"] == '{"id": 1}'
+
+
+def test_it_helps_and_says_its_version(environment: Environment, tmp_path: Path) -> None:
+    helped = environment.run("-m", "steelyard", "--help", cwd=tmp_path)
+    assert (helped.returncode, helped.stderr) == (0, "")
+    assert "steelyard up --brokers 2" in helped.stdout
+    version = environment.run("-m", "steelyard", "--version", cwd=tmp_path)
+    assert version.stdout == f"steelyard {__version__}\n"
+    asked = "from importlib.metadata import version; print(version('steelyard'))"
+    assert environment.run("-c", asked, cwd=tmp_path).stdout == f"{__version__}\n"
+
+
+def test_every_noun_helps(environment: Environment, tmp_path: Path) -> None:
+    code = (
+        "import sys\n"
+        "from steelyard.cli.main import NOUNS, main\n"
+        "sys.exit(any(main([noun, '--help']) for panel in NOUNS.values() for noun in panel))"
+    )
+    done = environment.run("-c", code, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_importing_it_drags_nothing_along(environment: Environment, tmp_path: Path) -> None:
+    code = "import sys, steelyard; print(*{name.partition('.')[0] for name in sys.modules} - sys.stdlib_module_names)"
+    loaded = set(environment.run("-c", code, cwd=tmp_path).stdout.split())
+    assert {name for name in loaded if not name.startswith("_")} == {"steelyard", "msgspec"}
+
+
+def test_every_module_that_needs_no_extra_can_be_imported(environment: Environment, tmp_path: Path) -> None:
+    modules = sorted(
+        str(path.relative_to(ROOT / "src").with_suffix("")).replace("/", ".").removesuffix(".__init__")
+        for path in (ROOT / "src").rglob("*.py")
+    )
+    asked = [name for name in modules if not name.startswith(_NEEDS_MORE)]
+    code = f"import importlib\nfor name in {asked!r}:\n    importlib.import_module(name)\n"
+    done = environment.run("-c", code, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+_SENTENCES = {
+    "from steelyard.spark.local import session; session()": (
+        "Spark sessions need a package that is not installed; run: pip install 'steelyard[spark]'"
+    ),
+    "from steelyard.wire.compression import compress, Compression; compress(b'', Compression.LZ4)": (
+        "LZ4 bodies need a package that is not installed; run: pip install 'steelyard[fast]'"
+    ),
+    "from steelyard.wire.compression import compress, Compression; compress(b'', Compression.ZSTD)": (
+        "zstd bodies need a package that is not installed; run: pip install 'steelyard[fast]'"
+    ),
+}
+
+
+@pytest.mark.parametrize("code", _SENTENCES)
+def test_what_needs_an_extra_names_it(environment: Environment, tmp_path: Path, code: str) -> None:
+    done = environment.run("-c", code, cwd=tmp_path)
+    assert done.stderr.splitlines()[-1] == f"steelyard.errors.MissingExtra: {_SENTENCES[code]}"
+
+
+@pytest.mark.parametrize("job", ["archive", "aggregate", "replay", "balance"])
+def test_a_pipeline_without_spark_is_refused_in_one_line(environment: Environment, tmp_path: Path, job: str) -> None:
+    words = {
+        "archive": ("--topic", "orders", "--to", "lake"),
+        "aggregate": ("--topic", "orders", "--sql", "SELECT count(*) FROM messages"),
+        "replay": ("--from", "lake", "--to-topic", "orders"),
+        "balance": ("--topic", "orders", "--group", "billing"),
+    }
+    with up(environment, tmp_path) as namesrv:
+        done = environment.run(
+            *("-m", "steelyard", "pipeline", "run", job, "--namesrv", namesrv, *words[job]), cwd=tmp_path
+        )
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.endswith("need a package that is not installed; run: pip install 'steelyard[spark]'\n")

@@ -1,0 +1,90 @@
+"""The wheel has what runs and no more; the sdist has the whole tree; the version stands in one place."""
+
+import re
+import tarfile
+import tomllib
+from email.parser import Parser
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+from tests.packaging.building import ROOT, Built
+
+from steelyard import __version__
+
+pytestmark = [pytest.mark.xdist_group("packaging"), pytest.mark.timeout(240)]
+
+_IN_THE_WHEEL = ("steelyard", "pyspark_rocketmq")
+_NOT_SHIPPED = {"__pycache__"}
+
+
+def ours(directory: Path) -> set[str]:
+    """Return the files of the packages as they lie in the tree."""
+    return {
+        str(path.relative_to(directory))
+        for package in _IN_THE_WHEEL
+        for path in (directory / package).rglob("*")
+        if path.is_file() and not _NOT_SHIPPED.intersection(path.parts)
+    }
+
+
+def test_the_wheel_has_the_two_packages_and_nothing_else(built: Built) -> None:
+    with ZipFile(built.wheel) as wheel:
+        names = {name for name in wheel.namelist() if ".dist-info/" not in name}
+        texts = {name: wheel.read(name) for name in names}
+    assert names == ours(ROOT / "src")
+    assert {"steelyard/py.typed", "pyspark_rocketmq/py.typed", "steelyard/spark/quiet.properties"} <= names
+    assert any(name.endswith("per_minute.sql.template") for name in names)
+    changed = [name for name, text in texts.items() if text != (ROOT / "src" / name).read_bytes()]
+    assert changed == []
+
+
+def test_the_sdist_has_the_tree_that_its_tests_need(built: Built) -> None:
+    with tarfile.open(built.sdist) as sdist:
+        names = {name.partition("/")[2] for name in sdist.getnames()}
+    tests = {str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("*.py")}
+    assert tests <= names
+    assert {f"src/{name}" for name in ours(ROOT / "src")} <= names
+    beside = ("pyproject.toml", "constraints.txt", "Makefile", "LICENSE", ".gitignore", ".ci/check")
+    pages = [str(path.relative_to(ROOT)) for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"))]
+    wanted = {name for name in (*beside, *pages) if (ROOT / name).exists()}
+    assert wanted <= names
+    assert not [name for name in names if name.endswith(".pyc") or name.startswith((".venv", "steelyard-data"))]
+
+
+def test_a_wheel_says_what_it_is_and_needs(built: Built) -> None:
+    with ZipFile(built.wheel) as wheel:
+        (name,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
+        told = Parser().parsestr(wheel.read(name).decode())
+        scripts = wheel.read(name.replace("METADATA", "entry_points.txt")).decode()
+    assert (told["Name"], told["Version"], told["License-Expression"]) == ("steelyard", __version__, "Apache-2.0")
+    assert told["Requires-Python"] == ">=3.11"
+    assert set(told.get_all("Provides-Extra", [])) >= {
+        *("fast", "spark", "local", "page", "otel", "testing", "docs", "dev", "all")
+    }
+    always = {line for line in told.get_all("Requires-Dist", []) if "extra ==" not in line}
+    assert {re.split(r"[<>=!~ ]", line)[0] for line in always} == {"msgspec", "rich", "typer"}
+    assert "steelyard = steelyard.cli.main:main" in scripts
+    assert str(told.get_payload()).startswith("# Steelyard")
+
+
+def test_the_version_stands_in_one_place() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert "version" not in project["project"]
+    assert "version" in project["project"]["dynamic"]
+    place = project["tool"]["hatch"]["version"]["path"]
+    assert f'__version__ = "{__version__}"' in (ROOT / place).read_text(encoding="utf-8")
+    again = [
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "src").rglob("*.py")
+        if re.search(rf"""["']{re.escape(__version__)}["']""", path.read_text(encoding="utf-8"))
+    ]
+    assert again == [place]
+
+
+def test_all_has_what_users_may_want_and_dev_what_builds_and_tests() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    assert extras["all"] == ["steelyard[fast,spark,local,page,otel,testing]"]
+    pinned = (ROOT / "constraints.txt").read_text(encoding="utf-8").lower().replace("_", "-")
+    wanted = [re.split(r"[<>=!~; \[]", line)[0].lower() for line in extras["dev"] if not line.startswith("steelyard")]
+    assert [name for name in wanted if f"\n{name}==" not in pinned] == []
