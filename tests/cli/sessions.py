@@ -55,8 +55,8 @@ def steps_of(page: str, servers: str | None = None) -> list[Step]:
     text = path.read_text(encoding="utf-8")
     for fence in fences(f"docs/cli/{page}.md", text):
         # Beside the language: for which servers it is.
-        only = text.splitlines()[fence.line - 1].partition(fence.language)[2].strip()
-        if fence.language == "console" and (servers is None or only in ("", servers)):
+        language, _, only = text.splitlines()[fence.line - 1].lstrip("`~ ").partition(" ")
+        if language == "console" and (servers is None or only.strip() in ("", servers)):
             found.extend(steps_in(fence.page, fence.line, fence.text))
     return found
 

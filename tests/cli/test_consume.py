@@ -1,9 +1,12 @@
 """`steelyard consume` as people run it: without a trace, or as a member that comes, shares, and leaves cleanly."""
 
 import json
+import os
+import pty
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
@@ -66,6 +69,49 @@ def test_a_message_says_all_of_itself(cluster: Cluster) -> None:
     done = run(cluster.namesrv, "consume", "whole", "--from", "first", "--exit-at-end")
     where, _, key, tag, body = done.stdout.decode().split()
     assert (where, key, tag, body) == ("whole:0:0", "k1", "paid", "hello")
+
+
+def test_a_pattern_prints_what_is_wanted_byte_by_byte(cluster: Cluster) -> None:
+    create_topic(cluster.namesrv, "patterned", 1)
+    body = bytes(range(256))
+    with Producer(cluster.namesrv) as producer:
+        sent = producer.send(Message("patterned", body, "paid", "k1"))
+    words = ("consume", "patterned", "--from", "first", "--exit-at-end", "--format")
+    done = run(cluster.namesrv, *words, r"%t %b %q %o %k %g %S\0%s\n")
+    front = f"patterned {sent.queue.broker} {sent.queue.queue_id} 0 k1 paid 256".encode()
+    assert (done.returncode, done.stdout, done.stderr) == (0, front + b"\0" + body + b"\n", b"")
+    by_a_member = run(cluster.namesrv, *words, "%s", "--group", "patterned")
+    assert by_a_member.stdout == body
+
+
+@pytest.mark.parametrize("how", [("--format", r"%k %s\n"), ("--json",), ()], ids=["pattern", "json", "line"])
+def test_no_body_is_a_command_to_a_terminal(cluster: Cluster, how: tuple[str, ...]) -> None:
+    topic = f"hostile-{len(how)}"
+    create_topic(cluster.namesrv, topic, 1)
+    fill(cluster, topic, ["\x1b]0;owned\x07\x1b[2J\x9b31m"])
+    words = ["consume", topic, "--from", "first", "--exit-at-end", *how, "--namesrv", cluster.namesrv]
+    ours, theirs = pty.openpty()
+    with subprocess.Popen([sys.executable, "-m", "steelyard", *words], stdout=theirs, stdin=theirs) as process:
+        os.close(theirs)
+        shown = b""
+        # A terminal that nobody is at any more is an error on Linux.
+        with suppress(OSError):
+            while news := os.read(ours, 4096):
+                shown += news
+        assert process.wait(SECONDS) == 0
+    os.close(ours)
+    assert b"owned" in shown
+    assert not set(shown) & {0x1B, 0x07, 0x9B}
+
+
+def test_a_reader_who_left_is_noticed_without_a_message(cluster: Cluster) -> None:
+    create_topic(cluster.namesrv, "quiet", 1)
+    for group in ((), ("--group", "quiet")):
+        command = [sys.executable, "-m", "steelyard", "consume", "quiet", *group, "--namesrv", cluster.namesrv]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            process.stdout.close()
+            assert process.wait(SECONDS) == 0
 
 
 def test_the_last_ones_of_each_queue_are_read(cluster: Cluster) -> None:

@@ -199,7 +199,7 @@ def test_a_story_that_does_not_go_on_fails(monkeypatch: pytest.MonkeyPatch, caps
             pytest.param(
                 moment, [signal.SIGINT], marks=pytest.mark.skipif("STEELYARD_SLOW" not in os.environ, reason=why)
             )
-            for moment in ("it is killed", "becomes slow", "producers have stopped", "Spark went on")
+            for moment in ("it is killed", "becomes slow", "producers have stopped")
             for why in ("a long way into the story: STEELYARD_SLOW=1",)
         ),
     ],

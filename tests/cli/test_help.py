@@ -40,3 +40,13 @@ def test_without_a_noun_there_is_help(capsys: pytest.CaptureFixture[str]) -> Non
     said = capsys.readouterr().out
     assert all(f"  {noun} " in said for panel in NOUNS.values() for noun in panel)
     assert "Examples:" in said
+
+
+def test_a_noun_alone_shows_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["context"], ["pipeline", "run"]):
+        assert main(words) == 0
+        said = capsys.readouterr()
+        assert (said.out.splitlines()[0], said.err) == (
+            f"Usage: steelyard {' '.join(words)} [OPTIONS] COMMAND [ARGS]...",
+            "",
+        )

@@ -1,8 +1,10 @@
 """`steelyard send` as people run it: what is given arrives, all of it, and the last line says what came of it."""
 
 import json
+import subprocess
 import sys
 from io import BytesIO, StringIO, TextIOWrapper
+from pathlib import Path
 
 import pytest
 from tests.cli.live import SECONDS, create_topic, run
@@ -46,6 +48,86 @@ def test_many_are_spread_over_all_queues(cluster: Cluster, capsys: pytest.Captur
     (line,) = capsys.readouterr().out.splitlines()
     assert line.startswith("sent 800 to many in ")
     assert line.endswith("none failed (400 to broker-0, 400 to broker-1)")
+
+
+def test_files_properties_and_a_queue_of_ones_own(cluster: Cluster, tmp_path: Path) -> None:
+    create_topic(cluster.namesrv, "filed", 2)
+    for name in ("a", "b"):
+        (tmp_path / name).write_bytes(b"\xff" + name.encode())
+    files = ("--file", str(tmp_path / "a"), "--file", str(tmp_path / "b"))
+    words = ("--property", "region=eu", "--property", "formula=a=b", "--queue", "broker-1:1")
+    assert run(cluster.namesrv, "send", "filed", *files, *words).returncode == 0
+    messages = stored(cluster, "filed")
+    assert [message.body for message in messages] == [b"\xffa", b"\xffb"]
+    assert {(message.queue.broker, message.queue.queue_id) for message in messages} == {("broker-1", 1)}
+    assert {message.properties["formula"] for message in messages} == {"a=b"}
+    missing = run(cluster.namesrv, "send", "filed", "--file", str(tmp_path / "c"))
+    assert (missing.returncode, missing.stdout) == (Exit.USAGE, b"")
+    nowhere = run(cluster.namesrv, "send", "filed", "--body", "x", "--queue", "broker-9:0")
+    assert (nowhere.returncode, nowhere.stderr.count(b"\n")) == (Exit.USAGE, 1)
+
+
+def test_what_was_stored_is_printed_by_a_pattern(cluster: Cluster) -> None:
+    create_topic(cluster.namesrv, "receipts")
+    lines = [f"k{number % 5}:{number}" for number in range(100)]
+    words = ("--lines", "--key-delimiter", ":", "--format", r"%t %k %s %b %q %o %i\n")
+    done = run(cluster.namesrv, "send", "receipts", *words, stdin="\n".join(lines).encode())
+    assert (done.returncode, done.stderr) == (0, b"")
+    told = {tuple(line.split()) for line in done.stdout.decode().splitlines()}
+    there = {
+        (
+            "receipts",
+            message.keys[0],
+            message.body.decode(),
+            message.queue.broker,
+            str(message.queue.queue_id),
+            str(message.offset),
+            message.message_id,
+        )
+        for message in stored(cluster, "receipts")
+    }
+    assert told == there
+    assert len(told) == 100
+    by_key: dict[str, set[str]] = {}
+    for _, key, _, broker, queue, _, _ in told:
+        by_key.setdefault(key, set()).add(f"{broker}:{queue}")
+    assert [len(queues) for queues in by_key.values()] == [1] * 5
+
+
+def test_a_receipt_is_seen_before_the_next_line_is_there(cluster: Cluster) -> None:
+    create_topic(cluster.namesrv, "prompt")
+    command = [sys.executable, "-m", "steelyard", "send", "prompt", "--lines", "--format", r"%s\n"]
+    with subprocess.Popen(
+        [*command, "--namesrv", cluster.namesrv], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for line in (b"one\n", b"two\n"):
+            process.stdin.write(line)
+            assert process.stdout.readline() == line
+        process.stdin.close()
+        assert process.wait(SECONDS) == 0
+
+
+def test_all_is_sent_though_nobody_reads_the_receipts(cluster: Cluster) -> None:
+    create_topic(cluster.namesrv, "unread")
+    command = [sys.executable, "-m", "steelyard", "send", "unread", "--lines", "--format", r"%s\n"]
+    with subprocess.Popen(
+        [*command, "--namesrv", cluster.namesrv],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stdin is not None
+        process.stdin.write(b"x" * 100 + b"\n")
+        process.stdin.write((b"y" * 100 + b"\n") * 500)
+        process.stdin.close()
+        assert process.wait(SECONDS) == 0
+        assert process.stderr.read() == b""
+    assert len(stored(cluster, "unread")) == 501
 
 
 def test_a_pipe_is_sent_line_by_line(cluster: Cluster) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard.cli.frame.print_message import as_json_line
-from steelyard.cli.send.source import Pattern, from_body, from_json, from_lines, from_stdin
+from steelyard.cli.send.source import Cut, Pattern, from_body, from_json, from_lines, from_stdin
 from steelyard.errors import ConfigurationError
 from steelyard.model import Queue, StoredMessage
 
@@ -37,6 +37,38 @@ def test_all_of_stdin_is_one_body(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_lines_lose_their_end_and_empty_ones_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     feed(monkeypatch, b"one\r\n\n two \nlast")
     assert [each.message.body for each in from_lines(ORDERS, None)] == [b"one", b" two ", b"last"]
+
+
+def test_lines_end_with_what_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    feed(monkeypatch, b"one\ntwo\0\0three\r\n")
+    assert [each.message.body for each in from_lines(ORDERS, None, Cut(b"\0"))] == [b"one\ntwo", b"three\r\n"]
+
+
+def test_lines_begin_with_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    feed(monkeypatch, b"tom->a->b\nann->\n")
+    first, second = from_lines(Pattern("orders", keys=("all",)), None, Cut(key_end=b"->"))
+    assert (first.message.body, first.message.keys, first.key) == (b"a->b", ("all", "tom"), "tom")
+    assert (second.message.body, second.key) == (b"", "ann")
+    for wrong in (b"no key\n", b"->body\n"):
+        feed(monkeypatch, wrong)
+        with pytest.raises(ConfigurationError, match="line 1 of stdin has no key before '->'"):
+            list(from_lines(ORDERS, None, Cut(key_end=b"->")))
+
+
+def test_what_never_ends_is_refused_and_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    feed(monkeypatch, bytes(5 << 20))
+    with pytest.raises(ConfigurationError, match="a line of stdin has more than 4194304 bytes"):
+        list(from_lines(ORDERS, None, Cut(b";;")))
+
+
+@given(st.lists(st.binary(min_size=1, max_size=20)), st.binary(min_size=1, max_size=3))
+def test_what_is_joined_is_cut_again(bodies: list[bytes], end: bytes) -> None:
+    whole = [body for body in bodies if end not in body and not (body + end)[:-1].count(end)]
+    joined = end.join(whole)
+    with pytest.MonkeyPatch.context() as patch:
+        feed(patch, joined)
+        cut = [each.message.body for each in from_lines(ORDERS, None, Cut(end))] if end != b"\n" else whole
+    assert cut == [body for body in joined.split(end) if body] or end == b"\n"
 
 
 def test_no_more_lines_are_read_than_wanted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,7 @@ def test_a_topic_may_be_on_some_brokers_only(cluster: Cluster) -> None:
     async def work(admin: Admin) -> None:
         assert (await admin.create_topic("one", 2, brokers=["broker-1"])).brokers == ("broker-1",)
         assert (await admin.create_topic("all", 2, cluster="DefaultCluster")).brokers == ("broker-0", "broker-1")
-        with pytest.raises(BrokerNotFound, match="no broker 'broker-9'; .*broker-1"):
+        with pytest.raises(BrokerNotFound, match=r"no broker 'broker-9'; .*broker-1"):
             await admin.create_topic("none", 2, brokers=["broker-9"])
         with pytest.raises(BrokerNotFound, match="no cluster 'nowhere'; known are: DefaultCluster"):
             await admin.create_topic("none", 2, cluster="nowhere")

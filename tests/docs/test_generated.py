@@ -1,17 +1,27 @@
 """The pages and pictures that are made from the code say what the code says now."""
 
+from difflib import unified_diff
+
 import pytest
 from tests.docs.drawn.options_page import TABLES
 from tests.docs.drawn.sources import fields
 from tests.docs.generate import GENERATED
 from tests.tidy.tree import ROOT, complain
 
+_SHOWN = 20
+"""How many lines of a difference are shown."""
+
 
 @pytest.mark.parametrize("path", GENERATED)
 def test_it_says_what_the_code_says(path: str) -> None:
     file = ROOT / path
-    is_fresh = file.is_file() and file.read_text(encoding="utf-8") == GENERATED[path]()
-    assert is_fresh, f"{path} has fallen behind the code: python -m tests.docs.generate"
+    written = file.read_text(encoding="utf-8") if file.is_file() else ""
+    wanted = GENERATED[path]()
+    if written != wanted:
+        changes = list(
+            unified_diff(written.splitlines(), wanted.splitlines(), "the page", "the code", lineterm="", n=0)
+        )
+        complain([f"{path} has fallen behind the code: python -m tests.docs.generate", *changes[:_SHOWN]])
 
 
 def test_every_option_is_explained() -> None:

@@ -37,10 +37,7 @@ def verbs(command: Any = None, words: tuple[str, ...] = ()) -> Iterator[Verb]:
     command = root() if command is None else command
     context = context_of(command)
     for name in list(command.commands):
-        try:  # TEMPORARY: nouns that are not there yet
-            found = command.get_command(context, name)
-        except (ImportError, AttributeError):
-            continue
+        found = command.get_command(context, name)
         if found is None or found.hidden:
             continue
         if hasattr(found, "list_commands"):

@@ -115,7 +115,7 @@ def test_a_reset_moves_a_group_while_it_works(
         handled.wait(80)
         until(lambda: lag(admin, group, topic) == 0, "all is committed again")
         if cluster.is_4:
-            with pytest.raises(RequestNotSupported, match="only to a time.*; stop the members first, or give 'first'"):
+            with pytest.raises(RequestNotSupported, match=r"only to a time.*; stop the members first, or give 'first'"):
                 admin.reset_offsets(group, topic, 3)
         else:
             admin.reset_offsets(group, topic, 3)

@@ -1,4 +1,4 @@
-"""An administrator looks after groups: their settings, how far they are, who is in them, who sends, what they gave up."""
+"""An administrator looks after groups: settings, how far they are, who is in them, who sends, what they gave up."""
 
 import pytest
 from tests.live.clusters import Live, until

@@ -160,7 +160,7 @@ def _options(version: Annotated[bool, typer.Option("--version", help="Show the v
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; without a noun it shows its help."""
     asked = list(sys.argv[1:] if arguments is None else arguments)
-    return shown(lambda: _answer(asked or ["--help"]))
+    return shown(lambda: _answer(asked))
 
 
 def _answer(asked: list[str]) -> int:
@@ -174,8 +174,7 @@ def _answer(asked: list[str]) -> int:
         return refuse(str(error), exit_for(error))
     except _UsageError as error:
         what = getattr(error, "format_message", error.__str__)().rstrip(".")
-        # A noun that was given no verb has shown its help, and there is nothing to add.
-        return refuse(f"{what}; see: {_usage(error)} --help") if what else 0
+        return refuse(f"{what}; see: {_usage(error)} --help")
     except (KeyboardInterrupt, typer.Abort):
         return Exit.INTERRUPTED
     return code if isinstance(code, int) else 0

@@ -131,7 +131,8 @@ class Archivist:
         if process is None or thread is None or thread.is_alive() or process.poll() is None or self.lake is not None:
             return ""
         said = self._log.read_text(errors="replace").splitlines()
-        return " ".join(said[-3:]) or f"it said nothing; its exit code is {process.returncode}"
+        told = [line for line in said if line and not line[0].isspace()]  # what is indented are stacks
+        return " ".join(told[-3:]) or f"it said nothing; its exit code is {process.returncode}"
 
     def _read(self, stream: IO[bytes]) -> None:
         with stream:

@@ -63,7 +63,11 @@ class VerbHelp(TyperCommand):
 
 
 class NounHelp(TyperGroup):
-    """A noun, which lists its verbs first: that is what somebody asks for."""
+    """A noun, which lists its verbs first: that is what somebody asks for. Alone it shows its help."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the words after the noun."""
+        return super().parse_args(ctx, args or ["--help"])
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """List the verbs, then the options."""
@@ -84,9 +88,7 @@ class Noun(typer.Typer):
     """
 
     def __init__(self, name: str, about: str) -> None:
-        super().__init__(
-            name=name, help=about, no_args_is_help=True, add_completion=False, rich_markup_mode=None, cls=NounHelp
-        )
+        super().__init__(name=name, help=about, add_completion=False, rich_markup_mode=None, cls=NounHelp)
 
     def verb(self, name: str, *examples: str) -> Callable[[V], V]:
         """Add a verb; its examples are whole command lines."""

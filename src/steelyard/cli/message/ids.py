@@ -39,7 +39,7 @@ def explain_id(out: Out, message_id: MessageId) -> None:
     if key.pid == 0:
         host, position = read_offset_id(text)
         address, _, port = host.rpartition(":")
-        out.one({"id": text, "kind": "place", "address": address, "port": int(port), "position": position})
+        out.one({"id": text, "kind": "place", "address": address.strip("[]"), "port": int(port), "position": position})
         return
     out.one(
         {
