@@ -4,10 +4,12 @@ A test compares each of them with what the code says now (test_generated.py), so
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from tests.docs.drawn.api_page import api_page
 from tests.docs.drawn.cli_page import cli_index, cli_page
 from tests.docs.drawn.errors_page import errors_page, exits_page
+from tests.docs.drawn.figures import with_figures
 from tests.docs.drawn.options_page import options_page
 from tests.docs.drawn.pictures import PICTURES
 from tests.tidy.tree import ROOT
@@ -21,6 +23,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "docs/reference/errors.md": errors_page,
     "docs/reference/exit-codes.md": exits_page,
     "docs/cli/index.md": cli_index,
+    **{page: partial(with_figures, page) for page in ("README.md", "docs/comparison.md")},
     **{f"docs/pictures/{name}.svg": draw for name, draw in PICTURES.items()},
 }
 """What is written where."""

@@ -51,10 +51,10 @@ NOUNS: dict[str, dict[str, _Noun]] = {
         "controller": _Noun("controller", "app", "Controllers, which elect masters."),
     },
     "Understand it": {
-        "plan": _Noun("plan.plan", "plan", "Show who would get which queue."),
+        "plan": _Noun("plan.plan", "plan", "Show who would get which queue, and what would move; nothing is touched."),
         "doctor": _Noun("doctor.doctor", "doctor", "Find out why it does not work."),
         "check": _Noun("check.check", "app", "Say in one line whether all is well, for monitoring."),
-        "bench": _Noun("bench.bench", "app", "Measure a cluster."),
+        "bench": _Noun("bench.bench", "app", "Measure a cluster: how many messages a second, and how long one takes."),
         "sim": _Noun("sim.sim", "sim", "Run simulated histories in which things go wrong on purpose."),
         "store": _Noun("store", "app", "Look into a broker's directory; nothing in it is changed."),
     },

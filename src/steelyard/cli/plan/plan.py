@@ -8,22 +8,13 @@ Three ways in. With numbers (`--queues 16 --members 1..3`) it draws a worked exa
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from steelyard.balance.allocate import BUILT_IN, Plan, Strategy, find_strategy
-from steelyard.balance.allocate import plan as make_plan
-from steelyard.balance.explain import Explanation, explain, tell
+from steelyard.balance.allocate import BUILT_IN, find_strategy
 from steelyard.cli.frame.nouns import verb
-from steelyard.cli.frame.screen import screen
 from steelyard.cli.frame.where import Where, at_cluster
-from steelyard.cli.plan.as_json import print_plan
-from steelyard.cli.plan.draw import counts, grid, legend, ruler
-from steelyard.cli.plan.source import PlanInput, load_rule, member_counts, read_input, worked_input
 from steelyard.errors import ConfigurationError
-from steelyard.model import in_order
 
-__all__ = ["draw_worked", "plan"]
+__all__ = ["plan"]
 
 
 @verb(
@@ -70,6 +61,10 @@ def plan(
 
         plan_live(where.connect(), group, join or [], leave or [], strategy, as_json=as_json)
         return
+    from steelyard.cli.frame.screen import screen
+    from steelyard.cli.plan.showing import draw_worked, show_one
+    from steelyard.cli.plan.source import load_rule, member_counts, read_input, worked_input
+
     if join or leave:
         raise ConfigurationError("--join and --leave are about a group", next_step="give --group NAME")
     if source is not None:
@@ -77,7 +72,7 @@ def plan(
             raise ConfigurationError("--input already says which queues and members", next_step="leave the others out")
         given = read_input(source)
         name = "average" if strategy is None else strategy
-        _show_one(given, find_strategy(name, given.settings, load=load_rule), as_json)
+        show_one(given, find_strategy(name, given.settings, load=load_rule), as_json=as_json)
         return
     if queues is None or members is None:
         raise ConfigurationError(
@@ -89,46 +84,6 @@ def plan(
         strategies = [find_strategy(name, given.settings, load=load_rule) for name in names]
         if as_json:
             for each in strategies:
-                _show_one(given, each, as_json)
+                show_one(given, each, as_json=True)
         else:
             draw_worked(screen(), given, strategies)
-
-
-def _planned(given: PlanInput, strategy: Strategy) -> tuple[Plan, Explanation]:
-    made = make_plan(strategy, given.group, given.queues, given.members, previous=given.previous)
-    return made, explain(given.previous or {}, made, given.queues)
-
-
-def _show_one(given: PlanInput, strategy: Strategy, as_json: bool) -> None:
-    made, told = _planned(given, strategy)
-    if as_json:
-        print_plan(made, told, strategy=strategy.name)
-        return
-    console = screen()
-    table = Table(title=f"{strategy.name} for group {given.group}", title_justify="left")
-    table.add_column("member")
-    table.add_column("queues", justify="right")
-    table.add_column("which", overflow="fold")
-    for member, mine in made.items():
-        table.add_row(member, str(len(mine)), " ".join(map(str, mine)) or "-")
-    console.print(table)
-    for line in tell(told) if given.previous is not None else tell(told)[:1]:
-        console.print(line, soft_wrap=True)
-
-
-def draw_worked(console: Console, given: PlanInput, strategies: list[Strategy]) -> None:
-    """Draw what every strategy does with one group."""
-    queues = in_order(given.queues)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("strategy", no_wrap=True)
-    table.add_column(ruler(len(queues)), overflow="fold")
-    table.add_column("each", overflow="fold")
-    plans = [_planned(given, strategy)[0] for strategy in strategies]
-    pictures = [grid(queues, made) for made in plans]
-    for strategy, made, picture in zip(strategies, plans, pictures, strict=True):
-        table.add_row(strategy.name, picture, counts(made))
-    count = len(given.members)
-    console.print(f"{len(queues)} queues, {count} {'member' if count == 1 else 'members'}", style="bold")
-    console.print(table)
-    console.print(legend(given.members, pictures), style="dim")
-    console.print()
