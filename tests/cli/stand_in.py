@@ -38,6 +38,7 @@ class Server:
     log_end: int = 0
     asked: list[int] = field(default_factory=list)
     address: str = ""
+    """Where it listens; if it is given, nobody is there."""
 
     def __post_init__(self) -> None:
         self.answers.setdefault(
@@ -206,7 +207,8 @@ def apache(brokers: Mapping[str, Mapping[int, Server]], *others: Server) -> Iter
     names = Server({Code.GET_BROKER_CLUSTER_INFO: clusters})
     with ExitStack() as stack:
         for server in (names, *(each for there in brokers.values() for each in there.values()), *others):
-            stack.enter_context(_listening(server))
+            if not server.address:
+                stack.enter_context(_listening(server))
         yield names.address
 
 

@@ -51,15 +51,17 @@ def test_brokers_are_listed_in_every_form(cluster: Cluster, type_at: Type) -> No
 
 
 def test_a_broker_that_is_down_is_listed_with_its_problem_and_cannot_be_shown(type_at: Type) -> None:
-    with apache({"broker-a": {0: Server()}, "broker-b": {0: Server()}}) as namesrv, Admin(namesrv) as admin:
-        dead = Server()
-        dead.address = "127.0.0.1:1"
-        assert len(admin.servers()) == 2
-    with apache({"broker-a": {0: Server()}, "broker-b": {}}) as namesrv:
+    dead = Server(address="127.0.0.1:1")
+    with apache({"broker-a": {0: Server()}, "broker-b": {0: dead}, "broker-c": {}}) as namesrv:
         told = [json.loads(line) for line in type_at(namesrv, "ls", "--json")[1].splitlines()]
-        assert [each["problem"] for each in told] == [None, "broker broker-b has no address"]
-        code, out, said = type_at(namesrv, "show", "broker-b")
-        assert (code, out, "has nobody with id None" in said) == (Exit.NOT_FOUND, "", True)
+        why = "127.0.0.1:1 cannot be reached (connection refused)"
+        assert [each["problem"] for each in told] == [None, why, "broker broker-c has no address"]
+        assert why.split()[0] in type_at(namesrv, "ls")[1]
+        for words in (["show"], ["lag"], ["probe"], ["epochs"], ["config", "show"], ["cold-reads", "show"]):
+            for broker in ("broker-b", "broker-c"):
+                assert type_at(namesrv, *words, broker)[:2] == (Exit.UNREACHABLE, "")
+        replicas = json.loads(type_at(namesrv, "replicas", "broker-b", "--json")[1])
+        assert (replicas["log_end"], replicas["problem"]) == (None, why)
 
 
 def test_one_broker_is_shown_in_words_and_in_values(cluster: Cluster, type_at: Type) -> None:

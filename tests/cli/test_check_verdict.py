@@ -1,5 +1,6 @@
 """A verdict is as bad as the worst of its reasons, and its one line can be read by people and by tools."""
 
+import asyncio
 import re
 from dataclasses import replace
 from datetime import timedelta
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard.balance.hazards import Progress
+from steelyard.cli.check.gathering import told
 from steelyard.cli.check.judging import RoundTrip, judge_cluster, judge_group, judge_send, judge_topic
 from steelyard.cli.check.telling import changed
 from steelyard.cli.check.verdict import NO_LIMITS, Figure, Level, Limits, Reason, Verdict, worst
@@ -16,7 +18,9 @@ from steelyard.client.admin.cluster import Broker
 from steelyard.client.admin.group_view import Facts, Member, look_at
 from steelyard.client.admin.topics import QueueEnds, TopicView
 from steelyard.client.checkup.facts import NameServerSeen, ServerKind
+from steelyard.errors import CannotConnect, ConfigurationError, SteelyardError, TimedOut, error_for
 from steelyard.model import BrokerPlace, Permission, Queue, QueueCounts
+from steelyard.wire.codes import ResponseCode
 
 _LINE = re.compile(r"(OK|WARNING|CRITICAL|UNKNOWN) ([^:|]+): ([^|]*?)( \| (.*))?")
 _FIGURE = re.compile(r"('[^']+'|[^'= ]+)=-?[\d.e+-]+(%|s|ms|B)?(;[\d.e+-]*;[\d.e+-]*)?")
@@ -176,3 +180,34 @@ def test_a_message_that_is_slow_or_does_not_come_back_is_told_by_broker() -> Non
     assert verdict.level is Level.CRITICAL
     assert verdict.sentences == ["c: it said no", "b took 600 ms there and back, more than 500 ms"]
     assert "there_and_back_b=0.6s;0.5;3" in verdict.line()
+
+
+# -- what goes wrong on the way ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "level"),
+    [
+        (CannotConnect("mq:9876 cannot be reached"), Level.CRITICAL),
+        (TimedOut("mq:9876 did not answer"), Level.CRITICAL),
+        (error_for(ResponseCode.TOPIC_NOT_EXIST, "no", server="a"), Level.CRITICAL),
+        (error_for(ResponseCode.NO_PERMISSION, "no", server="a"), Level.UNKNOWN),
+        (error_for(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "no", server="a"), Level.UNKNOWN),
+        (error_for(ResponseCode.SYSTEM_ERROR, "no", server="a"), Level.UNKNOWN),
+    ],
+)
+def test_who_is_not_there_is_critical_and_who_does_not_tell_is_unknown(error: SteelyardError, level: Level) -> None:
+    async def look() -> Verdict:
+        raise error
+
+    verdict = asyncio.run(told("cluster", look()))
+    assert verdict.level is level
+    assert error.what in verdict.line()
+
+
+def test_what_was_asked_for_wrongly_is_no_verdict() -> None:
+    async def look() -> Verdict:
+        raise ConfigurationError("the address is none")
+
+    with pytest.raises(ConfigurationError):
+        asyncio.run(told("cluster", look()))

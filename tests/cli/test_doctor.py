@@ -9,14 +9,21 @@ from contextlib import contextmanager
 from socketserver import StreamRequestHandler, ThreadingTCPServer
 
 import pytest
+from tests.cli.live import until
 
 from steelyard.cli.frame.exits import Exit
 from steelyard.cli.main import main
 from steelyard.client.blocking.admin import Admin
+from steelyard.client.blocking.consumer import Consumer
 from steelyard.client.blocking.producer import Producer
 from steelyard.client.checkup.looking import dial_all
 from steelyard.model import Message
 from steelyard.serve.embedded import Cluster
+from steelyard.wire.bodies import encode_body
+from steelyard.wire.bodies.routes import BrokerEntry, ClusterBody
+from steelyard.wire.command import answer_to
+from steelyard.wire.frames import Splitter, encode_frame
+from steelyard.wire.maps import ById
 
 
 def examined(capsys: pytest.CaptureFixture[str], namesrv: str, *words: str) -> tuple[int, list[dict[str, str]]]:
@@ -100,9 +107,9 @@ class _Page(StreamRequestHandler):
 
 
 @contextmanager
-def web_server() -> Iterator[str]:
-    """Run a web server, and return its address."""
-    with ThreadingTCPServer(("127.0.0.1", 0), _Page) as server:
+def served(by: type[StreamRequestHandler]) -> Iterator[str]:
+    """Run a server, and return its address."""
+    with ThreadingTCPServer(("127.0.0.1", 0), by) as server:
         server.daemon_threads = True
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
@@ -112,7 +119,7 @@ def web_server() -> Iterator[str]:
 
 
 def test_a_web_server_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    with web_server() as address:
+    with served(_Page) as address:
         code, found = examined(capsys, address, "--timeout", "1")
     assert code == Exit.UNREACHABLE
     assert "wrong a web server answers there" in sentence(found, f"name server {address}")
@@ -124,6 +131,50 @@ def test_who_takes_a_line_and_says_nothing_does_not_hold_it_up(capsys: pytest.Ca
         code, found = examined(capsys, address, "--timeout", "0.3")
     assert code == Exit.UNREACHABLE
     assert "wrong something takes the line there and never answers" in sentence(found, f"name server {address}")
+
+
+class _Names(StreamRequestHandler):
+    """A name server that tells of one broker, at an address where nobody listens."""
+
+    def handle(self) -> None:
+        """Answer whatever is asked with the same."""
+        entry = BrokerEntry(broker_name="broker-a", cluster="c", addresses=ById({0: "127.0.0.1:1"}))
+        body = encode_body(ClusterBody(brokers={"broker-a": entry}, clusters={"c": ("broker-a",)}))
+        splitter = Splitter()
+        while data := self.request.recv(65_536):
+            for command in splitter.feed(data):
+                self.wfile.write(encode_frame(answer_to(command, body=body)))
+
+
+def test_brokers_that_cannot_be_reached_from_here_are_named_and_not_waited_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with served(_Names) as address:
+        code, found = examined(capsys, address)
+    assert code == Exit.FAILED
+    assert "ok it answers in" in sentence(found, f"name server {address}")
+    assert "wrong nobody listens at 127.0.0.1:1" in sentence(found, "broker broker-a")
+    assert "wrong name servers answer, and none of the brokers" in sentence(found, "brokers")
+
+
+def test_members_that_want_different_topics_are_wrong(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    with Admin(cluster.namesrv) as admin:
+        for topic in ("these", "those"):
+            admin.create_topic(topic, 1)
+    members = [Consumer(cluster.namesrv, "quarrelling", name=topic) for topic in ("these", "those")]
+    for member, topic in zip(members, ("these", "those"), strict=True):
+        member.handles(topic)(len)
+    with members[0], members[1], Admin(cluster.namesrv) as admin:
+        until(lambda: bool(admin.group("quarrelling").hazards))
+        code, found = examined(capsys, cluster.namesrv, "--group", "quarrelling")
+        assert code == Exit.FAILED
+        assert "wrong the members of group quarrelling do not want the same" in sentence(found, "group quarrelling")
+        assert main(["check", "group", "quarrelling", "--namesrv", cluster.namesrv]) == 1
+        assert "WARNING group quarrelling: the members" in capsys.readouterr().out
+    with Admin(cluster.namesrv) as admin:
+        admin.delete_group("quarrelling")
+        for topic in ("these", "those"):
+            admin.delete_topic(topic)
 
 
 def test_addresses_that_are_none_are_told_and_not_raised() -> None:

@@ -152,6 +152,11 @@ def broker(
         (broker("8.8.4.4:10911", Dialling(Door.SILENT, 1, "no answer")), Mark.WRONG, "cannot be reached from here"),
         (broker(door=Dialling(Door.REFUSED, 1)), Mark.WRONG, "nobody listens at 10.0.0.1:10911"),
         (broker(state=replace(WELL, problem="it timed out")), Mark.WRONG, "does not tell how it is (it timed out)"),
+        (
+            broker(state=replace(WELL, problem="No accessKey is configured")),
+            Mark.WRONG,
+            "say who you are: --access-key",
+        ),
         (broker(state=replace(WELL, addresses={1: "x:1"})), Mark.WRONG, "no master, only replicas"),
         (broker(state=replace(WELL, disk_used=0.8)), Mark.LOOK, "its disk is 80 % full"),
         (broker(state=replace(WELL, disk_used=0.95)), Mark.WRONG, "from 90 % on brokers take no messages"),

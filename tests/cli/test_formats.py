@@ -3,7 +3,9 @@ r"""Patterns of the user's (`--format '%t %s\n'`): every word means something, a
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tidy.tree import ROOT
 
+from steelyard.cli.consume.consume import consume
 from steelyard.cli.message.formats import ALL_WORDS, escaped, read_format
 from steelyard.errors import ConfigurationError
 from steelyard.model import Queue, StoredMessage
@@ -52,8 +54,12 @@ def test_each_word_means_something(pattern: str, printed: bytes) -> None:
     assert read_format(pattern)(MESSAGE) == printed
 
 
-def test_every_word_is_tested() -> None:
+def test_every_word_is_tested_and_in_the_help_and_on_the_page() -> None:
     assert set(ALL_WORDS) == set("tbqposSRkKgiITDBhr")
+    page = (ROOT / "docs" / "cli" / "consume.md").read_text(encoding="utf-8")
+    for word in ALL_WORDS:
+        assert f"`%{word}`" in page
+        assert f"%{word} " in (consume.__doc__ or "")
 
 
 @pytest.mark.parametrize("pattern", ["%x", "%", "a%", r"\q", "\\", r"\x4", r"\xzz", "% t"])

@@ -200,8 +200,8 @@ def test_an_id_says_what_it_is_made_of(cluster: Cluster, capsys: pytest.CaptureF
     assert f"{by_place['address']}:{by_place['port']}" == message.store_host
     by_key = told(sent.message_id)
     assert (by_key["kind"], by_key["address"]) == ("key of a producer", "127.0.0.1")
-    assert str(by_key["made at"])[:13] == message.born_at.isoformat()[:13]
-    assert told("0156F7E71C361B21BC024CCDBE00000007")["network card"] == "56:f7:e7:1c:36:1b"
+    assert str(by_key["made_at"])[:13] == message.born_at.isoformat()[:13]
+    assert told("0156F7E71C361B21BC024CCDBE00000007")["network_card"] == "56:f7:e7:1c:36:1b"
     long = "0" * 30 + "01" + "00002A9F" + "0000000000000400"
     assert told(long) == {"id": long, "kind": "place", "address": "::1", "port": 10911, "position": 1024}
 

@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,19 @@ from tests.cli.desk import Desk, desk_at
 from tests.cli.live import create_topic, run, until
 from tests.cli.test_group import member
 from tests.client.admin_scene import commit, put
+from tests.nameserver.desk import crc
+from tests.serve.line import Line
 
 from steelyard.cli.frame.exits import Exit
 from steelyard.client.blocking.admin import Admin
 from steelyard.model import Queue
 from steelyard.serve.embedded import Cluster
+from steelyard.wire.bodies import encode_body
+from steelyard.wire.bodies.registration import Registration
+from steelyard.wire.bodies.shared import TableVersion
+from steelyard.wire.bodies.topics import TopicSettings, TopicTable
+from steelyard.wire.codes import RequestCode
+from steelyard.wire.headers.nameserver import RegisterBroker
 
 
 def fill(cluster: Cluster, name: str, messages: int = 4, at: int = 1) -> str:
@@ -241,6 +250,42 @@ def test_a_broker_that_is_gone_is_left_out_of_the_answer(halved: Cluster, capsys
     until(lambda: [row["broker"] for row in desk("offset", "show", group, "--json").lines] == ["broker-0"])
     assert desk("offset", "skip", group, "--yes").code == 0
     assert committed(halved, group, "halves") == [4]
+
+
+@contextmanager
+def ghost(cluster: Cluster, topic: str) -> Iterator[None]:
+    """Let the name server believe in a broker that has a topic, and that nobody can reach."""
+    body = encode_body(
+        Registration(table=TopicTable(version=TableVersion(), topics={topic: TopicSettings(name=topic)}))
+    )
+    header = RegisterBroker(
+        broker_name="broker-9",
+        broker_addr="127.0.0.1:1",
+        cluster_name="DefaultCluster",
+        broker_id=0,
+        ha_server_addr="127.0.0.1:1",
+        body_crc32=crc(body),
+    )
+    with Line(cluster.namesrv) as line:
+        assert line.ask(RequestCode.REGISTER_BROKER, header, body).code == 0
+        yield
+
+
+def test_a_broker_that_nobody_reaches_is_left_out_of_answers_and_stops_a_move(
+    halved: Cluster, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    desk = desk_at(halved.namesrv, capsys)
+    group = fill(halved, "haunted")
+    with ghost(halved, "haunted"):
+        rows = desk("offset", "show", group, "haunted", "--json").lines
+        assert [row["broker"] for row in rows] == ["broker-0", "broker-1"]
+        assert "broker broker-9 is left out" in caplog.text
+        stopped = desk("offset", "skip", group, "--yes")
+        assert (stopped.code, stopped.out) == (Exit.UNREACHABLE, "")
+        assert "127.0.0.1:1" in stopped.err
+        for words in (["group", "ls"], ["group", "lag", group], ["member", "ls", group], ["producer", "ls"]):
+            assert desk(*words).code == 0, words
+    assert committed(halved, group, "haunted") == [1, 1], "half a move is none"
 
 
 def test_a_pipe_that_closes_is_no_failure(cluster: Cluster) -> None:

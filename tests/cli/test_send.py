@@ -64,7 +64,8 @@ def test_files_properties_and_a_queue_of_ones_own(cluster: Cluster, tmp_path: Pa
     missing = run(cluster.namesrv, "send", "filed", "--file", str(tmp_path / "c"))
     assert (missing.returncode, missing.stdout) == (Exit.USAGE, b"")
     nowhere = run(cluster.namesrv, "send", "filed", "--body", "x", "--queue", "broker-9:0")
-    assert (nowhere.returncode, nowhere.stderr.count(b"\n")) == (Exit.USAGE, 1)
+    assert (nowhere.returncode, nowhere.stderr.count(b"\n")) == (Exit.FAILED, 1)
+    assert b"broker-9" in nowhere.stderr
 
 
 def test_what_was_stored_is_printed_by_a_pattern(cluster: Cluster) -> None:

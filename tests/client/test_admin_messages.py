@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from tests.client.admin_scene import give_up, put, with_admin
@@ -56,8 +57,11 @@ def test_a_message_is_found_by_the_id_of_its_producer(cluster: Cluster) -> None:
         assert (found.body, found.message_id) == (b"broker-1 2", _unique(0x200 + 12))
         with pytest.raises(NoMessage, match="'named' has no message with the id"):
             await admin.message(_unique(0xFFFF), "named")
-        with pytest.raises(ConfigurationError, match="give its topic too"):
-            await admin.message(_unique(0x200))
+        assert (await admin.message(_unique(0x200))).body == b"broker-0 0", "it is looked for in all topics"
+        with pytest.raises(NoMessage, match="has no message with the id"):
+            await admin.message(_unique(0xFFFF))
+        with pytest.raises(NoMessage, match="has no message with the id"):
+            await admin.message("0156F7E71C361B21BC024CCDBE00000007", "named")
         with pytest.raises(MalformedRecord, match="32 or 56 hexadecimal digits"):
             await admin.message("order-1")
 
@@ -114,6 +118,28 @@ def test_many_messages_are_read_in_several_pulls(cluster: Cluster) -> None:
         for number in range(100):
             put(cluster.brokers["broker-0"], Queue("many", "broker-0", 0), b"%d" % number)
         assert [int(found.body) for found in await admin.messages("many", most=90)] == list(range(90))
+
+    with_admin(cluster.namesrv, work)
+
+
+def test_some_of_a_topic_are_read_by_place_queue_and_tag(cluster: Cluster) -> None:
+    async def work(admin: Admin) -> None:
+        await admin.create_topic("placed-by", 2, brokers=["broker-0"])
+        for number in range(10):
+            queue = Queue("placed-by", "broker-0", number % 2)
+            put(cluster.brokers["broker-0"], queue, b"%d" % number, TAGS="even" if number % 4 == 0 else "odd")
+
+        async def read(**wanted: Any) -> list[int]:
+            return sorted(int(found.body) for found in await admin.messages("placed-by", **wanted))
+
+        assert await read(start=3) == [6, 7, 8, 9]
+        assert await read(start=-1) == [8, 9]
+        assert await read(newest=True, most=3) == [7, 8, 9]
+        assert await read(queue=Queue("placed-by", "broker-0", 1)) == [1, 3, 5, 7, 9]
+        assert await read(tags="even") == [0, 4, 8]
+        assert await read(tags="even || none", start=2) == [4, 8]
+        with pytest.raises(ConfigurationError, match="'placed-by' has broker-0:0, broker-0:1"):
+            await read(queue=Queue("placed-by", "broker-0", 2))
 
     with_admin(cluster.namesrv, work)
 

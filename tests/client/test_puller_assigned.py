@@ -85,6 +85,25 @@ def test_a_poll_counts_what_the_one_before_returned_as_done(cluster: Cluster) ->
         assert again.poll(5)[0].offset == 4
 
 
+def test_what_is_forgotten_is_not_kept_and_not_committed(cluster: Cluster) -> None:
+    (queue, *_) = make_topic(cluster, "forgotten", 1)
+    put_all(cluster, queue, [b"%d" % number for number in range(10)])
+    with Puller(cluster.namesrv, "assign-forget", start_from="first", auto_commit=False) as puller:
+        puller.assign([queue])
+        drain(puller, 4, most=4)
+        assert "4 are polled" in str(puller.explain().queues)
+        puller.forget()
+        assert "0 are polled" in str(puller.explain().queues)
+        assert puller.committed(queue) is None
+        assert bodies(drain(puller, 6)) == [b"4", b"5", b"6", b"7", b"8", b"9"]
+        puller.commit()
+        assert puller.committed(queue) == 10
+    with Puller(cluster.namesrv, "assign-forget") as sharing:
+        sharing.subscribe("forgotten")
+        with pytest.raises(ConfigurationError, match="commit it, or close the puller"):
+            sharing.forget()
+
+
 def test_messages_come_again_after_a_crash_before_the_commit(cluster: Cluster) -> None:
     (queue, *_) = make_topic(cluster, "crash", 1)
     put_all(cluster, queue, [b"%d" % number for number in range(10)])

@@ -30,11 +30,12 @@ GENERATED: dict[str, Callable[[], str]] = {
 
 
 def generate() -> None:
-    """Write all of them."""
+    """Write those that the code has left behind."""
     for path, write in GENERATED.items():
-        file = ROOT / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(write(), encoding="utf-8")
+        file, wanted = ROOT / path, write()
+        if not file.is_file() or file.read_text(encoding="utf-8") != wanted:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(wanted, encoding="utf-8")
 
 
 if __name__ == "__main__":

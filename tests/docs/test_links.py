@@ -26,6 +26,7 @@ def test_a_broken_link_is_seen() -> None:
     assert not said("[a](https://example.org) `[b](nowhere.md)` [c](../README.md)\n```text\n[d](nowhere.md)\n```")
     assert "nowhere.md, which does not exist" in said("words\n[a](nowhere.md)")[0]
     assert "docs/index.md:2" in said("words\n![a](nowhere.svg)")[0]
+    assert "docs/index.md:1" in said("[two\nlines](nowhere.md)")[0]
     assert not said("# Two words\n[a](#two-words)")
     assert "no heading" in said("# Two words\n[a](#three-words)")[0]
 

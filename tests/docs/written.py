@@ -13,7 +13,7 @@ __all__ = ["TUTORIAL", "Link", "anchors", "links", "needs_spark", "pages_of_docs
 TUTORIAL = "docs/tutorial.md"
 
 _FENCE = re.compile(r"^(\s*)(`{3,}|~{3,}).*?^\s*\2\s*$", re.MULTILINE | re.DOTALL)
-_CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)")
+_CODE = re.compile(r"(?<!`)(`+)(?!`)(?:(?!\n\n).)*?(?<!`)\1(?!`)", re.DOTALL)
 _LINK = re.compile(r"!?\[(?:[^\[\]]|\[[^\]]*\])*\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)")
 _HEADING = re.compile(r"^#{1,6}\s+(.*?)\s*#*\s*$", re.MULTILINE)
 _GIVEN_ID = re.compile(r"<a\s+(?:id|name)=\"([^\"]+)\"|\{#([\w-]+)\}")
@@ -62,10 +62,14 @@ def anchors(text: str) -> set[str]:
 
 def links(page: str, text: str) -> Iterator[Link]:
     """Find the links of a page; what stands in code is not one."""
-    prose = _FENCE.sub(lambda found: "\n" * found[0].count("\n"), text)
-    for number, line in enumerate(prose.splitlines(), start=1):
-        for found in _LINK.finditer(_CODE.sub("", line)):
-            yield Link(page, number, found[1])
+    prose = _CODE.sub(_only_lines, _FENCE.sub(_only_lines, text))
+    for found in _LINK.finditer(prose):
+        yield Link(page, prose.count("\n", 0, found.start()) + 1, found[1])
+
+
+def _only_lines(found: re.Match[str]) -> str:
+    """Leave nothing of a text but its lines, so that what follows is where it was."""
+    return "\n" * found[0].count("\n")
 
 
 def target(link: Link) -> tuple[str, str] | None:

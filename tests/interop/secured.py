@@ -20,7 +20,7 @@ from steelyard.wire.bodies.access import AccessRules, Policy, PolicyEntry, User
 from steelyard.wire.codes import RequestCode
 from steelyard.wire.command import Command
 
-__all__ = ["ACCOUNTS", "SecuredBroker", "with_accounts", "with_certificate"]
+__all__ = ["ACCOUNTS", "SecuredBroker", "beside", "with_accounts", "with_certificate"]
 
 ACCOUNTS = {"the-boss": "boss-secret-1", "the-shop": "shop-secret-1", "the-guest": "guest-secret-1"}
 
@@ -73,13 +73,16 @@ class SecuredBroker(ApacheBroker):
     connect: Connect
     """How to get in."""
 
+    count = 1
+    """How many there are when it runs."""
+
     def wait_until_it_answers(self) -> None:
         """Ask until it is registered, and tells of itself."""
         end = time.monotonic() + _START_SECONDS
         while True:
             try:
                 with Admin(self.connect) as admin:
-                    if [broker.problem for broker in admin.cluster()] == [None]:
+                    if [broker.problem for broker in admin.cluster()] == [None] * self.count:
                         return
                 why = "it is not registered"
             except SteelyardError as error:
@@ -115,6 +118,18 @@ def with_accounts(release: str, root: Path) -> Iterator[SecuredBroker]:
                 admin.create_topic(topic, 4)
             for group in ("billing", "spies"):
                 admin.create_group(group)
+        yield broker
+    finally:
+        broker.close()
+
+
+@contextmanager
+def beside(first: SecuredBroker, root: Path) -> Iterator[SecuredBroker]:
+    """Run a second broker of 5.x with the first, which knows nobody but the boss."""
+    broker = SecuredBroker(first.release, root, _SETTINGS | _ACL_2 | {"brokerName": "broker-b"}, _SMALL, first)
+    broker.connect, broker.count = first.connect, 2
+    try:
+        broker.start()
         yield broker
     finally:
         broker.close()

@@ -21,7 +21,7 @@ from steelyard.wire.codes import RequestCode
 from steelyard.wire.command import Command, Fields
 from steelyard.wire.frames import Splitter, encode_frame
 
-__all__ = ["ApacheBroker", "Line", "apache"]
+__all__ = ["ApacheBroker", "Line", "apache", "free_port"]
 
 _SMALL = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:MaxDirectMemorySize=256m")
 _OPENED = (
@@ -87,8 +87,8 @@ class ApacheBroker:
         (home / "conf").mkdir()
         for name in ("logback_namesrv.xml", "logback_broker.xml"):
             (home / "conf" / name).write_text(_LOGBACK.format(file=home / f"{name}.log"))
-        self.name_port: int = _free_port() if beside is None else beside.name_port
-        self.port = _free_port()
+        self.name_port: int = free_port() if beside is None else beside.name_port
+        self.port = free_port()
         (home / "namesrv.conf").write_text(f"listenPort={self.name_port}\n")
         self._processes: list[subprocess.Popen[bytes]] = []
         given: dict[str, object] = {
@@ -200,7 +200,7 @@ def apache(
         broker.close()
 
 
-def _free_port() -> int:
+def free_port() -> int:
     """Return a port that is free, as are the one behind it and the two before it: a broker takes three of these."""
     while True:
         with socket.socket() as probe:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steelyard.cli.frame.arguments import GroupName
+from steelyard.cli.frame.arguments import GroupName, SomeGroup
 from steelyard.cli.frame.confirming import DryRun, Yes, confirm
 from steelyard.cli.frame.nouns import Noun
 from steelyard.cli.frame.output import Column, Format, Out
@@ -46,10 +46,7 @@ _MessageId = Annotated[str, typer.Argument(metavar="ID", help="The message's id.
 def _list(
     where: Where,
     out: Out,
-    group: Annotated[
-        str | None,
-        typer.Argument(metavar="GROUP", help="Its dead letters, and not just how many.", show_default=False),
-    ] = None,
+    group: SomeGroup = None,
     since: _Since = None,
     most: Annotated[int, typer.Option(min=1, help="At most so many, the oldest first.")] = 100,
 ) -> None:

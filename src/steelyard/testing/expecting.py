@@ -1,19 +1,17 @@
 """What a test does with a cluster, whichever it is: send, look, expect; and a failed expectation says what was there.
 
-Messages are sent over a line like any program's. Looks are not: see testing/sight.py.
+Messages are sent over a line like any program's. Looks are not: see testing/sight.py. Clients are loaded when they are
+first used, since many tests bring their own.
 """
 
 import time
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from steelyard.client.blocking.admin import Admin
-from steelyard.client.blocking.producer import Producer
 from steelyard.client.connect import Connect
 from steelyard.client.names import Names
-from steelyard.client.producing.sent import Sent
 from steelyard.errors import NotAsExpected
 from steelyard.model import Message, StoredMessage
 from steelyard.serve.looking import Waiting
@@ -22,6 +20,11 @@ from steelyard.testing.look import Look
 from steelyard.testing.matching import BodyWish, Wish
 from steelyard.testing.sight import Sight
 from steelyard.testing.telling import tell
+
+if TYPE_CHECKING:
+    from steelyard.client.blocking.admin import Admin
+    from steelyard.client.blocking.producer import Producer
+    from steelyard.client.producing.sent import Sent
 
 __all__ = ["Body", "Expecting"]
 
@@ -58,9 +61,11 @@ class Expecting:
         return self._names.full(name)
 
     @property
-    def admin(self) -> Admin:
+    def admin(self) -> "Admin":
         """An administrator's client, for all that is not here; it is closed with the test."""
         if self._admin is None:
+            from steelyard.client.blocking.admin import Admin
+
             self._admin = Admin(self._connect)
         return self._admin
 
@@ -77,12 +82,14 @@ class Expecting:
         key: str | int | None = None,
         delay_s: float | None = None,
         deliver_at: datetime | None = None,
-    ) -> Sent:
+    ) -> "Sent":
         """Send a message, and wait until it is stored. A topic that is not there is made.
 
         It goes over a line like everybody's, so faults are for it, too. The options are those of `Producer.send`.
         """
         if self._producer is None:
+            from steelyard.client.blocking.producer import Producer
+
             self._producer = Producer(self._connect, group=_GROUP)
         message = Message(topic, _as_bytes(body), tags, keys, properties or {})
         return self._producer.send(message, key=key, delay_s=delay_s, deliver_at=deliver_at)

@@ -1,5 +1,6 @@
 """The page about the API: every public name, with what its docstring says."""
 
+import ast
 import importlib
 import inspect
 import re
@@ -34,11 +35,12 @@ _PARTS = (
     _Part(
         "steelyard.balance.allocate",
         "Who gets which queue, as pure functions.",
-        ("Plan", "Strategy", "find_strategy", "least_moves", "plan"),
+        ("Strategy", "find_strategy", "least_moves", "plan"),
     ),
     _Part("steelyard.balance.explain", "Two plans, and what moved from one to the other."),
 )
 
+_SETTINGS = re.compile(r"\*\*settings: Unpack\[(\w+)Settings\]")
 _INSIDE = ("check_process", "close_at_exit", "is_elsewhere")
 """What clients have for one another."""
 
@@ -59,6 +61,8 @@ def _part(part: _Part) -> Iterator[str]:
     module = importlib.import_module(part.module)
     yield f"## {part.module}"
     yield part.says
+    if part.module == "steelyard.testing":
+        yield _fixtures()
     for name in part.names or sorted(module.__all__, key=str.lower):
         thing = getattr(module, name)
         if inspect.isclass(thing):
@@ -67,6 +71,17 @@ def _part(part: _Part) -> Iterator[str]:
             yield f"### {part.module}.{name}"
             yield _python(signature_of(thing, name, is_method=False))
             yield markdown(thing.__doc__)
+
+
+def _fixtures() -> str:
+    """List the fixtures of the plug-in."""
+    source = inspect.getsource(importlib.import_module("steelyard.testing.plugin"))
+    rows = [
+        f"| `{node.name}` | {cell(first_sentence(ast.get_docstring(node)))} |"
+        for node in ast.parse(source).body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("mq")
+    ]
+    return "\n".join(["| fixture | what it is |", "|---|---|", *rows])
 
 
 def _answers_of_admin() -> Iterator[str]:
@@ -115,7 +130,10 @@ def _class(module: str, name: str, kind: type) -> Iterator[str]:
         and not hasattr(kind, "__struct_fields__")
         and not hasattr(kind, "__dataclass_fields__")
     ):
-        yield _python(signature_of(kind.__dict__["__init__"], name))
+        head = signature_of(kind.__dict__["__init__"], name)
+        yield _python(_SETTINGS.sub("**options", head))
+        if found := _SETTINGS.search(head):
+            yield f"The options are [here](options.md#{found[1].lower()})."
     yield markdown(kind.__doc__)
     if issubclass(kind, Enum):
         yield "\n".join(f"- `{each.name}`: {each.value}" for each in kind)

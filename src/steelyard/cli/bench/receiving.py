@@ -189,6 +189,7 @@ async def _read(
         if not left:
             return
         found = await puller.poll(timeout_s=_POLL_S, most=left)
+        puller.forget()
         if found:
             figures.add(len(found), sum(len(message.body) for message in found))
         now_ms = time.time() * 1000

@@ -8,6 +8,7 @@ from steelyard.cli.broker.noun import ReplicaId, app
 from steelyard.cli.broker.words import size
 from steelyard.cli.frame.arguments import BrokerName
 from steelyard.cli.frame.output import Column, Out
+from steelyard.cli.frame.screen import note
 from steelyard.cli.frame.where import Where, at_cluster
 
 if TYPE_CHECKING:
@@ -54,12 +55,17 @@ def _replicas(
 
 
 def _by_address(admin: "Admin", broker: str, controller: str | None) -> "dict[str, KnownReplica]":
-    """Return what a controller knows of the replicas, if there is one."""
-    from steelyard.errors import NotFound
+    """Return what a controller knows of the replicas, if there is one; one that was named has to answer."""
+    from steelyard.errors import NotFound, SteelyardError
 
     try:
         return {each.address: each for each in admin.known_replicas([broker], controller)}
     except NotFound:
+        return {}
+    except SteelyardError as error:
+        if controller is not None:
+            raise
+        note(f"the controller is left out: {error.what}")
         return {}
 
 

@@ -30,6 +30,7 @@ __all__ = ["Checks", "Wanted", "told"]
 _PROBED_QUEUES = 32
 """Queues in which the oldest message is looked for, those first that were handled longest ago."""
 _STEP_S = 3.0
+_NAMED = 8
 _DISK = Limits(75, 90)
 _NOT_THERE = (Exit.NOT_FOUND, Exit.UNREACHABLE, Exit.TIMED_OUT)
 
@@ -107,11 +108,12 @@ class Checks:
                 parts += await together(
                     self._group_of(admin), [group.name for group in await admin.groups()], at_once=4
                 )
-        bad = [part for part in parts if part.level is not Level.OK]
+        bad = [part.about for part in parts if part.level is not Level.OK]
+        more = f" and {len(bad) - _NAMED} more" if len(bad) > _NAMED else ""
         level = worst(part.level for part in parts)
-        reasons = (Reason(level, f"{len(bad)} of {len(parts)} checks: {', '.join(part.about for part in bad)}"),)
+        reasons = (Reason(level, f"{len(bad)} of {len(parts)} checks: {', '.join(bad[:_NAMED])}{more}"),)
         figures = (Figure("checks", len(parts)), Figure("not_ok", len(bad)))
-        return Verdict("all", f"all {len(parts)} checks", reasons if bad else (), figures, tuple(parts))
+        return Verdict("all", f"{len(parts)} checks", reasons if bad else (), figures, tuple(parts))
 
     def _topic_of(self, admin: Admin) -> Callable[[str], Awaitable[Verdict]]:
         async def judge(name: str) -> Verdict:

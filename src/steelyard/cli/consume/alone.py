@@ -85,6 +85,7 @@ async def _read(
                 printer.take(found)
             else:
                 printer.look_for_reader()
+            puller.forget()
 
 
 async def _places(

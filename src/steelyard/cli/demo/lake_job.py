@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
@@ -35,7 +36,7 @@ MASTER = "local[2]"
 
 _EVERY_MS = 1_000
 _CONF = {
-    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.shuffle.partitions": "1",
     # For so few rows it takes longer to compile a query than to run it as it is.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -112,17 +113,15 @@ class _Job:
 
     def count(self) -> Lake:
         """Count what is in the files."""
-        from pyspark.sql.functions import expr
-
-        sums = map(expr, ("count(*) AS messages", "count(DISTINCT offset) AS places"))
-        queues = self.spark.read.parquet(self.lake).groupBy("broker", "queue_id").agg(*sums).collect()
-        counts = [row.messages for row in queues]
+        # Counted here: for so few rows a sum by Spark takes longer than all of them.
+        rows = self.spark.read.parquet(self.lake).select("broker", "queue_id", "offset").collect()
+        queues = Counter((row.broker, row.queue_id) for row in rows)
         return Lake(
-            messages=sum(counts),
-            places=sum(row.places for row in queues),
+            messages=len(rows),
+            places=len(set(rows)),
             files=sum(1 for _ in Path(self.lake).rglob("*.parquet")),
-            fullest=max(counts, default=0),
-            emptiest=min(counts, default=0),
+            fullest=max(queues.values(), default=0),
+            emptiest=min(queues.values(), default=0),
         )
 
 

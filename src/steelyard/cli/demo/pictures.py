@@ -80,7 +80,7 @@ class Pictures:
             picture.pad_right(self._width(broker) - len(picture))
             line.append_text(picture).append(" ")
         self._console.print(line.append(f" {counts(owned)}"), soft_wrap=True)
-        if told.moved and not self._console.is_terminal:
+        if told.moved and self._console.color_system is None:
             self._point_at({change.queue for change in told.changes if change.moved})
         for sentence in reasons(told):
             self.detail(sentence)

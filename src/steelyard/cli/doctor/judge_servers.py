@@ -4,6 +4,7 @@ The commonest causes have names of their own: an address inside Docker, a broker
 dashboard's port, TLS on one side only, a clock that is off.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from ipaddress import ip_address
@@ -17,6 +18,9 @@ _BROKER_IP = "set brokerIP1 in the broker's configuration to an address that cli
 _CLOCK_LOOK, _CLOCK_WRONG = timedelta(seconds=5), timedelta(minutes=1)
 _DISK_LOOK, _DISK_WRONG = 0.75, 0.90
 """Apache's brokers begin to delete early at the first, and take no messages from the second on."""
+
+_ACCESS = re.compile(r"permission|signature|access ?key|\bacl|authenti|authori", re.IGNORECASE)
+"""What servers say to somebody they do not know."""
 
 _STRANGERS: Mapping[ServerKind, tuple[str, str]] = {
     ServerKind.BROKER: (
@@ -177,9 +181,10 @@ def _broker(seen: BrokerSeen, *, names_are_here: bool) -> Iterator[Finding]:
     if state is None:
         return
     if state.problem is not None:
-        yield wrong(
-            about, f"its port is open and it does not tell how it is ({state.problem})", "see what its log says"
-        )
+        step = "see what its log says"
+        if _ACCESS.search(state.problem):
+            step = "say who you are: --access-key and --secret-key, or ROCKETMQ_ACCESS_KEY and ROCKETMQ_SECRET_KEY"
+        yield wrong(about, f"its port is open and it does not tell how it is ({state.problem})", step)
         return
     if 0 not in state.addresses:
         yield wrong(

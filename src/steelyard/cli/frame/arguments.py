@@ -15,12 +15,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AtBroker",
+    "AtBrokers",
     "BrokerName",
     "GroupName",
     "InGroup",
     "InTopic",
+    "InTopics",
     "MemberName",
     "OfGroup",
+    "SomeGroup",
     "SomeTopic",
     "TopicName",
     "TopicNames",
@@ -34,7 +37,7 @@ def _topics(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def _groups(ctx: typer.Context, incomplete: str) -> list[str]:
-    return _complete(ctx, incomplete, lambda admin: (group.name for group in admin.groups()))
+    return _complete(ctx, incomplete, lambda admin: admin.group_names())
 
 
 def _brokers(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -78,6 +81,10 @@ SomeTopic = Annotated[
 GroupName = Annotated[
     str, typer.Argument(metavar="GROUP", help="The group's name.", show_default=False, autocompletion=_groups)
 ]
+SomeGroup = Annotated[
+    str | None,
+    typer.Argument(metavar="[GROUP]", help="The group's name.", show_default=False, autocompletion=_groups),
+]
 BrokerName = Annotated[
     str, typer.Argument(metavar="BROKER", help="The broker's name.", show_default=False, autocompletion=_brokers)
 ]
@@ -90,10 +97,22 @@ MemberName = Annotated[
 InTopic = Annotated[
     str | None, typer.Option("--topic", help="Only this topic.", show_default=False, autocompletion=_topics)
 ]
+InTopics = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--topic", help="Only this topic; several by repeating it.", show_default="all", autocompletion=_topics
+    ),
+]
 OfGroup = Annotated[str, typer.Option("--group", help="The group's name.", show_default=False, autocompletion=_groups)]
 InGroup = Annotated[
     str | None, typer.Option("--group", help="Only this group.", show_default=False, autocompletion=_groups)
 ]
 AtBroker = Annotated[
     str | None, typer.Option("--broker", help="Only this broker.", show_default=False, autocompletion=_brokers)
+]
+AtBrokers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--broker", help="Only on this broker; several by repeating it.", show_default="all", autocompletion=_brokers
+    ),
 ]

@@ -35,9 +35,10 @@ def examples_of(function: Callable[..., None]) -> tuple[str, ...]:
 
 def with_examples(app: typer.Typer, name: str, function: Callable[..., None]) -> None:
     """Put a verb on an app, as its help is to look."""
-    # Lines after \b stay as they are.
+    # Lines after \b stay as they are; a raw docstring has it as two letters.
+    said = (function.__doc__ or "").replace("\\b\n", "\b\n")
     shown = "\n".join(f"  {each}" for each in examples_of(function))
-    app.command(name, cls=VerbHelp, epilog=f"\b\nExamples:\n{shown}" if shown else None)(function)
+    app.command(name, cls=VerbHelp, help=said, epilog=f"\b\nExamples:\n{shown}" if shown else None)(function)
 
 
 def _write_parameters(command: Any, ctx: Any, formatter: Any) -> None:

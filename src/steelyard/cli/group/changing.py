@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steelyard.cli.frame.arguments import GroupName, TopicName
+from steelyard.cli.frame.arguments import AtBrokers, GroupName, TopicName
 from steelyard.cli.frame.confirming import DryRun, Yes, confirm
 from steelyard.cli.frame.output import Column, Out
 from steelyard.cli.frame.screen import note
@@ -22,11 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["apply_groups", "create_group", "delete_group", "set_group", "set_mode"]
 
-_Brokers = Annotated[
-    list[str] | None,
-    typer.Option("--broker", help="Only on this broker; several by repeating it.", show_default="all brokers"),
-]
-
 
 class _Mode(StrEnum):
     PULL = "pull"
@@ -35,7 +30,7 @@ class _Mode(StrEnum):
 
 @at_cluster
 @with_settings
-def create_group(where: Where, out: Out, wish: "GroupRules", broker: _Brokers = None) -> None:
+def create_group(where: Where, out: Out, wish: "GroupRules", broker: AtBrokers = None) -> None:
     """Make a group. Its first consumer would make it too, with the usual settings."""
     from steelyard.client.blocking.admin import Admin
 
@@ -58,7 +53,7 @@ def create_group(where: Where, out: Out, wish: "GroupRules", broker: _Brokers = 
 
 @at_cluster
 @with_settings
-def set_group(where: Where, out: Out, wish: "GroupRules", broker: _Brokers = None) -> None:
+def set_group(where: Where, out: Out, wish: "GroupRules", broker: AtBrokers = None) -> None:
     """Change settings of a group. Those that are not given stay as they are."""
     from steelyard.client.blocking.admin import Admin
 
@@ -83,7 +78,7 @@ def apply_groups(
     file: Annotated[str, typer.Argument(metavar="FILE", help="Groups as JSON; - for stdin.", show_default=False)],
     dry_run: DryRun = False,
     yes: Yes = False,
-    broker: _Brokers = None,
+    broker: AtBrokers = None,
 ) -> None:
     """Make and change groups as a file has them. Groups that are not in it, and settings that are not, stay.
 

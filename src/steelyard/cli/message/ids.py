@@ -28,9 +28,9 @@ def explain_id(out: Out, message_id: MessageId) -> None:
             {
                 "id": text,
                 "kind": "key of a gRPC client",
-                "network card": card.card,
+                "network_card": card.card,
                 "process": card.pid,
-                "made at": _moment(card.made_ms),
+                "made_at": _moment(card.made_ms),
                 "counter": card.counter,
             }
         )
@@ -47,9 +47,9 @@ def explain_id(out: Out, message_id: MessageId) -> None:
             "kind": "key of a producer",
             "address": key.address,
             "process": key.pid,
-            "process hash": f"{key.process:08X}",
+            "process_hash": f"{key.process:08X}",
             # The month is not in it: this is the last time that fits, on a clock without a time zone.
-            "made at": _moment(key.made_ms),
+            "made_at": _moment(key.made_ms),
             "counter": key.counter,
         }
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steelyard.cli.frame.arguments import GroupName, TopicName
+from steelyard.cli.frame.arguments import GroupName, InTopics, SomeTopic, TopicName
 from steelyard.cli.frame.confirming import DryRun, Yes
 from steelyard.cli.frame.nouns import Noun
 from steelyard.cli.frame.output import Column, Out
@@ -24,11 +24,6 @@ __all__ = ["app"]
 
 app = Noun("offset", "See how far groups are, and move them.")
 
-_Topics = Annotated[
-    list[str] | None,
-    typer.Option("--topic", help="Only this topic; several by repeating it.", show_default="all that it reads"),
-]
-
 
 @app.verb(
     "show",
@@ -41,9 +36,7 @@ def _show_offsets(
     where: Where,
     out: Out,
     group: GroupName,
-    topic: Annotated[
-        str | None, typer.Argument(metavar="TOPIC", help="Only this topic, with all its queues.", show_default=False)
-    ] = None,
+    topic: SomeTopic = None,
 ) -> None:
     """Show how far a group is in each queue."""
     from steelyard.client.blocking.admin import Admin
@@ -120,7 +113,7 @@ def _reset_offsets(
             show_default=False,
         ),
     ],
-    topic: _Topics = None,
+    topic: InTopics = None,
     queue: Annotated[
         list[str] | None,
         typer.Option(
@@ -151,7 +144,7 @@ def _reset_offsets(
 @app.verb("skip", "steelyard offset skip billing --dry-run", "steelyard offset skip billing --topic orders --yes")
 @at_cluster
 def _skip(
-    where: Where, out: Out, group: GroupName, topic: _Topics = None, dry_run: DryRun = False, yes: Yes = False
+    where: Where, out: Out, group: GroupName, topic: InTopics = None, dry_run: DryRun = False, yes: Yes = False
 ) -> None:
     """Let a group leave out all that waits, as reset --to last does."""
     move(where, out, lambda admin: admin.plan_resets(group, "last", topic), dry_run=dry_run, yes=yes)
@@ -164,7 +157,7 @@ def _copy(
     out: Out,
     source: Annotated[str, typer.Argument(metavar="FROM", help="The group that is there.", show_default=False)],
     group: Annotated[str, typer.Argument(metavar="TO", help="The group to move, or to make.", show_default=False)],
-    topic: _Topics = None,
+    topic: InTopics = None,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from steelyard.client.admin.messages import Messages, place_in
-from steelyard.errors import NoMessage, TopicNotFound, error_for
+from steelyard.errors import ConsumerOffline, NoMessage, TopicNotFound, error_for
 from steelyard.model import Queue, StoredMessage
 from steelyard.model.names import TRACE_TOPIC, is_system_group
 from steelyard.wire.bodies import decode_body
@@ -28,6 +28,8 @@ __all__ = ["Following", "HandledNow", "IndexPart", "IndexRow", "Reader"]
 
 _HANDLING_MS = 15_000
 """A broker waits ten seconds for the member."""
+_OFFLINE = "not online"
+"""What brokers of all releases remark then; their code is that of any failure."""
 _MOST_TRACES = 64
 _EXPORT_MS = 30_000
 _OUTCOMES = {
@@ -154,6 +156,13 @@ class Following(Messages):
             topic=full.topic,
         )
         answer = await self._ask(place, RequestCode.CONSUME_MESSAGE_DIRECTLY, asked, timeout_ms=_HANDLING_MS)
+        if answer.code == ResponseCode.SYSTEM_ERROR and _OFFLINE in (answer.remark or ""):
+            raise ConsumerOffline(
+                code=int(ResponseCode.CONSUMER_NOT_ONLINE),
+                server=place.name,
+                what=f"{member!r} of group {group} is not online at {place.name}, which has the message",
+                next_step=f"see who is: steelyard member ls {group}",
+            )
         if answer.code != ResponseCode.SUCCESS:
             raise error_for(answer.code, answer.remark or "", server=place.name)
         result = decode_body(DirectResult, answer.body)

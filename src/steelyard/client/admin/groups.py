@@ -45,9 +45,14 @@ class Groups(Viewing, TopicChanges):
     async def groups(self, *, system: bool = False) -> list[Group]:
         """List the groups that brokers know; with ``system`` also those of the servers and of tools."""
         places = (await self._places()).values()
-        names = sorted(name for name in await self._group_tables(places) if self._is_here(name))
-        return await together(
-            lambda name: self._listed(name, places), [name for name in names if system or not is_system_group(name)]
+        names = map(self._names.full, await self.group_names(system=system))
+        return await together(lambda name: self._listed(name, places), names)
+
+    async def group_names(self, *, system: bool = False) -> list[str]:
+        """List just the names of groups, which takes one question to each broker."""
+        tables = await self._group_tables((await self._places()).values())
+        return sorted(
+            self._names.bare(name) for name in tables if self._is_here(name) and (system or not is_system_group(name))
         )
 
     async def group(self, name: str, earlier: GroupView | None = None) -> GroupView:

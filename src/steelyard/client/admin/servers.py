@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from steelyard.client.admin.asking import Asking, together
-from steelyard.errors import BrokerNotFound, RequestNotSupported, SteelyardError, error_for
+from steelyard.errors import BrokerNotFound, CannotConnect, RequestNotSupported, SteelyardError, error_for
 from steelyard.wire.codes import ResponseCode
 from steelyard.wire.command import Command, Fields
 
@@ -67,6 +67,8 @@ class Servers(Asking):
         """Return the process of a broker with an id; without one its master, or a replica if it has none."""
         servers = await self.servers(broker)
         found = [server for server in servers if broker_id in (None, server.broker_id)]
+        if not servers:
+            raise CannotConnect(f"broker {broker} has no address", next_step="see whether it runs")
         if not found:
             raise BrokerNotFound(
                 code=int(ResponseCode.BROKER_NOT_EXIST),

@@ -35,6 +35,7 @@ class Admin(Face[AsyncAdmin]):
     clear_order = waits(AsyncAdmin.clear_order)
 
     groups = waits(AsyncAdmin.groups)
+    group_names = waits(AsyncAdmin.group_names)
     group = waits(AsyncAdmin.group)
     group_rules = waits(AsyncAdmin.group_rules)
     plan_groups = waits(AsyncAdmin.plan_groups)

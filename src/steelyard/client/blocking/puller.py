@@ -90,6 +90,7 @@ class Puller(Face[AsyncPuller]):
     commit = waits(AsyncPuller.commit)
     seek = waits(AsyncPuller.seek)
     position = waits(AsyncPuller.position)
+    forget = looks(AsyncPuller.forget)
     pause = looks(AsyncPuller.pause)
     resume = looks(AsyncPuller.resume)
 

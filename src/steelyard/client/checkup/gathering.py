@@ -63,22 +63,30 @@ async def look_around(connect: "Connect", group: str | None = None) -> ClusterSe
     reachable = [each.name for each in brokers if each.is_reachable]
     if not reachable:
         return ClusterSeen(name_servers=name_servers, brokers=brokers, at=at)
+    seen = ClusterSeen(name_servers=name_servers, brokers=brokers, at=at)
+    try:
+        async with _Reachable(replace(connect, namesrv=";".join(working)), reachable) as admin:
+            return await _asked(admin, seen, group)
+    except SteelyardError as error:
+        return replace(seen, left_out=(f"the cluster was there, and then it was not: {error.what}",))
+
+
+async def _asked(admin: "_Reachable", seen: ClusterSeen, group: str | None) -> ClusterSeen:
+    """Ask for what name servers and ports do not tell: how brokers are, topics, groups."""
     left_out: list[str] = []
     not_there: list[tuple[str, str]] = []
-    async with _Reachable(replace(connect, namesrv=";".join(working)), reachable) as admin:
-        told, topics, groups = await asyncio.gather(
-            _in_time(_states(admin, reachable), "how brokers are", left_out),
-            _in_time(admin.topics(system=True), "topics", left_out),
-            _in_time(_groups(admin, group, left_out, not_there), "groups", left_out),
-        )
-    return ClusterSeen(
-        name_servers=name_servers,
-        brokers=tuple(_with_state(each, told or {}) for each in brokers),
+    told, topics, groups = await asyncio.gather(
+        _in_time(_states(admin), "how brokers are", left_out),
+        _in_time(admin.topics(system=True), "topics", left_out),
+        _in_time(_groups(admin, group, left_out, not_there), "groups", left_out),
+    )
+    return replace(
+        seen,
+        brokers=tuple(_with_state(each, told or {}) for each in seen.brokers),
         topics=None if topics is None else tuple(topics),
         groups=tuple(groups or ()),
         not_there=tuple(not_there),
         left_out=tuple(left_out),
-        at=at,
     )
 
 
@@ -118,7 +126,7 @@ class _Told:
         self.may_write = bool(int(permission) & _WRITES) if permission.isdigit() else None
 
 
-async def _states(admin: Admin, names: Sequence[str]) -> dict[str, _Told]:
+async def _states(admin: Admin) -> dict[str, _Told]:
     began = datetime.now(UTC)
     states = await admin.cluster()
     at = began + (datetime.now(UTC) - began) / 2
@@ -129,8 +137,8 @@ async def _states(admin: Admin, names: Sequence[str]) -> dict[str, _Told]:
         except SteelyardError:
             return None
 
-    found = dict(zip(names, await together(settings, names), strict=True))
-    return {each.name: _Told(each, at, found.get(each.name)) for each in states}
+    found = await together(settings, [each.name for each in states])
+    return {each.name: _Told(each, at, told) for each, told in zip(states, found, strict=True)}
 
 
 def _with_state(seen: BrokerSeen, told: Mapping[str, _Told]) -> BrokerSeen:

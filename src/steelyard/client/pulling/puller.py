@@ -303,6 +303,19 @@ class Puller(Questions):
         if lost:
             raise lost_error(map(self._names.bare_queue, lost))
 
+    def forget(self) -> None:
+        """Forget what was polled, without a commit: for who reads assigned queues and does not store how far he is.
+
+        Otherwise it is remembered until it is committed, however much that becomes. A later commit counts it as done.
+        """
+        self._check_open()
+        if self._topics:
+            raise ConfigurationError(
+                "what was polled of shared topics is somebody's to handle", next_step="commit it, or close the puller"
+            )
+        for shelf in self._shelves.all():
+            shelf.done()
+
     def _count_as_done(self, reading: Reading) -> None:
         reading.look()
         for shelf in self._shelves.all():

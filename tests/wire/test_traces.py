@@ -1,0 +1,79 @@
+"""Records of traces, as clients of other makes write them: what is right is read, anything else is left out."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from steelyard.wire.traces import Trace, read_traces
+
+PUB = "Pub 1762776000000 DefaultRegion shop orders ID-1 paid k1 10.0.0.1:10911 12 3 0 PLACE true".split()
+
+
+def text(*records: list[str]) -> str:
+    return "".join("\x01".join(record) + "\x02" for record in records)
+
+
+def test_a_send_says_who_where_and_how_long() -> None:
+    (trace,) = read_traces(text(PUB))
+    assert trace == Trace(
+        what="sent",
+        message_id="ID-1",
+        at_ms=1_762_776_000_000,
+        group="shop",
+        topic="orders",
+        tags="paid",
+        keys="k1",
+        store_host="10.0.0.1:10911",
+        body_bytes=12,
+        took_ms=3,
+        offset_id="PLACE",
+        went_well=True,
+    )
+
+
+@pytest.mark.parametrize("more", [[], ["10.0.0.7"], ["10.0.0.7", "something new"]])
+def test_newer_clients_may_say_more(more: list[str]) -> None:
+    (trace,) = read_traces(text([*PUB, *more]))
+    assert (trace.offset_id, trace.went_well) == ("PLACE", True)
+
+
+def test_old_clients_said_less() -> None:
+    (sent,) = read_traces(text([*PUB[:-2], "true"]))
+    assert (sent.offset_id, sent.went_well) == (None, True)
+    (handled,) = read_traces(text(["SubAfter", "call", "ID-1", "12", "true", "k1"]))
+    assert (handled.at_ms, handled.group, handled.outcome, handled.went_well) == (None, None, None, True)
+
+
+def test_a_handling_has_two_records() -> None:
+    received, handled = read_traces(
+        text(
+            ["SubBefore", "1762776000000", "", "billing", "call", "ID-1", "2", "null"],
+            ["SubAfter", "call", "ID-1", "12", "false", "null", "3", "1762776000012", "billing"],
+        )
+    )
+    assert (received.what, received.attempt, received.keys, received.request_id) == ("received", 3, None, "call")
+    assert (handled.what, handled.outcome, handled.at_ms) == ("handled", "returned nothing", 1_762_776_000_012)
+
+
+def test_the_end_of_a_transaction_and_a_recall() -> None:
+    ended, recalled = read_traces(
+        text(
+            "EndTransaction 5 r shop orders ID-1 null k1 h:1 2 TX COMMIT_MESSAGE false".split(),
+            "Recall 6 r shop orders ID-1 false".split(),
+        )
+    )
+    assert (ended.what, ended.outcome, ended.went_well) == ("transaction ended", "COMMIT_MESSAGE", True)
+    assert (recalled.what, recalled.went_well) == ("recalled", False)
+
+
+def test_what_is_no_record_is_left_out() -> None:
+    broken = [*PUB]
+    broken[1] = "soon"
+    assert [trace.message_id for trace in read_traces(text(broken, ["Pub"], ["Sub", "x"], PUB, [""]))] == ["ID-1"]
+    assert list(read_traces("")) == []
+
+
+@given(st.text(alphabet="\x01\x02PubSubAfterBefore0123456789-", max_size=200))
+def test_any_text_is_read(anything: str) -> None:
+    for trace in read_traces(anything):
+        assert trace.what
