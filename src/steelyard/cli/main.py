@@ -61,7 +61,11 @@ NOUNS: dict[str, dict[str, _Noun]] = {
     "Beyond": {
         "pipeline": _Noun("pipeline.pipeline", "app", "Run jobs on topics with Spark, here or on a cluster."),
         "context": _Noun("context", "app", "Give clusters names, and choose the one to talk to."),
-        "completion": _Noun("completion", "completion", "Print the script that makes a shell complete what is typed."),
+        "completion": _Noun(
+            "completion",
+            "completion",
+            "Print the script that makes a shell complete what is typed, with the names of topics and groups.",
+        ),
     },
 }
 

@@ -12,7 +12,6 @@ from steelyard.cli.frame.arguments import GroupName, MemberName
 from steelyard.cli.frame.nouns import Noun
 from steelyard.cli.frame.output import Column, Format, Out
 from steelyard.cli.frame.screen import note
-from steelyard.cli.frame.short_names import short_names, shortened
 from steelyard.cli.frame.where import Where, at_cluster
 
 if TYPE_CHECKING:
@@ -29,6 +28,7 @@ app = Noun("member", "Look at the members of a group.")
 @at_cluster
 def _list_members(where: Where, out: Out, group: GroupName) -> None:
     """List who is online, with what each wants and has."""
+    from steelyard.cli.frame.short_names import short_names, shortened
     from steelyard.client.blocking.admin import Admin
 
     with Admin(where.connect()) as admin:
@@ -89,6 +89,7 @@ def _show_member(
     stacks: Annotated[bool, typer.Option("--stacks", help="Also where each of its threads is.")] = False,
 ) -> None:
     """Ask a member what it has, and how it gets on."""
+    from steelyard.cli.frame.short_names import short_names
     from steelyard.client.blocking.admin import Admin
 
     with Admin(where.connect()) as admin:

@@ -4,6 +4,7 @@ It is put before each broker that starts (`Switchboard.interpose`), so a cluster
 broker that is started again finds it there.
 """
 
+from collections.abc import Iterable
 from functools import partial
 
 from steelyard.broker.options import BrokerOptions
@@ -46,6 +47,15 @@ class Attendant:
         running.board.shut(is_shut=running.name in self.shut)
         if running.name in self.delays_ms:
             running.board.slow_down(self.delays_ms[running.name])
+
+    def calm(self, brokers: Iterable[RunningBroker]) -> None:
+        """End all troubles, slowness and cuts, so that whoever wants to leave can."""
+        self.troubles.clear()
+        self.delays_ms.clear()
+        self.shut.clear()
+        for running in brokers:
+            running.board.slow_down(0)
+            running.board.shut(is_shut=False)
 
     def _handle(self, running: RunningBroker, command: Command, peer: Peer, now_ms: int) -> Replies:
         if command.is_answer and self.words.heard(peer, command):

@@ -102,6 +102,10 @@ class Troubles:
         """End a trouble; no error if it has ended."""
         self._all = [each for each in self._all if each is not trouble]
 
+    def clear(self) -> None:
+        """End all troubles."""
+        self._all.clear()
+
     def handle(self, broker: str, core: Handle, command: Command, peer: Peer, now_ms: int) -> Replies:
         """Give a command to the core of a broker, or do to it what the troubles want."""
         if not self._all or command.is_answer:

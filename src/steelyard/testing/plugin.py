@@ -62,7 +62,6 @@ def mq(request: pytest.FixtureRequest) -> "Iterator[Mq]":
     made = Mq(settings["brokers"], settings["name_servers"])
     try:
         yield made
-        made.faults.heal()
         if settings["leaks"] and not request.node.stash.get(_failed, False):
             made.refuse_leaks()
     finally:
@@ -121,7 +120,8 @@ def pytest_runtest_makereport(
     report = yield
     if call.when == "call" and not report.passed:
         item.stash[_failed] = True
-        made = getattr(item, "funcargs", {}).get("mq")
+        fixtures = getattr(item, "funcargs", {})
+        made = fixtures.get("mq") or getattr(fixtures.get("mq_async"), "blocking", None)
         if report.failed and made is not None:
             report.sections.append(("What mq saw", made.summary()))
     return report
