@@ -158,6 +158,8 @@ def broker(
             "say who you are: --access-key",
         ),
         (broker(state=replace(WELL, addresses={1: "x:1"})), Mark.WRONG, "no master, only replicas"),
+        (broker(state=replace(WELL, version="V4_2_0")), Mark.LOOK, "it is of release 4.2.0"),
+        (broker(state=replace(WELL, version="V5_10_0")), Mark.OK, "release 5.10.0"),
         (broker(state=replace(WELL, disk_used=0.8)), Mark.LOOK, "its disk is 80 % full"),
         (broker(state=replace(WELL, disk_used=0.95)), Mark.WRONG, "from 90 % on brokers take no messages"),
         (broker(clock_ahead=timedelta(seconds=-8)), Mark.LOOK, "its clock is 8 s behind this machine's"),

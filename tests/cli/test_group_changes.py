@@ -44,6 +44,7 @@ def test_what_cannot_be_done_is_one_line_and_a_code(desk: Desk) -> None:
         (["create", "not a name"], Exit.REFUSED, "may only have letters, digits"),
         (["create", "x", "--attribute", "odd"], Exit.USAGE, "'odd' is no attribute; write it as NAME=VALUE"),
         (["create", "x", "--attribute", "a=1"], Exit.REFUSED, "no attribute is called 'a'"),
+        (["create", "x", "--retry-policy", "{"], Exit.USAGE, "cannot be read"),
         (["set", "there"], Exit.USAGE, "there is nothing to change; give a setting"),
         (["set", "thre", "--retries", "1"], Exit.NOT_FOUND, "Did you mean 'there'?"),
         (["show", "thre"], Exit.NOT_FOUND, "Did you mean 'there'?"),
@@ -105,6 +106,7 @@ def test_a_file_of_groups_is_shown_as_changes_and_then_applied(desk: Desk, tmp_p
         ('{"name": "x", "retires": 1}', "a group has no setting 'retires'; did you mean 'retries'?"),
         ('{"name": "x", "retries": "many"}', "a group cannot be read"),
         ('{"retries": 1}', "a group cannot be read"),
+        ('{"groupName": "x", "retryMaxTimes": "many"}', "cannot be read"),
         ('{"name": "x"}\n{"name": "x"}', "group 'x' is there twice"),
     ],
 )

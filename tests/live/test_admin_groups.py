@@ -15,7 +15,6 @@ from steelyard.errors import (
     NoMessage,
     RequestNotSupported,
 )
-from steelyard.wire.bodies.assignment import RequestMode
 
 NUMBERS = [str(number) for number in range(40)]
 
@@ -59,14 +58,14 @@ def test_the_way_a_group_gets_messages_is_chosen_where_there_is_more_than_one(
     admin.create_group(group)
     if cluster.is_4:
         with pytest.raises(RequestNotSupported, match="where all groups pull"):
-            admin.set_request_mode(group, topic, RequestMode.POP)
+            admin.set_request_mode(group, topic, pop=True)
         return
-    assert sorted(admin.set_request_mode(group, topic, RequestMode.PULL)) == sorted(cluster.brokers)
+    assert sorted(admin.set_request_mode(group, topic, pop=False)) == sorted(cluster.brokers)
     if cluster.is_ours:
         with pytest.raises(InvalidParameter, match="does not serve POP"):
-            admin.set_request_mode(group, topic, RequestMode.POP)
+            admin.set_request_mode(group, topic, pop=True)
     else:
-        admin.set_request_mode(group, topic, RequestMode.POP, share_queues=2)
+        admin.set_request_mode(group, topic, pop=True, share_queues=2)
 
 
 def test_a_group_at_rest_is_moved_by_messages_by_queue_and_to_where_another_one_is(

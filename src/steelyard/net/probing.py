@@ -95,13 +95,11 @@ async def look_up(host: str, port: int, timeout_s: float) -> tuple[tuple[str, ..
 
 
 async def dial(addresses: tuple[str, ...], port: int, timeout_s: float) -> tuple[str, Dialling]:
-    """Dial the addresses of a host in turn; return the first that opens, or the last with what came of it."""
-    last = "", Dialling(Door.FAILED, 0, "there is no address")
-    for address in addresses[:_MOST_ADDRESSES]:
-        last = address, await _dial(address, port, timeout_s)
-        if last[1].door is Door.OPEN:
-            break
-    return last
+    """Dial the addresses of a host, all at once; return the first that opens, or the first with what came of it."""
+    wanted = addresses[:_MOST_ADDRESSES]
+    found = await asyncio.gather(*(_dial(address, port, timeout_s) for address in wanted))
+    told = list(zip(wanted, found, strict=True)) or [("", Dialling(Door.FAILED, 0, "there is no address"))]
+    return next((each for each in told if each[1].door is Door.OPEN), told[0])
 
 
 async def _dial(address: str, port: int, timeout_s: float) -> Dialling:
@@ -109,7 +107,7 @@ async def _dial(address: str, port: int, timeout_s: float) -> Dialling:
     door, why = Door.OPEN, ""
     try:
         _, writer = await asyncio.wait_for(asyncio.open_connection(address, port), timeout_s)
-        writer.close()
+        await _hang_up(writer)
     except TimeoutError:
         door, why = Door.SILENT, f"no answer in {timeout_s:g} s"
     except ConnectionRefusedError as error:
@@ -141,8 +139,14 @@ async def speak(
         writer.write(words)
         await _until(lambda: heard.take_from(reader), timeout_s)
     finally:
-        writer.transport.abort()
+        await _hang_up(writer)
     return Speech(heard.answer, heard.first, heard.hung_up, took_ms=steady_ms() - began_ms)
+
+
+async def _hang_up(writer: asyncio.StreamWriter) -> None:
+    writer.transport.abort()
+    with suppress(OSError):
+        await writer.wait_closed()
 
 
 class _Heard:

@@ -7,8 +7,7 @@ first used, since many tests bring their own.
 import time
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from steelyard.client.connect import Connect
 from steelyard.client.names import Names
@@ -216,16 +215,6 @@ class Expecting:
         for client in (producer, admin):
             if client is not None:
                 client.close()
-
-    def __enter__(self) -> Self:
-        """Use it."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close the lines of its own."""
-        self.close_clients()
 
 
 def _is_done(look: Look, count: int | None) -> bool:

@@ -118,17 +118,21 @@ class Faults:
         """
         names = self._named(broker)
 
-        def shut(running: RunningCluster, is_shut: bool) -> None:
-            shut_names = self._attendant.shut
-            shut_names.update(names) if is_shut else shut_names.difference_update(names)
+        def shut(running: RunningCluster) -> None:
+            self._attendant.shut.update(names)
             for each in running.running_brokers:
                 if each.name in names:
-                    each.board.shut(is_shut=is_shut)
-                    if is_shut:
-                        each.board.cut(lambda _: True)
+                    each.board.shut(is_shut=True)
+                    each.board.cut(lambda _: True)
 
-        self._cluster.call(lambda running: shut(running, True))
-        return self._begin(f"{_words(names)} cut off", lambda: self._cluster.call(lambda running: shut(running, False)))
+        def open_again(running: RunningCluster) -> None:
+            self._attendant.shut.difference_update(names)
+            for each in running.running_brokers:
+                if each.name in names:
+                    each.board.shut(is_shut=False)
+
+        self._cluster.call(shut)
+        return self._begin(f"{_words(names)} cut off", lambda: self._cluster.call(open_again))
 
     def cut_lines(self, broker: str | None = None, *, group: str | None = None, client: str | None = None) -> int:
         """Cut lines to brokers once, and return how many; whoever had one may come again at once.

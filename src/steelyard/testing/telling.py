@@ -9,7 +9,7 @@ from steelyard.client.nearest import nearest
 from steelyard.model import StoredMessage
 from steelyard.testing.look import Look
 
-__all__ = ["shown", "tell", "tell_circumstances", "tell_messages", "tell_story"]
+__all__ = ["shown", "tell", "tell_circumstances", "tell_story"]
 
 _MOST_MESSAGES = 20
 _MOST_BYTES = 80
@@ -46,7 +46,7 @@ def tell_circumstances(look: Look) -> list[str]:
 
 def _topic_lines(look: Look) -> list[str]:
     if look.messages:
-        return [f"{look.topic} has {_messages(len(look.messages))}:", *tell_messages(look.messages)]
+        return [f"{look.topic} has {_messages(len(look.messages))}:", *_message_lines(look.messages)]
     if look.topic in look.topics:
         return [f"{look.topic} has no messages"]
     others = ", ".join(look.topics) or "none"
@@ -60,7 +60,7 @@ def _group_lines(look: Look) -> list[str]:
         lines = _topic_lines(look)
     else:
         lines = [f"group {group.name} handled {look.handled} of {_messages(len(look.messages))} of {look.topic}:"]
-        lines += tell_messages(look.messages, [state.words for state in look.states])
+        lines += _message_lines(look.messages, [state.words for state in look.states])
     if group.is_broadcast:
         lines.append(
             f"group {group.name} broadcasts: its members keep their offsets to themselves, so none are counted"
@@ -73,7 +73,7 @@ def _group_lines(look: Look) -> list[str]:
     return lines
 
 
-def tell_messages(messages: Sequence[StoredMessage], words: Iterable[str] = ()) -> list[str]:
+def _message_lines(messages: Sequence[StoredMessage], words: Iterable[str] = ()) -> list[str]:
     """Return a line for each message, with a word in front if there are words; of too many the first ones."""
     said = [f"{word}  " for word in words] or [""] * len(messages)
     width = max(map(len, said[:_MOST_MESSAGES]), default=0)

@@ -23,7 +23,9 @@ A command ends with a code that says what kind of failure it was. The sentence i
 
 _OTHERWISE = """## Verbs with codes of their own
 
-- `steelyard check` is made for monitoring and has its codes: 0 all is well, 1 a warning, 2 critical.
+- `steelyard check` is made for monitoring and has its codes: 0 all is well, 1 a warning, 2 critical, also if nobody can
+  be reached, 3 unknown.
+- `steelyard doctor` ends with 1 when something is wrong, and with 5 when nobody can be reached.
 - `steelyard store verify` ends with 1 when it has found damage.
 - `steelyard sim` ends with 1 when something happened that never may, 3 when something did not happen in time, and 4
   when the simulator or a program in it raised an error.

@@ -12,8 +12,9 @@ from steelyard.cli.frame.output import Column, Out
 from steelyard.cli.frame.where import Where, at_cluster
 
 if TYPE_CHECKING:
-    from steelyard.client.admin.brokers import BrokerState, GroupLag, Rates
+    from steelyard.client.admin.brokers import BrokerState, GroupLag
     from steelyard.client.admin.cluster import Broker
+    from steelyard.client.admin.readings import Rates
 
 _PROBES_MOST = 10_000
 

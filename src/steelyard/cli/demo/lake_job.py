@@ -12,8 +12,9 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,9 +27,6 @@ from steelyard.errors import SteelyardError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from steelyard.pipelines.running import Batch
-    from steelyard.pipelines.streaming import StreamOptions
-
 __all__ = ["MASTER", "main"]
 
 MASTER = "local[2]"
@@ -40,7 +38,11 @@ _CONF = {
     # For so few rows it takes longer to compile a query than to run it as it is.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # A batch without rows would move the watermark on, and no window waits for that.
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
 }
+_PLACE = "broker string, queue_id int, offset bigint"
+_COUNT = "SELECT unix_millis(window.start) AS start_ms, broker, count(*) AS messages FROM messages"
 
 
 class _Row(msgspec.Struct):
@@ -54,7 +56,8 @@ class _Job:
     """Both streams of a session."""
 
     spark: "SparkSession"
-    stream: "StreamOptions"
+    namesrv: str
+    topic: str
     directory: Path
     begin_ms: int
     """When the demo began: windows are counted from there."""
@@ -65,11 +68,31 @@ class _Job:
 
     def run(self, every_ms: int | None, is_over: Callable[[], bool]) -> None:
         """Run both, to their end or until they are told; if one fails, the other ends, too."""
+        from steelyard.pipelines import aggregate, archive
+        from steelyard.pipelines.aggregate import AggregateOptions
+        from steelyard.pipelines.archive import ArchiveOptions
+        from steelyard.pipelines.running import Progress
+        from steelyard.pipelines.streaming import StreamOptions
+        from steelyard.pipelines.triggers import Trigger
+
+        stream = partial(StreamOptions, connect=Connect(self.namesrv), topics=(self.topic,), trigger=Trigger(every_ms))
+        to_files = ArchiveOptions(stream(checkpoint=f"{self.lake}.checkpoint"), self.lake)
+        to_table = AggregateOptions(
+            stream(checkpoint=str(self.directory / "windows.checkpoint")),
+            f"{_COUNT} GROUP BY window(event_time, '{WINDOW_S} seconds'), broker",
+            event_time=f"timestamp_millis(unix_millis(stored_at) - {self.begin_ms})",
+            mode="update",
+        )
         failed = threading.Event()
+
+        def ends() -> bool:
+            return failed.is_set() or is_over()
+
+        archived = Progress(lambda batch: _tell(Archived(batch.number, batch.rows)), ends)
         with ThreadPoolExecutor(2) as pool:
-            jobs: list[Future[int]] = [
-                pool.submit(job, every_ms, lambda: failed.is_set() or is_over())
-                for job in (self._archive, self._tabulate)
+            jobs = [
+                pool.submit(archive.run, self.spark, to_files, archived),
+                pool.submit(aggregate.run, self.spark, to_table, Progress(is_over=ends), show=_tell_window),
             ]
             wait(jobs, return_when=FIRST_EXCEPTION)
             if any(job.done() and job.exception() for job in jobs):
@@ -77,44 +100,10 @@ class _Job:
         for job in jobs:
             job.result()
 
-    def _stream(self, name: str, every_ms: int | None) -> "StreamOptions":
-        from steelyard.pipelines.triggers import Trigger
-
-        return replace(self.stream, checkpoint=str(self.directory / f"{name}.checkpoint"), trigger=Trigger(every_ms))
-
-    def _archive(self, every_ms: int | None, is_over: Callable[[], bool]) -> int:
-        from steelyard.pipelines import archive
-        from steelyard.pipelines.archive import ArchiveOptions
-        from steelyard.pipelines.running import Progress
-
-        def told(batch: "Batch") -> None:
-            _tell(Archived(batch.number, batch.rows))
-
-        options = ArchiveOptions(self._stream("lake", every_ms), self.lake)
-        return archive.run(self.spark, options, Progress(told, is_over))
-
-    def _tabulate(self, every_ms: int | None, is_over: Callable[[], bool]) -> int:
-        from steelyard.pipelines import aggregate
-        from steelyard.pipelines.aggregate import AggregateOptions
-        from steelyard.pipelines.running import Progress
-
-        windows = f"GROUP BY window(event_time, '{WINDOW_S} seconds'), broker"
-        what = "SELECT unix_millis(window.start) AS start_ms, broker, count(*) AS messages FROM messages"
-        since_begin = f"timestamp_millis(unix_millis(stored_at) - {self.begin_ms})"
-
-        def show(row: str) -> None:
-            found = msgspec.json.decode(row, type=_Row)
-            _tell(Window(found.start_ms, found.broker, found.messages))
-
-        options = AggregateOptions(
-            self._stream("windows", every_ms), f"{what} {windows}", event_time=since_begin, mode="update"
-        )
-        return aggregate.run(self.spark, options, Progress(is_over=is_over), show=show)
-
     def count(self) -> Lake:
         """Count what is in the files."""
         # Counted here: for so few rows a sum by Spark takes longer than all of them.
-        rows = self.spark.read.parquet(self.lake).select("broker", "queue_id", "offset").collect()
+        rows = self.spark.read.schema(_PLACE).parquet(self.lake).collect()
         queues = Counter((row.broker, row.queue_id) for row in rows)
         return Lake(
             messages=len(rows),
@@ -123,6 +112,11 @@ class _Job:
             fullest=max(queues.values(), default=0),
             emptiest=min(queues.values(), default=0),
         )
+
+
+def _tell_window(row: str) -> None:
+    found = msgspec.json.decode(row, type=_Row)
+    _tell(Window(found.start_ms, found.broker, found.messages))
 
 
 _said = threading.Lock()
@@ -146,13 +140,11 @@ def main(namesrv: str, topic: str, directory: str, begin_ms: str) -> int:
     told = threading.Event()
     threading.Thread(target=_listen, args=(told,), daemon=True).start()
     try:
-        from steelyard.pipelines.streaming import StreamOptions
         from steelyard.spark.local import session
 
         spark = session("demo", master=MASTER, conf=_CONF)
         _tell(Started(time.monotonic() - begin))
-        stream = StreamOptions(connect=Connect(namesrv), topics=(topic,), checkpoint=directory)
-        job = _Job(spark, stream, Path(directory), int(begin_ms))
+        job = _Job(spark, namesrv, topic, Path(directory), int(begin_ms))
         if not told.is_set():
             job.run(_EVERY_MS, told.is_set)
         job.run(None, lambda: False)

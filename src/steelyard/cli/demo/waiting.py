@@ -43,7 +43,7 @@ class Patience:
     def pause(self, seconds: float) -> None:
         """Wait a while."""
         if self._ending.wait(seconds):
-            raise KeyboardInterrupt
+            signal.default_int_handler(signal.SIGINT, None)
 
     def comes_true(self, is_so: Callable[[], bool]) -> bool:
         """Wait until something is so; False if it takes longer than anybody waits."""

@@ -5,7 +5,6 @@ and all of them together take about half a minute at most. Exit codes: 0 nothing
 be reached.
 """
 
-import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING, Annotated
 
@@ -45,6 +44,8 @@ def doctor(
     Exit codes: 0 nothing is wrong, 1 something is, 5 nobody can be reached.
     """
     # Here and not above, so that help comes at once.
+    import asyncio
+
     from steelyard.cli.doctor.here import look_here
     from steelyard.cli.doctor.judging import exit_of, findings_of
     from steelyard.cli.frame.logs import log_on_stderr

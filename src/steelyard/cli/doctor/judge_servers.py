@@ -19,6 +19,7 @@ _CLOCK_LOOK, _CLOCK_WRONG = timedelta(seconds=5), timedelta(minutes=1)
 _DISK_LOOK, _DISK_WRONG = 0.75, 0.90
 """Apache's brokers begin to delete early at the first, and take no messages from the second on."""
 
+_OLDEST = (4, 9)
 _ACCESS = re.compile(r"permission|signature|access ?key|\bacl|authenti|authori", re.IGNORECASE)
 """What servers say to somebody they do not know."""
 
@@ -196,6 +197,10 @@ def _broker(seen: BrokerSeen, *, names_are_here: bool) -> Iterator[Finding]:
             "it takes no messages: its brokerPermission has no right to write",
             f"give it back: steelyard broker config set {seen.name} brokerPermission=6",
         )
+    if state.version and (number := _number(state.version)) and number < _OLDEST:
+        yield look(
+            about, f"it is of release {_release(state.version)}", "nobody has tried brokers before 4.9 with this"
+        )
     yield from _disk(about, state.disk_used)
     yield from _clock(about, seen.clock_ahead)
 
@@ -251,6 +256,10 @@ def _clock(about: str, ahead: timedelta | None) -> Iterator[Finding]:
 def _release(version: str) -> str:
     """Return a release as people write it; servers write V4_9_7."""
     return version.removeprefix("V").replace("_", ".")
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
 
 
 def _is_loopback(host: str) -> bool:

@@ -141,11 +141,10 @@ def set_mode(
     Only Apache's brokers from 5.0 on know pop.
     """
     from steelyard.client.blocking.admin import Admin
-    from steelyard.wire.bodies.assignment import RequestMode
 
     with Admin(where.connect()) as admin:
-        brokers = admin.set_request_mode(group, topic, RequestMode[mode.name], share_queues=share_queues)
-    how = "pulls" if mode is _Mode.PULL else "pops"
+        brokers = admin.set_request_mode(group, topic, pop=mode is _Mode.POP, share_queues=share_queues)
+    how = "pops" if mode is _Mode.POP else "pulls"
     out.done(
         f"group {group} {how} messages of {topic} on {', '.join(brokers)}",
         group=group,

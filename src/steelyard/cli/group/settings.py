@@ -152,11 +152,9 @@ def with_settings(verb: Callable[..., None]) -> Callable[..., None]:
 
 
 def _wish(*, group: str, retry_policy: str | None, attribute: list[str] | None, **plain: Any) -> "GroupRules":
-    from steelyard.client.admin.group_rules import GroupRules
-    from steelyard.wire.bodies import decode_body
-    from steelyard.wire.bodies.groups import RetryPolicy
+    from steelyard.client.admin.group_rules import GroupRules, policy_of
 
-    policy = None if retry_policy is None else decode_body(RetryPolicy, retry_policy.encode(errors="surrogateescape"))
+    policy = None if retry_policy is None else policy_of(retry_policy)
     return GroupRules(name=group, retry_policy=policy, attributes=_attributes(attribute), **plain)
 
 

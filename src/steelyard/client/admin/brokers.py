@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from steelyard.client.admin.cluster import Brokers
+from steelyard.client.admin.readings import Rates, position, rates, share, whole
 from steelyard.client.admin.servers import Server
 from steelyard.client.admin.times import moment
 from steelyard.client.nearest import nearest
@@ -22,19 +23,10 @@ from steelyard.wire.bodies.stats import BrokerConsumeStats as LagBody
 from steelyard.wire.codes import RequestCode, ResponseCode
 from steelyard.wire.headers.admin import BrokerConsumeStats
 
-__all__ = ["BrokerCare", "BrokerState", "Change", "GroupLag", "Rates", "is_secret", "missing_setting"]
+__all__ = ["BrokerCare", "BrokerState", "Change", "GroupLag", "is_secret", "missing_setting"]
 
 _SECRET = ("password", "secret", "credential", "initauthenticationuser")
 """What the names of settings have in them that are nobody's business."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rates:
-    """Something in a second, over the last ten seconds, minute and ten minutes; a young broker does not know all."""
-
-    ten_seconds: float
-    minute: float | None = None
-    ten_minutes: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,59 +197,27 @@ def _state(server: Server, told: Mapping[str, str]) -> BrokerState:
     return BrokerState(
         server=server,
         version=told.get("brokerVersionDesc"),
-        started_at=moment(_whole(told.get("bootTimestamp")) or 0),
+        started_at=moment(whole(told.get("bootTimestamp")) or 0),
         up=None if up_ms is None else timedelta(milliseconds=up_ms),
-        put=_rates(told.get("putTps")),
-        delivered=_rates(told.get("getTransferredTps") or told.get("getTransferedTps")),
+        put=rates(told.get("putTps")),
+        delivered=rates(told.get("getTransferredTps") or told.get("getTransferedTps")),
         stored_today=stored,
         delivered_today=delivered,
-        log_start=_position(told.get("commitLogMinOffset")),
-        log_end=_position(told.get("commitLogMaxOffset")),
-        oldest_at=moment(_whole(told.get("earliestMessageTimeStamp")) or 0),
-        log_disk_used=_share(told.get("commitLogDiskRatio")),
-        index_disk_used=_share(told.get("consumeQueueDiskRatio")),
-        index_behind_bytes=_whole(told.get("dispatchBehindBytes")),
-        page_cache_ms=_whole(told.get("pageCacheLockTimeMills")),
-        sends_waiting=_whole(told.get("sendThreadPoolQueueSize")),
-        send_wait_ms=_whole(told.get("sendThreadPoolQueueHeadWaitTimeMills")),
-        pulls_waiting=_whole(told.get("pullThreadPoolQueueSize")),
-        pull_wait_ms=_whole(told.get("pullThreadPoolQueueHeadWaitTimeMills")),
+        log_start=position(told.get("commitLogMinOffset")),
+        log_end=position(told.get("commitLogMaxOffset")),
+        oldest_at=moment(whole(told.get("earliestMessageTimeStamp")) or 0),
+        log_disk_used=share(told.get("commitLogDiskRatio")),
+        index_disk_used=share(told.get("consumeQueueDiskRatio")),
+        index_behind_bytes=whole(told.get("dispatchBehindBytes")),
+        page_cache_ms=whole(told.get("pageCacheLockTimeMills")),
+        sends_waiting=whole(told.get("sendThreadPoolQueueSize")),
+        send_wait_ms=whole(told.get("sendThreadPoolQueueHeadWaitTimeMills")),
+        pulls_waiting=whole(told.get("pullThreadPoolQueueSize")),
+        pull_wait_ms=whole(told.get("pullThreadPoolQueueHeadWaitTimeMills")),
         told=dict(sorted(told.items())),
     )
 
 
 def _since_morning(told: Mapping[str, str], kind: str) -> int | None:
-    now, morning = (_whole(told.get(f"msg{kind}Total{when}")) for when in ("TodayNow", "TodayMorning"))
+    now, morning = (whole(told.get(f"msg{kind}Total{when}")) for when in ("TodayNow", "TodayMorning"))
     return None if now is None or morning is None else max(0, now - morning)
-
-
-def _rates(text: str | None) -> Rates | None:
-    numbers = [_number(each) for each in (text or "").split()]
-    known = [each for each in numbers if each is not None]
-    return Rates(*known[:3]) if known and len(known) == len(numbers) else None
-
-
-def _share(text: str | None) -> float | None:
-    """Return a share of a disk; what cannot be is not known: Apache writes -1 where it cannot tell."""
-    number = _number(text)
-    return number if number is not None and 0 <= number <= 1 else None
-
-
-def _position(text: str | None) -> int | None:
-    """Return a position in the log; Apache writes -1 for the beginning of one that has nothing in it."""
-    number = _whole(text)
-    return None if number is None else max(0, number)
-
-
-def _whole(text: str | None) -> int | None:
-    try:
-        return int(text or "")
-    except ValueError:
-        return None
-
-
-def _number(text: str | None) -> float | None:
-    try:
-        return float(text or "")
-    except ValueError:
-        return None

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from steelyard.client.admin.asking import together
+from steelyard.client.admin.readings import rates, share, whole
 from steelyard.client.admin.servers import Servers
 from steelyard.client.admin.times import moment
 from steelyard.dialect.hearing import uptime_ms
@@ -65,16 +66,17 @@ class Brokers(Servers):
         except SteelyardError as error:
             return Broker(place.name, place.cluster, place.addresses, problem=error.what)
         up_ms = uptime_ms(told.get("runtime", ""))
+        put, got = rates(told.get("putTps")), rates(told.get("getTransferredTps") or told.get("getTransferedTps"))
         return Broker(
             place.name,
             place.cluster,
             place.addresses,
             version=told.get("brokerVersionDesc"),
-            started_at=moment(int(_number(told.get("bootTimestamp")) or 0)),
+            started_at=moment(whole(told.get("bootTimestamp")) or 0),
             up=None if up_ms is None else timedelta(milliseconds=up_ms),
-            put_tps=_number(told.get("putTps")),
-            get_tps=_number(told.get("getTransferredTps") or told.get("getTransferedTps")),
-            disk_used=_number(told.get("commitLogDiskRatio")),
+            put_tps=put.ten_seconds if put is not None else None,
+            get_tps=got.ten_seconds if got is not None else None,
+            disk_used=share(told.get("commitLogDiskRatio")),
         )
 
     async def _name_server(self, address: str) -> NameServer:
@@ -85,11 +87,3 @@ class Brokers(Servers):
             return NameServer(address, len(decode_body(ClusterBody, answer.body).brokers))
         except SteelyardError as error:
             return NameServer(address, problem=error.what)
-
-
-def _number(text: str | None) -> float | None:
-    """Return the first number of a text such as ``12.5 11.9 10.0``."""
-    try:
-        return float((text or "").split()[0])
-    except (IndexError, ValueError):
-        return None

@@ -6,13 +6,22 @@ to a new group. So what one cluster tells can be given to another.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import Literal, TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
+from steelyard.client.nearest import nearest
+from steelyard.errors import ConfigurationError, ProtocolError
+from steelyard.wire.bodies import decode_body
 from steelyard.wire.bodies.groups import GroupSettings, RetryPolicy
 
-__all__ = ["GroupChange", "GroupPlan", "GroupRules"]
+__all__ = ["GroupChange", "GroupPlan", "GroupRules", "policy_of", "rules_of"]
+
+_HOW = 'write a group as {"name": "billing", "retries": 3}'
+_HOW_JAVA = "write it as mqadmin takes it"
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,3 +160,44 @@ class GroupPlan:
     def todo(self) -> tuple[GroupChange, ...]:
         """Those where something is to be done."""
         return tuple(each for each in self.changes if each.what != "keep")
+
+
+def rules_of(entry: object) -> GroupRules:
+    """Read a group's settings from JSON that was decoded: with our names, or with Java's, as mqadmin has them.
+
+    >>> rules_of({"name": "billing", "retries": 3}).retries, rules_of({"groupName": "x", "retryMaxTimes": 5}).retries
+    (3, 5)
+    """
+    if not isinstance(entry, dict):
+        raise ConfigurationError(f"{str(entry)[:60]!r} is no group", next_step=_HOW)
+    if "groupName" in entry:
+        settings = _java(GroupSettings, msgspec.json.encode(entry))
+        return GroupRules.of(settings, settings.name)
+    known = [field.name for field in fields(GroupRules)]
+    for key in entry:
+        if key not in known:
+            meant = nearest(key, known)
+            raise ConfigurationError(
+                f"a group has no setting {key!r}",
+                next_step=f"did you mean {meant!r}?" if meant else f"there are {', '.join(known)}",
+            )
+    try:
+        return msgspec.convert(entry, GroupRules)
+    except msgspec.ValidationError as error:
+        raise ConfigurationError(f"a group cannot be read ({error})", next_step=_HOW) from None
+
+
+def policy_of(text: str) -> RetryPolicy:
+    """Read how long messages wait before they come again, from JSON as Java has it.
+
+    >>> policy_of('{"type": "CUSTOMIZED", "customizedRetryPolicy": {"next": [1000, 5000]}}').custom.delays_ms
+    (1000, 5000)
+    """
+    return _java(RetryPolicy, text.encode(errors="surrogateescape"))
+
+
+def _java(kind: type[T], data: bytes) -> T:
+    try:
+        return decode_body(kind, data)
+    except ProtocolError as error:
+        raise ConfigurationError(f"{str(data)[1:60]} cannot be read ({error.what})", next_step=_HOW_JAVA) from None

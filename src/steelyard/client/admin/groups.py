@@ -123,14 +123,15 @@ class Groups(Viewing, TopicChanges):
         await together(put, plan.todo)
         return plan
 
-    async def set_request_mode(self, group: str, topic: str, mode: RequestMode, *, share_queues: int = 0) -> list[str]:
+    async def set_request_mode(self, group: str, topic: str, *, pop: bool, share_queues: int = 0) -> list[str]:
         """Say how a group gets the messages of a topic, on all brokers that have it; these are returned.
 
-        With POP a broker hands out messages and not queues; ``share_queues`` is how many more queues a member then
-        reads from than its own. Only brokers of Apache's from 5.0 on know POP.
+        With ``pop`` a broker hands out messages and not queues, and else members pull; ``share_queues`` is how many
+        more queues than its own a member then reads from. Only brokers of Apache's from 5.0 on know POP.
         """
         route = await self._route(self._names.full(topic))
         await self._known_group(self._names.full(group), await self._places())
+        mode = RequestMode.POP if pop else RequestMode.PULL
         wish = RequestModeSetting(
             group=self._names.full(group), mode=mode, pop_share_queues=share_queues, topic=route.topic
         )

@@ -4,12 +4,12 @@ What a process says of itself comes first; its master knows who is connected, an
 says who may become master. Before 5.0 brokers tell only where their log ends, which is enough to see who is behind.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 from steelyard.client.admin.asking import together
 from steelyard.client.admin.brokers import BrokerCare
+from steelyard.client.admin.readings import position
 from steelyard.client.admin.servers import Lacking, Server, lacking
 from steelyard.client.admin.times import moment
 from steelyard.errors import ServerFailed, SteelyardError
@@ -85,7 +85,7 @@ class Replicas(BrokerCare):
     async def _replica(self, server: Server) -> ReplicaState:
         try:
             runtime = await self._ask_server(server, RequestCode.GET_BROKER_RUNTIME_INFO)
-            log_end = _end(decode_body(TextTable, runtime.body).table)
+            log_end = position(decode_body(TextTable, runtime.body).table.get("commitLogMaxOffset"))
             answer = await self._ask_at(server.address, RequestCode.GET_BROKER_HA_STATUS)
             if answer.code != ResponseCode.SUCCESS:
                 return ReplicaState(server, log_end)
@@ -115,8 +115,3 @@ def _compared(replica: ReplicaState, end: int | None) -> ReplicaState:
         replica.heard_at,
         replica.lines,
     )
-
-
-def _end(told: Mapping[str, str]) -> int | None:
-    text = told.get("commitLogMaxOffset", "")
-    return int(text) if text.isascii() and text.isdigit() else None
