@@ -7,6 +7,7 @@ from tests.cli.desk import Desk
 from tests.cli.live import create_topic, run
 from tests.client.admin_scene import give_up, put
 
+from steelyard.cli import dead_letters
 from steelyard.cli.frame.exits import Exit
 from steelyard.client.blocking.admin import Admin
 from steelyard.model import Queue
@@ -102,10 +103,25 @@ def test_dead_letters_go_to_their_group_again(cluster: Cluster, desk: Desk) -> N
     assert (one.code, one.out) == (0, f"1 dead letter is given to group {group} again\n")
     assert came_again(cluster, group) == [b"order 1"]
     rest = desk("dead-letters", "resend", group, "--since", "1h", "--yes", "--json").json
-    assert (rest["sent"], len(rest["messages"])) == (3, 3)
+    assert rest == {"group": group, "sent": 3}
     assert sorted(came_again(cluster, group)) == [b"order 0", b"order 1", b"order 1", b"order 2"]
     none = desk("dead-letters", "resend", group, "--since", "2030-01-01", "--yes")
     assert (none.code, none.out) == (0, f"group {group} has no such dead letters\n")
+
+
+def test_many_dead_letters_are_read_in_pages_and_the_first_are_previewed(
+    cluster: Cluster, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dead_letters, "_PAGE", 2)
+    monkeypatch.setattr(dead_letters, "_PREVIEWED", 3)
+    group = bury(cluster, "many", 5)
+    asked = desk("dead-letters", "resend", group, "--all")
+    assert len(asked.err.splitlines()) == 5
+    assert asked.err.splitlines()[3] == "and 2 more, which --dry-run lists"
+    assert len(desk("dead-letters", "resend", group, "--all", "--dry-run", "--json").lines) == 5
+    assert desk("dead-letters", "resend", group, "--all", "--yes").out.startswith("5 dead letters are given")
+    assert sorted(came_again(cluster, group)) == [b"order %d" % number for number in range(5)]
+    assert len(desk("dead-letters", "export", group).lines) == 5
 
 
 def test_dead_letters_are_exported_whole_and_deleted(cluster: Cluster, desk: Desk) -> None:

@@ -145,7 +145,7 @@ def test_a_group_with_members_is_not_deleted(cluster: Cluster, desk: Desk) -> No
         until(lambda: desk("member", "ls", "keepers", "--json").out != "")
         refused = desk("group", "delete", "keepers", "--yes")
         assert refused.code == Exit.USAGE
-        assert "has 1 members online, which would make it again; stop them first" in refused.err
+        assert "has 1 member online, which would make it again; stop them first" in refused.err
 
 
 def test_what_waits_is_told_by_topic_in_every_format(cluster: Cluster, desk: Desk) -> None:

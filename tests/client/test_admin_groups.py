@@ -62,7 +62,7 @@ def test_a_group_with_members_is_not_deleted_and_an_idle_one_is(cluster: Cluster
         async with Admin(cluster.namesrv) as admin:
             await admin.create_topic("ended", 1)
             async with HandMember(cluster.namesrv, "ended-group", ("ended",), OLD):
-                with pytest.raises(ConfigurationError, match="has 1 members online"):
+                with pytest.raises(ConfigurationError, match="has 1 member online"):
                     await admin.delete_group("ended-group")
             await admin.delete_group("ended-group")
             with pytest.raises(GroupNotFound):

@@ -71,7 +71,7 @@ def test_a_group_shows_who_has_which_queue_and_how_far_it_is(
         running = admin.ask_member(group, consumer.id)
         assert {each.queue for each in running.queues if each.queue.topic == topic} == set(owned(consumer, topic))
         assert {each.name: each.members for each in admin.groups()}[group] == 1
-        with pytest.raises(ConfigurationError, match="1 members online"):
+        with pytest.raises(ConfigurationError, match="1 member online"):
             admin.delete_group(group)
 
 

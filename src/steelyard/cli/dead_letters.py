@@ -4,9 +4,10 @@ What is sent again goes to the group that gave it up, and to no other. The dead 
 twice brings it twice; that is why it is shown first.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,13 +22,14 @@ from steelyard.errors import ConfigurationError, SteelyardError
 
 if TYPE_CHECKING:
     from steelyard.client.blocking.admin import Admin
-    from steelyard.model import StoredMessage
+    from steelyard.model import Queue, StoredMessage
 
 __all__ = ["app"]
 
 app = Noun("dead-letters", "Look at what groups gave up, and send it again.")
 
-_ALL = 1 << 31
+_PAGE = 500
+_PREVIEWED = 20
 
 _Since = Annotated[
     str | None,
@@ -53,18 +55,16 @@ def _list(
     """List groups that gave messages up, or the dead letters of one."""
     from steelyard.client.blocking.admin import Admin
 
-    with Admin(where.connect()) as admin:
+    connect, start = where.connect(), _moment(since)
+    with Admin(connect) as admin:
         if group is None:
-            out.rows(
-                [Column("group"), Column("messages", right=True), Column("last_at", "last")],
-                (
-                    {"group": each.group, "messages": each.messages, "last_at": each.last_at}
-                    for each in admin.given_up()
-                ),
-            )
+            columns = [Column("group"), Column("messages", right=True), Column("last_at", "last")]
+            out.rows(columns, ({name: getattr(each, name) for name, *_ in columns} for each in admin.given_up()))
             return
-        found = _read(admin, group, since, most + 1)
-    out.rows(_COLUMNS, _rows(where, found[:most]))
+        found = admin.dead_letters(group, start=start, most=most + 1)
+        if not found:
+            admin.group_rules(group)
+    out.rows(_COLUMNS, _rows(connect.namespace, found[:most]))
     if len(found) > most:
         note(f"there are more than {most}: see them with --most, or all with: steelyard dead-letters export {group}")
 
@@ -75,12 +75,14 @@ def _show(where: Where, out: Out, group: GroupName, message_id: _MessageId) -> N
     """Show one dead letter whole, with its attempts and its body."""
     from steelyard.client.blocking.admin import Admin
 
-    with Admin(where.connect()) as admin:
+    connect = where.connect()
+    with Admin(connect) as admin:
         dead = admin.dead_letter(group, message_id)
-    (row,) = _rows(where, [dead])
+    (row,) = _rows(connect.namespace, [dead])
     if out.is_table:
-        out.one({name: value for name, value in row.items() if name not in ("body", "body_encoding")})
-        typer.echo(_visible_lines(dead.body))
+        out.one({name: value for name, value in row.items() if name not in ("body", "body_encoding", "beginning")})
+        for line in dead.body.decode(errors="backslashreplace").split("\n"):
+            typer.echo(visible(line))
     else:
         out.one(row)
 
@@ -115,31 +117,30 @@ def _resend(
         raise ConfigurationError(
             "it is not said which dead letters to send again", next_step="give --id, --since or --all, one of them"
         )
-    with Admin(where.connect()) as admin:
-        if message_id:
-            found = [admin.dead_letter(group, each) for each in dict.fromkeys(message_id)]
-        else:
-            found = _read(admin, group, since, _ALL)
-        what = f"{_count(len(found))} would be given to group {group} again"
+    connect, start = where.connect(), _moment(since)
+    with Admin(connect) as admin:
+        named = [admin.dead_letter(group, each) for each in dict.fromkeys(message_id or ())]
+        # Looked at twice, since there may be many: what is given up meanwhile does not count.
+        ends = {} if named else _ends(admin, group, start)
+        count = len(named) or sum(there for _, there in ends.values())
+
+        def chosen() -> "Iterator[StoredMessage]":
+            limits = {queue: end for queue, (end, _) in ends.items()}
+            return chain(named, _each(admin, group, start, limits) if limits else ())
+
+        what = f"{_count(count)} would be given to group {group} again"
         if dry_run:
-            out.rows(_COLUMNS, _rows(where, found))
+            out.rows(_COLUMNS, _rows(connect.namespace, chosen()))
             note(f"{what}; nothing was sent")
             return
-        if not found:
-            out.done(f"group {group} has no such dead letters", group=group, sent=0, messages=[])
+        if not count:
+            out.done(f"group {group} has no such dead letters", group=group, sent=0)
             return
         if not yes:
-            for row in _rows(where, found):
-                tried = f"{row['attempts']} {'attempt' if row['attempts'] == 1 else 'attempts'}"
-                note(f"{row['message_id']} to {row['to']}, given up after {tried}: {row['beginning']}")
+            _preview(_rows(connect.namespace, islice(chosen(), _PREVIEWED)), count)
         confirm(what, yes)
-        sent = _send(admin, found)
-    out.done(
-        f"{_count(sent)} {'is' if sent == 1 else 'are'} given to group {group} again",
-        group=group,
-        sent=sent,
-        messages=[each.message_id for each in found],
-    )
+        sent = _send(admin, chosen(), count)
+    out.done(f"{_count(sent)} {'is' if sent == 1 else 'are'} given to group {group} again", group=group, sent=sent)
 
 
 @app.verb(
@@ -155,10 +156,12 @@ def _export(where: Where, out: Out, group: GroupName, since: _Since = None) -> N
     """
     from steelyard.client.blocking.admin import Admin
 
-    with Admin(where.connect()) as admin:
-        found = _read(admin, group, since, _ALL)
-    chosen = Out(Format.JSONL) if out.is_table else out
-    chosen.rows([Column(name) for name in _WHOLE], _rows(where, found))
+    connect, start = where.connect(), _moment(since)
+    with Admin(connect) as admin:
+        if not admin.dead_letter_queues(group):
+            admin.group_rules(group)
+        chosen = Out(Format.JSONL) if out.is_table else out
+        chosen.rows([Column(name) for name in _WHOLE], _rows(connect.namespace, _each(admin, group, start)))
 
 
 @app.verb("delete", "steelyard dead-letters delete billing", "steelyard dead-letters delete billing --yes")
@@ -174,10 +177,8 @@ def _delete(where: Where, out: Out, group: GroupName, yes: Yes = False) -> None:
             out.done(f"group {group} has no dead letters", group=group, deleted=0)
             return
         confirm(f"{_count(there)} of group {group!r} would be gone", yes)
-        deleted = admin.delete_dead_letters(group)
-    out.done(
-        f"{_count(deleted)} of group {group} {'is' if deleted == 1 else 'are'} deleted", group=group, deleted=deleted
-    )
+        gone = admin.delete_dead_letters(group)
+    out.done(f"{_count(gone)} of group {group} {'is' if gone == 1 else 'are'} deleted", group=group, deleted=gone)
 
 
 _COLUMNS = [
@@ -192,39 +193,66 @@ _COLUMNS = [
 _WHOLE = ("message_id", "to", "attempts", "given_up_at", "keys", "tags", "body", "body_encoding", "properties")
 
 
-def _read(admin: "Admin", group: str, since: str | None, most: int) -> "list[StoredMessage]":
-    """Read dead letters; a group that is not there, and never was, is an error."""
+def _moment(since: str | None) -> datetime | None:
     from steelyard.cli.frame.moments import moment
 
-    start = None if since is None else moment(since, datetime.now(UTC))
-    found = admin.dead_letters(group, start=start, most=most)
+    return None if since is None else moment(since, datetime.now(UTC))
+
+
+def _each(
+    admin: "Admin", group: str, start: datetime | None, ends: "Mapping[Queue, int] | None" = None
+) -> "Iterator[StoredMessage]":
+    """Go through the dead letters of a group, queue by queue, up to certain offsets if they are given."""
+    for queue in admin.dead_letter_queues(group):
+        at: datetime | int | None = start
+        end = None if ends is None else ends.get(queue, 0)
+        while page := admin.dead_letters(group, start=at, queue=queue, most=_PAGE):
+            yield from (dead for dead in page if end is None or dead.offset < end)
+            at = page[-1].offset + 1
+            if end is not None and at >= end:
+                break
+
+
+def _ends(admin: "Admin", group: str, start: datetime | None) -> "dict[Queue, tuple[int, int]]":
+    """Return of each queue the offset behind its last dead letter, and how many there are."""
+    found: dict[Queue, tuple[int, int]] = {}
+    for dead in _each(admin, group, start):
+        found[dead.queue] = dead.offset + 1, found.get(dead.queue, (0, 0))[1] + 1
     if not found:
         admin.group_rules(group)
     return found
 
 
-def _send(admin: "Admin", found: "Sequence[StoredMessage]") -> int:
+def _preview(rows: Iterable[Mapping[str, object]], count: int) -> None:
+    for row in rows:
+        tried = f"{row['attempts']} {'attempt' if row['attempts'] == 1 else 'attempts'}"
+        note(f"{row['message_id']} to {row['to']}, given up after {tried}: {row['beginning']}")
+    if count > _PREVIEWED:
+        note(f"and {count - _PREVIEWED} more, which --dry-run lists")
+
+
+def _send(admin: "Admin", found: "Iterable[StoredMessage]", count: int) -> int:
     """Send dead letters one after the other; if one cannot be sent, it is said how many were."""
     progress, sent = Progress(), 0
     try:
         for dead in found:
             admin.resend(dead)
             sent += 1
-            progress.tell(partial("{} of {} sent".format, sent, len(found)))
+            progress.tell(partial("{} of {} sent".format, sent, count))
     except SteelyardError:
-        note(f"{sent} of {len(found)} were sent before this:")
+        note(f"{sent} of {count} were sent before this:")
         raise
     finally:
         progress.clear()
     return sent
 
 
-def _rows(where: Where, found: "Iterable[StoredMessage]") -> Iterable[dict[str, object]]:
+def _rows(namespace: str, found: "Iterable[StoredMessage]") -> Iterator[dict[str, object]]:
     from steelyard.cli.frame.print_message import preview, values_of
     from steelyard.client.admin.dead_letters import topic_of
     from steelyard.client.names import Names
 
-    names = Names(where.connect().namespace)
+    names = Names(namespace)
     for dead in found:
         yield {
             **values_of(dead),
@@ -233,12 +261,6 @@ def _rows(where: Where, found: "Iterable[StoredMessage]") -> Iterable[dict[str, 
             "given_up_at": dead.stored_at,
             "beginning": preview(dead.body),
         }
-
-
-def _visible_lines(body: bytes) -> str:
-    """Return a body for a terminal, its lines as they are."""
-    text = body.decode(errors="backslashreplace")
-    return "\n".join(visible(line) for line in text.split("\n"))
 
 
 def _count(messages: int) -> str:

@@ -41,6 +41,8 @@ _PARTS = (
 )
 
 _SETTINGS = re.compile(r"\*\*settings: Unpack\[(\w+)Settings\]")
+_SAID = ("steelyard.client.", "steelyard.balance.", "steelyard.model.")
+"""Where values for users live; what is said on the wire has the same names now and then."""
 _INSIDE = ("check_process", "close_at_exit", "is_elsewhere")
 """What clients have for one another."""
 
@@ -94,12 +96,12 @@ def _answers_of_admin() -> Iterator[str]:
         kind
         for module in iter_modules(admin.__path__)
         for name, kind in vars(importlib.import_module(f"steelyard.client.admin.{module.name}")).items()
-        if inspect.isclass(kind) and kind.__module__.startswith("steelyard.") and re.search(rf"\b{name}\b", told)
+        if inspect.isclass(kind) and kind.__module__.startswith(_SAID) and re.search(rf"\b{name}\b", told)
     }
     shown = {
         getattr(importlib.import_module("steelyard"), name) for name in importlib.import_module("steelyard").__all__
     }
-    for kind in sorted(found - shown, key=lambda each: each.__name__):
+    for kind in sorted(found - shown, key=lambda each: (each.__name__, each.__module__)):
         table = _fields(kind)
         if table:
             yield f"### {kind.__name__}"

@@ -219,7 +219,6 @@ def _queues(view: "GroupView") -> list[dict[str, object]]:
             "topic": each.queue.topic,
             "broker": each.queue.broker,
             "queue_id": each.queue.queue_id,
-            "queue": list(each.queue),
             "owners": list(each.owners),
             "owned_at": each.owned_at,
             "committed": each.committed,

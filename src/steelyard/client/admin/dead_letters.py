@@ -4,7 +4,6 @@ A group's dead letters lie in a topic of their own and stay there: giving one to
 comes to that group alone. So what was given twice comes twice.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -72,13 +71,27 @@ class DeadLetters(Messages, TopicChanges):
         return found
 
     async def dead_letters(
-        self, group: str, *, start: Moment | None = None, end: Moment | None = None, most: int = 100
+        self,
+        group: str,
+        *,
+        start: Moment | int | None = None,
+        end: Moment | None = None,
+        most: int = 100,
+        queue: Queue | None = None,
     ) -> list[StoredMessage]:
-        """Read the messages that a group gave up, from ``start`` on and before ``end``, the oldest first."""
+        """Read the messages that a group gave up, from ``start`` on and before ``end``, the oldest first.
+
+        A number as ``start`` is an offset; with ``queue`` that one of `dead_letter_queues` alone is read.
+        """
         topic = f"{DEAD}{group}"
         if await self._find_route(self._names.full(topic)) is None:
             return []
-        return await self.messages(topic, start=start, end=end, most=most)
+        return await self.messages(topic, start=start, end=end, most=most, queue=queue)
+
+    async def dead_letter_queues(self, group: str) -> list[Queue]:
+        """Return the queues that a group's dead letters lie in; none if it never gave anything up."""
+        route = await self._find_route(self._names.full(f"{DEAD}{group}"))
+        return [] if route is None else [self._names.bare_queue(queue) for queue in route.readable()]
 
     async def dead_letter(self, group: str, message_id: str) -> StoredMessage:
         """Find one dead letter of a group by its id: that of its place, or the one that its producer gave it."""
@@ -110,10 +123,6 @@ class DeadLetters(Messages, TopicChanges):
         there = (await self.topic(topic)).messages
         await self.delete_topic(topic)
         return there
-
-    async def resend_all(self, dead: Iterable[StoredMessage]) -> list[Sent]:
-        """Give dead letters to their group again, one after the other, in this order."""
-        return [await self.resend(each) for each in dead]
 
     async def resend(self, dead: StoredMessage) -> Sent:
         """Give a dead letter to its group again: to that group alone, with all its attempts before it.

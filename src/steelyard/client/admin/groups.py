@@ -111,8 +111,8 @@ class Groups(Viewing, TopicChanges):
 
     async def apply_groups(self, plan: GroupPlan) -> GroupPlan:
         """Do what was planned; what has changed meanwhile and is not in the plan stays."""
-        places = await self._places()
-        tables = await self._group_tables(place for name, place in places.items() if name in _brokers_of(plan))
+        places = {place.name: place for place in await self._chosen({change.broker for change in plan.todo}, None)}
+        tables = await self._group_tables(places.values())
 
         async def put(change: GroupChange) -> None:
             full = self._names.full(change.wish.name)
@@ -149,7 +149,7 @@ class Groups(Viewing, TopicChanges):
                 raise error_for(answer.code, answer.remark or "", server=place.name)
 
         await together(put, route.brokers)
-        return [place.name for place in route.brokers]
+        return sorted(place.name for place in route.brokers)
 
     async def delete_group(self, name: str, *, dead_letters: bool = False) -> None:
         """Delete a group, its offsets and its retries; with ``dead_letters`` also what it gave up."""
@@ -157,8 +157,9 @@ class Groups(Viewing, TopicChanges):
         await self._known_group(full, places)
         online = await self._members(full, places.values())
         if online:
+            members = "1 member" if len(online) == 1 else f"{len(online)} members"
             raise ConfigurationError(
-                f"group {name!r} has {len(online)} members online, which would make it again",
+                f"group {name!r} has {members} online, which would make it again",
                 next_step=f"stop them first: {', '.join(member.id for member in online[:5])}",
             )
         asked = DeleteGroup(full, clean_offset=True, remove_offset=True)
@@ -181,7 +182,3 @@ class Groups(Viewing, TopicChanges):
             stats.lag,
             stats.tps,
         )
-
-
-def _brokers_of(plan: GroupPlan) -> set[str]:
-    return {change.broker for change in plan.todo}

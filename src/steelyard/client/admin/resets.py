@@ -98,7 +98,7 @@ class Reset:
         return sum(move.repeated for move in self.moves)
 
     def __str__(self) -> str:
-        online = f"{self.members} members online" if self.members else "nobody online"
+        online = f"{self.members or 'nobody'} online"
         return (
             f"group {self.group} in {self.topic}: {len(self.moves)} queues, skips {self.skipped}, repeats "
             f"{self.repeated}, {online}"

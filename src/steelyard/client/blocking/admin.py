@@ -68,6 +68,7 @@ class Admin(Face[AsyncAdmin]):
 
     given_up = waits(AsyncAdmin.given_up)
     dead_letters = waits(AsyncAdmin.dead_letters)
+    dead_letter_queues = waits(AsyncAdmin.dead_letter_queues)
     dead_letter = waits(AsyncAdmin.dead_letter)
     delete_dead_letters = waits(AsyncAdmin.delete_dead_letters)
     resend = waits(AsyncAdmin.resend)

@@ -42,11 +42,11 @@ class _Reachable(Admin):
 
     def __init__(self, connect: "Connect", brokers: Sequence[str]) -> None:
         super().__init__(connect)
-        self._brokers = frozenset(brokers)
+        self._reachable = frozenset(brokers)
 
     async def _places(self) -> dict[str, BrokerPlace]:
         found = await super()._places()
-        return {name: place for name, place in found.items() if name in self._brokers}
+        return {name: place for name, place in found.items() if name in self._reachable}
 
     async def dead_letters_of(self, group: str) -> TopicView | None:
         """Return where a group's dead letters are; None if it never gave anything up."""
@@ -61,9 +61,9 @@ async def look_around(connect: "Connect", group: str | None = None) -> ClusterSe
     brokers = await _dialled(name_servers, connect.timeout_s)
     working = [each.address for each in name_servers if each.works]
     reachable = [each.name for each in brokers if each.is_reachable]
-    if not reachable:
-        return ClusterSeen(name_servers=name_servers, brokers=brokers, at=at)
     seen = ClusterSeen(name_servers=name_servers, brokers=brokers, at=at)
+    if not reachable:
+        return seen
     try:
         async with _Reachable(replace(connect, namesrv=";".join(working)), reachable) as admin:
             return await _asked(admin, seen, group)
@@ -157,11 +157,16 @@ async def _groups(
     names = [only] if only is not None else [each.name for each in await admin.groups()]
     if len(names) > _MOST_GROUPS:
         left_out.append(f"there are {len(names)} groups, and {_MOST_GROUPS} were looked at: name one with --group")
-    try:
-        first = await together(admin.group, names[:_MOST_GROUPS], at_once=4)
-    except GroupNotFound as error:
-        not_there.append((error.what, error.next_step))
-        return []
+
+    async def view(name: str) -> GroupView | None:
+        try:
+            return await admin.group(name)
+        except GroupNotFound as error:
+            if only is not None:
+                not_there.append((error.what, error.next_step))
+            return None  # one of a list was deleted meanwhile
+
+    first = [each for each in await together(view, names[:_MOST_GROUPS], at_once=4) if each is not None]
     if any(view.lag and view.members for view in first):
         await asyncio.sleep(_BETWEEN_LOOKS_S)
     return await together(lambda view: _whole(admin, view), first, at_once=4)
