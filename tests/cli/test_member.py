@@ -36,7 +36,7 @@ def pair(cluster: Cluster) -> Iterator[str]:
 def test_members_are_listed_in_every_format(desk: Desk, pair: str) -> None:
     table = desk("member", "ls", pair)
     assert table.err == ""
-    assert table.table[0] == "member address language release strategy queues waiting since wants".split()
+    assert table.table[0] == "member address client strategy queues waiting since wants".split()
     for row in table.table[1:]:
         assert row[0] in ("c1", "c2")
         assert (row[2], row[4], row[-1]) == ("PYTHON", "STICKY", "shared")

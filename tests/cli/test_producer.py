@@ -20,7 +20,7 @@ def test_producers_are_listed_and_shown_in_every_format(cluster: Cluster, desk: 
         assert listed["brokers"] == ["broker-0", "broker-1"]
         assert listed["seen_at"].endswith("Z")
         table = desk("producer", "ls").table
-        assert table[0] == ["group", "producer", "address", "language", "release", "brokers", "seen"]
+        assert table[0] == ["group", "producer", "address", "client", "brokers", "seen"]
         assert table[1][:2] == ["shop", listed["id"]]
         (shown,) = desk("producer", "show", "shop", "--output", "csv").csv
         assert shown["id"] == listed["id"]

@@ -1,7 +1,7 @@
-"""Every Python example of the documentation runs as it stands, or says on the line above why it does not.
+"""Every Python example of a page runs as it stands, or says on the line above why it does not.
 
 Pages about Spark are run where a session is: tests/spark/test_pages.py. The tutorial is typed from the top:
-test_tutorial.py. README and its neighbours: tests/tidy/test_examples.py.
+test_tutorial.py.
 """
 
 from collections.abc import Iterator
@@ -9,14 +9,12 @@ from pathlib import Path
 
 import pytest
 from tests.docs.running import page_complaints, python_fences
-from tests.docs.written import TUTORIAL, needs_spark, pages_of_docs, read
-from tests.tidy.tree import complain
+from tests.docs.written import TUTORIAL, needs_spark, read
+from tests.tidy.tree import complain, pages
 
 from steelyard.serve.embedded import Cluster
 
-_PAGES = [
-    page for page in pages_of_docs() if page != TUTORIAL and python_fences(page, read(page)) and not needs_spark(page)
-]
+_PAGES = [page for page in pages() if page != TUTORIAL and python_fences(page, read(page)) and not needs_spark(page)]
 
 
 @pytest.fixture

@@ -51,8 +51,6 @@ def _show(where: Where, out: Out, at: _At = None) -> None:
     with Admin(where.connect()) as admin:
         found = admin.controllers(at)
     columns = [Column("controller"), Column("leads"), Column("leader"), Column("group"), Column("peers")]
-    if any(each.problem for each in found):
-        columns.append(Column("problem"))
     rows = (
         {
             "controller": each.address,
@@ -65,6 +63,9 @@ def _show(where: Where, out: Out, at: _At = None) -> None:
         for each in found
     )
     out.rows(columns, rows)
+    for each in found:
+        if each.problem is not None:
+            note(f"{each.address}: {each.problem}")
 
 
 @app.verb("replicas", "steelyard controller replicas", "steelyard controller replicas broker-a --output json")

@@ -14,6 +14,7 @@ import typer
 
 from steelyard.cli.frame.arguments import GroupName, SomeGroup
 from steelyard.cli.frame.confirming import DryRun, Yes, confirm
+from steelyard.cli.frame.moments import moment, on_the_clock
 from steelyard.cli.frame.nouns import Noun
 from steelyard.cli.frame.output import Column, Format, Out
 from steelyard.cli.frame.screen import Progress, note, visible
@@ -58,7 +59,7 @@ def _list(
     connect, start = where.connect(), _moment(since)
     with Admin(connect) as admin:
         if group is None:
-            columns = [Column("group"), Column("messages", right=True), Column("last_at", "last")]
+            columns = [Column("group"), Column("messages", right=True), Column("last_at", "last", show=on_the_clock)]
             out.rows(columns, ({name: getattr(each, name) for name, *_ in columns} for each in admin.given_up()))
             return
         found = admin.dead_letters(group, start=start, most=most + 1)
@@ -185,7 +186,7 @@ _COLUMNS = [
     Column("message_id", "id"),
     Column("to", "sent to"),
     Column("attempts", right=True),
-    Column("given_up_at", "given up"),
+    Column("given_up_at", "given up", show=on_the_clock),
     Column("keys"),
     Column("tags"),
     Column("beginning", "body"),
@@ -194,8 +195,6 @@ _WHOLE = ("message_id", "to", "attempts", "given_up_at", "keys", "tags", "body",
 
 
 def _moment(since: str | None) -> datetime | None:
-    from steelyard.cli.frame.moments import moment
-
     return None if since is None else moment(since, datetime.now(UTC))
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from steelyard.cli.frame.arguments import GroupName, MemberName
+from steelyard.cli.frame.moments import on_the_clock
 from steelyard.cli.frame.nouns import Noun
 from steelyard.cli.frame.output import Column, Format, Out
 from steelyard.cli.frame.screen import note
@@ -39,12 +40,11 @@ def _list_members(where: Where, out: Out, group: GroupName) -> None:
         [
             Column("name", "member"),
             Column("address"),
-            Column("language"),
-            Column("release"),
+            Column("client"),
             Column("strategy"),
             Column("queues", right=True, show=lambda queues: str(len(queues))),
             Column("lag", "waiting", right=True),
-            Column("started_at", "since"),
+            Column("started_at", "since", show=on_the_clock),
             Column("wants"),
         ],
         (
@@ -52,6 +52,7 @@ def _list_members(where: Where, out: Out, group: GroupName) -> None:
                 "name": names[each.id],
                 "id": each.id,
                 "address": each.address,
+                "client": f"{each.language} {each.release}",
                 "language": each.language,
                 "release": each.release,
                 "ours": each.ours,
@@ -149,8 +150,8 @@ def _show_queues(out: Out, running: "Running") -> None:
             Column("waiting", "in hand", right=True),
             Column("locked"),
             Column("leaving"),
-            Column("pulled_at", "pulled"),
-            Column("consumed_at", "handled"),
+            Column("pulled_at", "pulled", show=on_the_clock),
+            Column("consumed_at", "handled", show=on_the_clock),
         ],
         _queues(running),
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from steelyard.cli.frame.moments import on_the_clock
 from steelyard.cli.frame.nouns import Noun
 from steelyard.cli.frame.output import Column, Out
 from steelyard.cli.frame.where import Where, at_cluster
@@ -20,7 +21,7 @@ __all__ = ["app"]
 app = Noun("producer", "See who sends.")
 
 _Group = Annotated[str, typer.Argument(metavar="GROUP", help="The producers' group.", show_default=False)]
-_COLUMNS = [Column("id", "producer"), Column("address"), Column("language"), Column("release"), Column("brokers")]
+_COLUMNS = [Column("id", "producer"), Column("address"), Column("client"), Column("brokers")]
 
 
 @app.verb("ls", "steelyard producer ls", "steelyard producer ls --output json")
@@ -31,7 +32,7 @@ def _list_producers(where: Where, out: Out) -> None:
 
     with Admin(where.connect()) as admin:
         found = admin.producers()
-    out.rows([Column("group"), *_COLUMNS, Column("seen_at", "seen")], _rows(found))
+    out.rows([Column("group"), *_COLUMNS, Column("seen_at", "seen", show=on_the_clock)], _rows(found))
 
 
 @app.verb("show", "steelyard producer show shop")
@@ -51,6 +52,7 @@ def _rows(found: "Iterable[ProducerLine]") -> Iterable[dict[str, object]]:
             "group": each.group,
             "id": each.id,
             "address": each.address,
+            "client": f"{each.language} {each.release}",
             "language": each.language,
             "release": each.release,
             "brokers": each.brokers,

@@ -79,6 +79,11 @@ class Cluster:
         """The addresses of the brokers, by name."""
         return self._cluster.broker_addresses
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started, and not stopped since."""
+        return self._loop is not None
+
     def start(self) -> Self:
         """Start everything; when this returns, the brokers are registered."""
         if self._loop is None:

@@ -54,6 +54,8 @@ class Mq(Expecting):
 
     def summary(self) -> str:
         """Say what every topic has, and what became of it in every group that was there: for a test that failed."""
+        if not self._cluster.is_running:
+            return "it was stopped, and cannot be looked into any more"
         first = self._sight.look("")
         lines: list[str] = []
         for topic in first.topics:
@@ -65,15 +67,17 @@ class Mq(Expecting):
 
     def refuse_leaks(self) -> None:
         """Close its own lines, and raise NotAsExpected if anybody else still has one."""
-        self._close()
-        refuse_leaks(self._cluster, self._attendant)
+        if self._cluster.is_running:
+            self._close()
+            refuse_leaks(self._cluster, self._attendant)
 
     def stop(self) -> None:
-        """End everything."""
-        try:
-            self._close()
-        finally:
-            self._cluster.stop()
+        """End everything; no error if it has ended."""
+        if self._cluster.is_running:
+            try:
+                self._close()
+            finally:
+                self._cluster.stop()
 
     def _close(self) -> None:
         # With no fault in the way: a goodbye to a slow broker would take as long as the broker does.

@@ -30,6 +30,7 @@ __all__ = [
 _MARK = "mq(brokers=1, name_servers=1, leaks=True): how the cluster of a test is; leaks: whether it may leave no client"
 _ENVIRONMENT = "STEELYARD_TEST_CLUSTER"
 _failed = pytest.StashKey[bool]()
+_made: "pytest.StashKey[Mq]" = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -60,9 +61,11 @@ def mq(request: pytest.FixtureRequest) -> "Iterator[Mq]":
 
     settings = _settings(request)
     made = Mq(settings["brokers"], settings["name_servers"])
+    stash = request.node.stash
+    stash[_made], stash[_failed] = made, False
     try:
         yield made
-        if settings["leaks"] and not request.node.stash.get(_failed, False):
+        if settings["leaks"] and not stash[_failed]:
             made.refuse_leaks()
     finally:
         made.stop()
@@ -116,13 +119,15 @@ def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str]
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Remember that a test failed, and add to its report what its cluster saw."""
+    """Remember that a test failed, and add to its report what its cluster saw.
+
+    The cluster is found by what the fixture left: a project may well have an `mq` of its own.
+    """
     report = yield
-    if call.when == "call" and not report.passed:
+    made = item.stash.get(_made, None)
+    if made is not None and call.when != "teardown" and not report.passed:
         item.stash[_failed] = True
-        fixtures = getattr(item, "funcargs", {})
-        made = fixtures.get("mq") or getattr(fixtures.get("mq_async"), "blocking", None)
-        if report.failed and made is not None:
+        if report.failed:
             report.sections.append(("What mq saw", made.summary()))
     return report
 

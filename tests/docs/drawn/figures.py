@@ -24,6 +24,7 @@ class _Pick(NamedTuple):
 
 _PICKS = (
     _Pick("broker", "send 1 KiB, 64 threads, JSON", "Apache 4.9.7", "broker: send 1 KiB, 64 threads"),
+    _Pick("broker", "send 1 KiB, 64 threads, binary", "Apache 4.9.7", "broker: the same, binary headers"),
     _Pick("broker", "send 1 KiB, 64 threads, synced", "Apache 4.9.7", "broker: the same, synced"),
     _Pick("broker", "send 1 KiB in batches of 32", "Apache 4.9.7", "broker: send 1 KiB in batches of 32"),
     _Pick("broker", "drain, binary", "Apache 4.9.7", "broker: drain a topic"),

@@ -19,16 +19,9 @@ __all__ = ["account"]
 account = Noun("account", "Accounts of Apache RocketMQ 4.9, which keeps them in a file.")
 
 _AccessKey = Annotated[str, typer.Argument(metavar="ACCOUNT", help="The account's access key.", show_default=False)]
-_COLUMNS = (
-    Column("account"),
-    Column("admin"),
-    Column("topic_default", "other topics"),
-    Column("group_default", "other groups"),
-    Column("topics"),
-    Column("groups"),
-    Column("from_address", "no signature from"),
-    Column("brokers"),
-)
+_KEYS = ("account", "admin", "topic_default", "group_default", "topics", "groups", "from_address", "brokers")
+_COLUMNS = tuple(map(Column, _KEYS))
+_FOR_PEOPLE = tuple(map(Column, ("account", "admin", "topics", "groups", "brokers")))
 
 
 @account.verb("ls", "steelyard access account ls", "steelyard access account ls --output json")
@@ -39,7 +32,7 @@ def _list(where: Where, out: Out, broker: AtBroker = None, cluster: AtCluster = 
 
     with Admin(where.connect()) as admin:
         found = admin.accounts(broker=broker, cluster=cluster)
-    out.rows(_COLUMNS, map(_row, found))
+    out.rows(_FOR_PEOPLE if out.is_table else _COLUMNS, map(_brief if out.is_table else _row, found))
 
 
 @account.verb("show", "steelyard access account show the-shop")
@@ -130,6 +123,19 @@ def _delete(
         confirm(f"account {name} would be gone, and whoever uses it would not get in any more", yes)
         servers = admin.delete_account(name, broker=broker, cluster=cluster)
     done_on(out, f"account {name} is deleted", servers, account=name)
+
+
+def _brief(account: "PlainAccount") -> dict[str, object]:
+    """Return an account as fits on a line: what counts for all others is named ``*``."""
+
+    def with_others(named: tuple[str, ...], default: str | None) -> tuple[str, ...]:
+        return (*named, f"*={default}") if default else named
+
+    return {
+        **_row(account),
+        "topics": with_others(account.topics, account.topic_default),
+        "groups": with_others(account.groups, account.group_default),
+    }
 
 
 def _row(account: "PlainAccount") -> dict[str, object]:

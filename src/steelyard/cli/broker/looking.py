@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from steelyard.cli.broker.noun import ReplicaId, app
-from steelyard.cli.broker.words import release, share, size, span
+from steelyard.cli.broker.words import ago, release, share, size, span
 from steelyard.cli.frame.arguments import BrokerName, InGroup, InTopic
 from steelyard.cli.frame.output import Column, Out
+from steelyard.cli.frame.screen import note
 from steelyard.cli.frame.where import Where, at_cluster
 
 if TYPE_CHECKING:
@@ -37,16 +38,18 @@ def _list(
         Column("broker"),
         Column("cluster"),
         Column("address"),
-        Column("replicas", right=True, show=lambda ids: str(len(ids))),
         Column("version"),
         Column("up", right=True, show=span),
-        Column("stored_per_s", "stored/s", right=True),
-        Column("delivered_per_s", "delivered/s", right=True),
+        Column("in_per_s", "in/s", right=True),
+        Column("out_per_s", "out/s", right=True),
         Column("disk_used", "disk", right=True, show=share),
     ]
-    if any(each.problem for each in brokers):
-        columns.append(Column("problem"))
+    if not out.is_table or any(len(each.addresses) > 1 for each in brokers):
+        columns.append(Column("replicas", right=True, show=lambda ids: str(len(ids))))
     out.rows(columns, map(_row, brokers))
+    for each in brokers:
+        if each.problem is not None:
+            note(f"{each.name}: {each.problem}")
 
 
 def _row(broker: "Broker") -> dict[str, object]:
@@ -58,8 +61,8 @@ def _row(broker: "Broker") -> dict[str, object]:
         "version": broker.version and release(broker.version),
         "started_at": broker.started_at,
         "up": broker.up,
-        "stored_per_s": broker.put_tps,
-        "delivered_per_s": broker.get_tps,
+        "in_per_s": broker.put_tps,
+        "out_per_s": broker.get_tps,
         "disk_used": broker.disk_used,
         "problem": broker.problem,
     }
@@ -139,10 +142,10 @@ def _as_values(state: "BrokerState") -> dict[str, object]:
         "version": state.version and release(state.version),
         "started_at": state.started_at,
         "up": state.up,
-        "stored_per_s": state.put,
-        "delivered_per_s": state.delivered,
-        "stored_today": state.stored_today,
-        "delivered_today": state.delivered_today,
+        "in_per_s": state.put,
+        "out_per_s": state.delivered,
+        "in_today": state.stored_today,
+        "out_today": state.delivered_today,
         "log_start": state.log_start,
         "log_end": state.log_end,
         "oldest_at": state.oldest_at,
@@ -193,7 +196,7 @@ def _lag(
     told = map(_queue_row, rows) if queues else _summed(rows)
     columns = [Column("group"), Column("topic"), *([Column("queue", right=True)] if queues else [])]
     columns += [Column(key, right=True) for key in ("end", "committed", "lag", "in_flight")]
-    columns.append(Column("consumed_at", "last consumed"))
+    columns.append(Column("consumed_at", "last consumed", show=ago))
     out.rows(columns, [row for row in told if over is None or int(str(row["lag"])) > over])
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from steelyard.cli.broker.noun import ReplicaId, app
-from steelyard.cli.broker.words import size
+from steelyard.cli.broker.words import ago, size
 from steelyard.cli.frame.arguments import BrokerName
 from steelyard.cli.frame.output import Column, Out
 from steelyard.cli.frame.screen import note
@@ -45,13 +45,14 @@ def _replicas(
         Column("log_end", right=True),
         Column("behind_bytes", "behind", right=True, show=size),
         Column("bytes_per_s", "copied/s", right=True, show=size),
-        Column("heard_at", "heard of the master"),
+        Column("heard_at", "master heard", right=True, show=ago),
     ]
     if known:
-        columns += [Column("controller_id", "id at the controller", right=True), Column("in_sync")]
-    if any(each.problem for each in found):
-        columns.append(Column("problem"))
+        columns += [Column("controller_id", right=True), Column("in_sync")]
     out.rows(columns, (_row(each, known) for each in found))
+    for each in found:
+        if each.problem is not None:
+            note(f"{each.server}: {each.problem}")
 
 
 def _by_address(admin: "Admin", broker: str, controller: str | None) -> "dict[str, KnownReplica]":

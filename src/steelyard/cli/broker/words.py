@@ -1,11 +1,11 @@
 """Numbers of brokers as people read them: sizes, shares, spans of time, releases."""
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from steelyard.errors import ConfigurationError
 
-__all__ = ["release", "settings", "share", "size", "span"]
+__all__ = ["ago", "release", "settings", "share", "size", "span"]
 
 _UNITS = "KMGTPE"
 _DAY_S, _HOUR_S, _MINUTE_S = 86_400, 3_600, 60
@@ -47,6 +47,15 @@ def span(passed: timedelta) -> str:
     )
     first = next((at for at, (number, _) in enumerate(units) if number), len(units) - 1)
     return " ".join(f"{number}{unit}" for number, unit in units[first : first + 2] if number) or "0s"
+
+
+def ago(then: datetime) -> str:
+    """Return how long ago something was.
+
+    >>> ago(datetime.now(UTC) - timedelta(hours=3, minutes=5))
+    '3h 5m ago'
+    """
+    return f"{span(max(timedelta(), datetime.now(UTC) - then))} ago"
 
 
 def release(version: str) -> str:

@@ -61,9 +61,12 @@ def _allow_writes(where: Where, out: Out, broker: BrokerName, yes: Yes = False) 
 
 
 def _tell(out: Out, told: "list[ToldNameServer]") -> None:
-    columns = [Column("name_server"), Column("topics", "topics changed", right=True)]
-    if any(each.problem for each in told):
-        columns.append(Column("problem"))
-    out.rows(columns, ({"name_server": each.address, "topics": each.topics, "problem": each.problem} for each in told))
-    if any(each.problem for each in told):
+    out.rows(
+        [Column("name_server"), Column("topics", "topics changed", right=True)],
+        ({"name_server": each.address, "topics": each.topics, "problem": each.problem} for each in told),
+    )
+    problems = [each for each in told if each.problem is not None]
+    for each in problems:
+        note(f"{each.address} was not told: {each.problem}")
+    if problems:
         raise typer.Exit(Exit.FAILED)

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from steelyard.errors import ConfigurationError
 
-__all__ = ["HOW_TO_WRITE", "in_short", "moment", "seconds"]
+__all__ = ["HOW_TO_WRITE", "in_short", "moment", "on_the_clock", "seconds"]
 
 HOW_TO_WRITE = "write a time such as 2026-11-01T08:00:00Z, or '2 hours ago'"
 
@@ -44,6 +44,15 @@ def in_short(span_s: float) -> str:
     """
     unit = max((each for each in ("s", "m", "h", "d") if _UNITS[each] <= span_s), key=_UNITS.__getitem__, default="s")
     return f"{int(span_s // _UNITS[unit])}{unit}"
+
+
+def on_the_clock(when: datetime) -> str:
+    """Write a moment for a table, in this machine's zone; programs get all of it.
+
+    >>> len(on_the_clock(datetime.now()))
+    14
+    """
+    return f"{when.astimezone():%m-%d %H:%M:%S}"
 
 
 def moment(text: str, now: datetime) -> datetime:

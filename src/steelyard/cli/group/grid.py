@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from steelyard.balance.explain import Why, in_words
-from steelyard.cli.frame.moments import in_short
+from steelyard.cli.frame.moments import in_short, on_the_clock
 from steelyard.cli.frame.screen import screen, visible
 from steelyard.cli.frame.short_names import short_names, shortened
 from steelyard.cli.frame.tables import listing
@@ -38,7 +38,7 @@ def table_of(view: GroupView) -> Table:
     why, names = _reasons(view), short_names(view.owned())
     for each in view.queues:
         owned = "-" if each.owned_at is None else in_short(view.at_ms / 1000 - each.owned_at.timestamp())
-        handled = "-" if each.consumed_at is None else f"{each.consumed_at.astimezone():%m-%d %H:%M:%S}"
+        handled = "-" if each.consumed_at is None else on_the_clock(each.consumed_at)
         table.add_row(
             visible(str(each.queue)),
             visible(" and ".join(names[owner] for owner in each.owners)) or "nobody",

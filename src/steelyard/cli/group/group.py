@@ -13,6 +13,7 @@ import msgspec
 import typer
 
 from steelyard.cli.frame.arguments import GroupName
+from steelyard.cli.frame.moments import in_short, on_the_clock
 from steelyard.cli.frame.nouns import Noun
 from steelyard.cli.frame.output import Column, Format, Out
 from steelyard.cli.frame.where import Where, at_cluster
@@ -160,8 +161,8 @@ def _show_lag(where: Where, out: Out, group: GroupName) -> None:
             Column("topic"),
             Column("queues", right=True),
             Column("lag", "waiting", right=True),
-            Column("handled_to", "handled up to"),
-            Column("behind_s", "behind", right=True, show=_span),
+            Column("handled_to", "handled up to", show=on_the_clock),
+            Column("behind_s", "behind", right=True, show=in_short),
         ],
         (
             {
@@ -174,12 +175,6 @@ def _show_lag(where: Where, out: Out, group: GroupName) -> None:
             for each in found
         ),
     )
-
-
-def _span(seconds: float) -> str:
-    from steelyard.cli.frame.moments import in_short
-
-    return in_short(seconds)
 
 
 def _ago_s(when: datetime) -> float:

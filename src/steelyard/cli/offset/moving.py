@@ -1,9 +1,11 @@
 """Moving a group as the verbs do it: work it out, show it, ask, do it."""
 
 from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from steelyard.cli.frame.confirming import confirm
+from steelyard.cli.frame.moments import moment
 from steelyard.cli.frame.output import Column, Out
 from steelyard.cli.frame.screen import note
 from steelyard.cli.frame.where import Where
@@ -37,9 +39,6 @@ def target_of(text: str) -> "Target":
     >>> target_of("first"), target_of("42"), target_of("-10")
     ('first', 42, Shift(by=-10))
     """
-    from datetime import UTC, datetime
-
-    from steelyard.cli.frame.moments import moment
     from steelyard.client.admin.resets import Shift
 
     words = text.strip()

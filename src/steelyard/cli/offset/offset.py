@@ -10,6 +10,7 @@ import typer
 
 from steelyard.cli.frame.arguments import GroupName, InTopics, SomeTopic, TopicName
 from steelyard.cli.frame.confirming import DryRun, Yes
+from steelyard.cli.frame.moments import on_the_clock
 from steelyard.cli.frame.nouns import Noun
 from steelyard.cli.frame.output import Column, Out
 from steelyard.cli.frame.where import Where, at_cluster
@@ -49,7 +50,7 @@ def _show_offsets(
             Column("committed", right=True),
             Column("end", right=True),
             Column("lag", "waiting", right=True),
-            Column("consumed_at", "handled up to"),
+            Column("consumed_at", "handled up to", show=on_the_clock),
         ],
         (
             {
