@@ -70,6 +70,7 @@ def test_a_wheel_says_what_it_is_and_needs(built: Built) -> None:
     always = {line for line in told.get_all("Requires-Dist", []) if "extra ==" not in line}
     assert {re.split(r"[<>=!~ ]", line)[0] for line in always} == {"msgspec", "rich", "typer"}
     assert "steelyard = steelyard.cli.main:main" in scripts
+    assert "[pytest11]\nsteelyard = steelyard.testing.plugin\n" in scripts
     assert str(told.get_payload()).startswith("# Steelyard")
 
 

@@ -107,3 +107,14 @@ def test_time_goes_on_for_a_broker_that_was_killed() -> None:
         with mq.faults.kill_broker("broker-0"):
             mq.clock.advance(minutes=2)
         assert mq.wait_until_sent("orders")[0].body == b"1"
+
+
+@pytest.mark.parametrize(
+    "leap", [{"minutes": -1.0}, {"days": 1e12}, {"seconds": float("nan")}, {"days": 4e6}, {"seconds": float("inf")}]
+)
+def test_a_leap_that_no_clock_makes_is_refused(leap: dict[str, float]) -> None:
+    with cluster() as mq:
+        before = mq.clock.now()
+        with pytest.raises(ConfigurationError, match="a clock cannot be put"):
+            mq.clock.advance(**leap)
+        assert mq.clock.now() - before < timedelta(days=1)

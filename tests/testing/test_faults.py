@@ -185,3 +185,51 @@ def test_a_fault_that_cannot_be_is_refused() -> None:
             mq.faults.drop_acks(share=0)
         with pytest.raises(ConfigurationError, match="a count of 0 cannot be"):
             mq.faults.duplicate(count=0)
+
+
+def test_of_two_faults_alike_the_other_one_goes_on() -> None:
+    with cluster(brokers=2) as mq, ForeignClient(mq.brokers["broker-0"]) as client:
+        with mq.faults.slow_broker("broker-0", ms=60):
+            with mq.faults.slow_broker(ms=1):
+                pass
+            start_s = time.monotonic()
+            client.send("orders", b"1")
+            assert time.monotonic() - start_s >= 0.06
+        with mq.faults.cut("broker-1"):
+            mq.faults.cut().heal()
+            with pytest.raises(ConnectionError), ForeignClient(mq.brokers["broker-1"]) as other:
+                other.send("orders", b"2")
+        first, second = mq.faults.kill_broker("broker-1"), mq.faults.kill_broker("broker-1")
+        first.heal()
+        with pytest.raises(ConnectionRefusedError):
+            ForeignClient(mq.brokers["broker-1"])
+        second.heal()
+        with ForeignClient(mq.brokers["broker-1"]) as other:
+            assert other.send("orders", b"3")["code"] == 0
+
+
+def test_a_broker_that_was_restarted_can_be_killed_and_healed_again() -> None:
+    with cluster() as mq:
+        mq.faults.kill_broker("broker-0")
+        mq.faults.restart_broker("broker-0")
+        mq.faults.kill_broker("broker-0").heal()
+        with ForeignClient(mq.brokers["broker-0"]) as client:
+            assert client.send("orders", b"1")["code"] == 0
+
+
+def test_a_fault_that_outlives_its_cluster_is_over() -> None:
+    with cluster() as mq:
+        faults = mq.faults.slow_broker(ms=1), mq.faults.cut(), mq.faults.kill_broker("broker-0")
+    for fault in faults:
+        fault.heal()
+        assert "healed" in repr(fault)
+
+
+def test_what_cannot_be_slow_or_is_not_there_is_said() -> None:
+    with cluster() as mq:
+        with pytest.raises(ConfigurationError, match="slow by -5 ms"):
+            mq.faults.slow_broker(ms=-5)
+        with pytest.raises(ConfigurationError, match="no name server 7"):
+            mq.faults.stop_name_server(7)
+        with pytest.raises(ConfigurationError, match="no broker 'nope'"):
+            mq.faults.restart_broker("nope")

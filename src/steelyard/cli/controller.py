@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["app"]
 
 app = Noun("controller", "Controllers, which elect masters.")
-config = Noun("config", "Show the settings of controllers, and change some while they run.")
+_config = Noun("config", "Show the settings of controllers, and change some while they run.")
 
 _BROKER_NOT_EXIST = 211
 
@@ -212,7 +212,7 @@ def _cluster_of(admin: "Admin", broker: str) -> str:
         ) from None
 
 
-@config.verb("show", "steelyard controller config show", "steelyard controller config show --output csv")
+@_config.verb("show", "steelyard controller config show", "steelyard controller config show --output csv")
 @at_cluster
 def _show_config(where: Where, out: Out, at: _At = None) -> None:
     """Show the settings of every controller, in its own words."""
@@ -229,7 +229,7 @@ def _show_config(where: Where, out: Out, at: _At = None) -> None:
     out.rows(columns, rows)
 
 
-@config.verb(
+@_config.verb(
     "set",
     "steelyard controller config set scanNotActiveBrokerInterval=3000 --dry-run",
     "steelyard controller config set enableElectUncleanMaster=false",
@@ -260,4 +260,4 @@ def _set_config(
         note("nothing was changed")
 
 
-app.add_typer(config)
+app.add_typer(_config)

@@ -141,7 +141,7 @@ class RunningCluster:
 
     async def start_name_server(self, number: int = 0) -> None:
         """Start a name server at the address that it had."""
-        place = self._name_servers[number]
+        place = self._name_server(number)
         if place.name_server is None:
             place.name_server = await RunningNameServer.start(
                 self._listener(place), disk=place.disk, limits=self.limits
@@ -149,7 +149,7 @@ class RunningCluster:
 
     async def stop_name_server(self, number: int = 0) -> None:
         """Stop a name server; brokers try to reach it until it is back."""
-        place = self._name_servers[number]
+        place = self._name_server(number)
         server, place.name_server = place.name_server, None
         if server is not None:
             await server.stop()
@@ -177,6 +177,13 @@ class RunningCluster:
             known = ", ".join(self._brokers) or "none"
             raise ConfigurationError(f"there is no broker {name!r}", next_step=f"there are: {known}")
         return self._brokers[name]
+
+    def _name_server(self, number: int) -> _Place:
+        if not 0 <= number < len(self._name_servers):
+            raise ConfigurationError(
+                f"there is no name server {number}", next_step=f"there are {len(self._name_servers)}, counted from 0"
+            )
+        return self._name_servers[number]
 
     def _listener(self, place: _Place) -> Listener:
         """Return the port that was taken for a server before, or take it again."""

@@ -9,6 +9,8 @@ from steelyard.net.clock import now_ms
 
 __all__ = ["MovableClock"]
 
+_FARTHEST_MS = 100 * 366 * 86_400_000
+
 
 class MovableClock:
     """The time of day, and as much more as it was put forward.
@@ -32,4 +34,6 @@ class MovableClock:
         """Let a time have passed."""
         if by_ms < 0:
             raise ConfigurationError(f"a clock cannot be put back by {-by_ms} ms", next_step="give a time to come")
+        if self.ahead_ms + by_ms > _FARTHEST_MS:
+            raise ConfigurationError(f"a clock cannot be put forward by {by_ms} ms", next_step="stay in this century")
         self.ahead_ms += by_ms

@@ -34,6 +34,8 @@ _RESULTS = frozenset(
     }
 )
 """What is no refusal."""
+_QUESTIONS = frozenset({RequestCode.GET_TOPIC_CONFIG, RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG})
+"""Whether something is there: a no is an answer. Whoever makes a topic asks so before."""
 _PULLS = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})
 
 
@@ -86,7 +88,8 @@ class Witness:
                 self._note_pull(broker, command.header(Pull))
         except SteelyardError:
             pass  # what cannot be read is refused by the broker, and seen below
-        self._note_refusals(broker, line, replies)
+        if command.code not in _QUESTIONS:
+            self._note_refusals(broker, line, replies)
 
     def _note_heartbeat(self, beat: Heartbeat, peer: Peer) -> str:
         for told in beat.consumers:

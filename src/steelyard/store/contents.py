@@ -21,21 +21,21 @@ from steelyard.wire.sysflag import WRAPPED
 
 __all__ = ["contents", "file_contents"]
 
-IsWanted = Callable[[Found], bool]
+_IsWanted = Callable[[Found], bool]
 
 _NAME_LETTERS = 20
 _LOOKED_AT = 1 << 16
 """A file that was made and never written begins with so many zeros at least."""
 
 
-def contents(disk: Disk, is_wanted: IsWanted) -> Iterator[StoredMessage | Damage]:
+def contents(disk: Disk, is_wanted: _IsWanted) -> Iterator[StoredMessage | Damage]:
     """Yield every message that is wanted, opened, and every place that is damaged. Their broker has no name."""
     with open_to_look(disk) as segments:
         sums = {each.start: Sums(data) for each in segments if (data := disk.read(sums_path(each.start)))}
         yield from _walked(segments, Walk(segments, sums), is_wanted)
 
 
-def file_contents(disk: Disk, name: str, is_wanted: IsWanted) -> Iterator[StoredMessage | Damage]:
+def file_contents(disk: Disk, name: str, is_wanted: _IsWanted) -> Iterator[StoredMessage | Damage]:
     """Yield the same of one file; `NotAStore` if there is something else in it."""
     file = disk.open(name)
     try:
@@ -73,7 +73,7 @@ def _start(name: str, view: memoryview) -> int:
         return 0
 
 
-def _walked(segments: Sequence[Segment], walk: Walk, is_wanted: IsWanted) -> Iterator[StoredMessage | Damage]:
+def _walked(segments: Sequence[Segment], walk: Walk, is_wanted: _IsWanted) -> Iterator[StoredMessage | Damage]:
     told, place = 0, 0
     for found in walk:
         yield from walk.damages[told:]

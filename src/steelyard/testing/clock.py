@@ -10,6 +10,7 @@ as ``deliver_at``, is compared with the cluster's clock, and a pause that a clie
 
 from datetime import UTC, datetime, timedelta
 
+from steelyard.errors import ConfigurationError
 from steelyard.serve.cluster import RunningCluster
 from steelyard.serve.embedded import Cluster
 from steelyard.serve.movable_clock import MovableClock
@@ -42,8 +43,11 @@ class ClusterClock:
         When this returns, all that has fallen due is where consumers find it. Clients that are connected are not late
         by it: see this module.
         """
-        step = by if isinstance(by, timedelta) else timedelta(seconds=by)
-        step += timedelta(milliseconds=milliseconds, seconds=seconds, minutes=minutes, hours=hours, days=days)
+        try:
+            step = by if isinstance(by, timedelta) else timedelta(seconds=by)
+            step += timedelta(milliseconds=milliseconds, seconds=seconds, minutes=minutes, hours=hours, days=days)
+        except (OverflowError, ValueError) as error:
+            raise ConfigurationError(f"a clock cannot be put forward so ({error})", next_step="give a time") from None
         by_ms = round(step / timedelta(milliseconds=1))
 
         def leap(running: RunningCluster) -> None:

@@ -4,6 +4,7 @@ Messages are sent over a line like any program's. Looks are not: see testing/sig
 first used, since many tests bring their own.
 """
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
@@ -40,6 +41,8 @@ class Expecting:
     def __init__(self, connect: Connect, sight: Sight) -> None:
         self._connect, self._sight = connect, sight
         self._names = Names(connect.namespace)
+        self._opening = threading.Lock()
+        """Threads of a test may come at the same time, and a client too many would be left open."""
         self._producer: Producer | None = None
         self._admin: Admin | None = None
 
@@ -62,11 +65,12 @@ class Expecting:
     @property
     def admin(self) -> "Admin":
         """An administrator's client, for all that is not here; it is closed with the test."""
-        if self._admin is None:
-            from steelyard.client.blocking.admin import Admin
+        with self._opening:
+            if self._admin is None:
+                from steelyard.client.blocking.admin import Admin
 
-            self._admin = Admin(self._connect)
-        return self._admin
+                self._admin = Admin(self._connect)
+            return self._admin
 
     # -- doing --------------------------------------------------------------------------------------------------------
 
@@ -86,12 +90,16 @@ class Expecting:
 
         It goes over a line like everybody's, so faults are for it, too. The options are those of `Producer.send`.
         """
-        if self._producer is None:
-            from steelyard.client.blocking.producer import Producer
-
-            self._producer = Producer(self._connect, group=_GROUP)
         message = Message(topic, _as_bytes(body), tags, keys, properties or {})
-        return self._producer.send(message, key=key, delay_s=delay_s, deliver_at=deliver_at)
+        return self._own_producer().send(message, key=key, delay_s=delay_s, deliver_at=deliver_at)
+
+    def _own_producer(self) -> "Producer":
+        with self._opening:
+            if self._producer is None:
+                from steelyard.client.blocking.producer import Producer
+
+                self._producer = Producer(self._connect, group=_GROUP)
+            return self._producer
 
     def create_topic(self, topic: str, queues: int = 4) -> None:
         """Make a topic with so many queues on each broker, before anybody else does."""

@@ -1,7 +1,7 @@
 """What goes wrong on purpose, so that a test can show that code survives it.
 
 Each method begins a fault and returns it. It ends when it is healed, when the ``with`` that it was used in is over, or
-with the test:
+with the test; of two alike the other one goes on:
 
     mq.faults.slow_broker("broker-0", ms=800)
     with mq.faults.drop_acks(count=1) as lost:
@@ -12,7 +12,9 @@ Faults are the broker's, so they are the same for clients of every language. Whi
 not left to chance. What each does exactly stands in its docstring.
 """
 
+from collections import Counter
 from collections.abc import Callable
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
@@ -23,6 +25,8 @@ from steelyard.serve.embedded import Cluster
 from steelyard.serve.troubles import Trouble, TroubleKind
 
 __all__ = ["ActiveFault", "Faults"]
+
+_SLOWEST_MS = 3_600_000
 
 
 class ActiveFault:
@@ -63,32 +67,42 @@ class Faults:
     def __init__(self, cluster: Cluster, attendant: Attendant) -> None:
         self._cluster, self._attendant = cluster, attendant
         self._active: list[ActiveFault] = []
+        self._slowness: list[dict[str, int]] = []
+        """Milliseconds by broker, of each fault that makes them slow; the last one counts."""
+        self._kept_down: dict[str | int, set[object]] = {}
+        """The faults that keep a broker or name server from running, each by a token."""
+        self._cut_off = Counter[str]()
 
     def heal(self) -> None:
         """End all faults; brokers that were killed are started again."""
         active, self._active = self._active, []
-        for fault in reversed(active):
-            fault.heal()
+        with ExitStack() as all_of_them:
+            for fault in active:
+                all_of_them.callback(fault.heal)
 
     # -- brokers ------------------------------------------------------------------------------------------------------
 
     def slow_broker(self, broker: str | None = None, *, ms: int) -> ActiveFault:
         """Let a broker handle each request only so long after it arrived, in order. It is slow after a restart, too."""
         names = self._named(broker)
+        if not 0 <= ms <= _SLOWEST_MS:
+            raise ConfigurationError(f"a broker cannot be slow by {ms} ms", next_step=f"give 0 to {_SLOWEST_MS}")
+        slowness = dict.fromkeys(names, ms)
 
-        def slow(running: RunningCluster, delay_ms: int) -> None:
+        def settle(running: RunningCluster) -> None:
+            delays_ms = {name: delay_ms for each in self._slowness for name, delay_ms in each.items()}
+            self._attendant.delays_ms.clear()
+            self._attendant.delays_ms.update(delays_ms)
             for each in running.running_brokers:
-                if each.name in names:
-                    each.board.slow_down(delay_ms)
-            for name in names:
-                self._attendant.delays_ms.pop(name, None)
-                if delay_ms:
-                    self._attendant.delays_ms[name] = delay_ms
+                each.board.slow_down(delays_ms.get(each.name, 0))
 
-        self._cluster.call(lambda running: slow(running, ms))
-        return self._begin(
-            f"{_words(names)} slow by {ms} ms", lambda: self._cluster.call(lambda running: slow(running, 0))
-        )
+        def heal() -> None:
+            self._slowness = [each for each in self._slowness if each is not slowness]
+            self._cluster.call(settle)
+
+        self._slowness.append(slowness)
+        self._cluster.call(settle)
+        return self._begin(f"{_words(names)} slow by {ms} ms", heal)
 
     def kill_broker(self, broker: str) -> ActiveFault:
         """Stop a broker as a crash does: lines are cut, nothing is said. What it had stored it has when it is back.
@@ -97,17 +111,18 @@ class Faults:
         broker that crashes: such messages come again.
         """
         self._cluster.kill_broker(broker)
-        return self._begin(f"{broker} killed", lambda: self._cluster.start_broker(broker))
+        return self._keep_down(f"{broker} killed", broker, lambda: self._cluster.start_broker(broker))
 
     def restart_broker(self, broker: str) -> None:
         """Start a broker that was killed; one that runs is killed first."""
         self._cluster.kill_broker(broker)
+        self._kept_down.get(broker, set()).clear()
         self._cluster.start_broker(broker)
 
     def stop_name_server(self, number: int = 0) -> ActiveFault:
         """Stop a name server, so that nobody learns of topics and brokers that are new to them."""
         self._cluster.stop_name_server(number)
-        return self._begin(f"name server {number} stopped", lambda: self._cluster.start_name_server(number))
+        return self._keep_down(f"name server {number} stopped", number, lambda: self._cluster.start_name_server(number))
 
     # -- lines --------------------------------------------------------------------------------------------------------
 
@@ -126,11 +141,14 @@ class Faults:
                     each.board.cut(lambda _: True)
 
         def open_again(running: RunningCluster) -> None:
-            self._attendant.shut.difference_update(names)
+            self._cut_off.subtract(names)
+            opened = {name for name in names if not self._cut_off[name]}
+            self._attendant.shut.difference_update(opened)
             for each in running.running_brokers:
-                if each.name in names:
+                if each.name in opened:
                     each.board.shut(is_shut=False)
 
+        self._cut_off.update(names)
         self._cluster.call(shut)
         return self._begin(f"{_words(names)} cut off", lambda: self._cluster.call(open_again))
 
@@ -201,8 +219,21 @@ class Faults:
 
     # -- parts --------------------------------------------------------------------------------------------------------
 
+    def _keep_down(self, what: str, server: str | int, start: Callable[[], None]) -> ActiveFault:
+        """Begin a fault that a server does not run for; it is started when no other such fault is left."""
+        keepers, own = self._kept_down.setdefault(server, set()), object()
+
+        def heal() -> None:
+            keepers.discard(own)
+            if not keepers:
+                start()
+
+        keepers.add(own)
+        return self._begin(what, heal)
+
     def _begin(self, what: str, heal: Callable[[], None], struck: Callable[[], int] = lambda: 0) -> ActiveFault:
-        fault = ActiveFault(what, heal, struck)
+        # With its cluster a fault has ended, too.
+        fault = ActiveFault(what, lambda: heal() if self._cluster.is_running else None, struck)
         self._active.append(fault)
         return fault
 

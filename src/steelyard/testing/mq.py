@@ -23,6 +23,9 @@ from steelyard.testing.telling import tell_circumstances, tell_story
 
 __all__ = ["Mq", "cluster"]
 
+_MOST_TOPICS = 20
+"""So many a person reads about when a test failed."""
+
 
 class Mq(Expecting):
     """A cluster under test, with a clock to advance and faults to survive. Make one with `cluster`.
@@ -58,11 +61,13 @@ class Mq(Expecting):
             return "it was stopped, and cannot be looked into any more"
         first = self._sight.look("")
         lines: list[str] = []
-        for topic in first.topics:
+        for topic in first.topics[:_MOST_TOPICS]:
             looks = [self._sight.look(topic, group) for group in first.groups]
             looks = [look for look in looks if look.group is not None and look.group.takes_part]
             for look in looks or [self._sight.look(topic)]:
                 lines += tell_story(look)
+        if len(first.topics) > _MOST_TOPICS:
+            lines.append(f"and {len(first.topics) - _MOST_TOPICS} more topics")
         return "\n".join([*lines, *tell_circumstances(first)]) or "nothing was sent, and nobody came"
 
     def refuse_leaks(self) -> None:

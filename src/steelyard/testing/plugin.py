@@ -140,8 +140,15 @@ def _settings(request: pytest.FixtureRequest) -> dict[str, Any]:
         if unknown or mark.args:
             raise pytest.UsageError(f"@pytest.mark.mq takes {', '.join(settings)} by name, and not {mark!r}")
         settings.update(mark.kwargs)
+    for name in ("brokers", "name_servers"):
+        if type(settings[name]) is not int:
+            raise pytest.UsageError(f"@pytest.mark.mq takes a whole number of {name}, and not {settings[name]!r}")
     return settings
 
 
 def _brokers(config: pytest.Config) -> int:
-    return int(config.getoption("--mq-brokers") or config.getini("mq_brokers"))
+    given = config.getoption("--mq-brokers")
+    try:
+        return int(config.getini("mq_brokers") if given is None else given)
+    except ValueError:
+        raise pytest.UsageError(f"mq_brokers is a whole number, and not {config.getini('mq_brokers')!r}") from None

@@ -21,10 +21,10 @@ from steelyard.errors import ConfigurationError
 __all__ = ["app"]
 
 app = Noun("access", "Users and what they may do.")
-addresses = Noun("addresses", "Addresses that need no account, on Apache RocketMQ 4.9.")
+_addresses = Noun("addresses", "Addresses that need no account, on Apache RocketMQ 4.9.")
 
 
-@addresses.verb("show", "steelyard access addresses show")
+@_addresses.verb("show", "steelyard access addresses show")
 @at_cluster
 def _show(where: Where, out: Out, broker: AtBroker = None, cluster: AtCluster = None) -> None:
     """List the addresses that need no account."""
@@ -38,7 +38,7 @@ def _show(where: Where, out: Out, broker: AtBroker = None, cluster: AtCluster = 
     )
 
 
-@addresses.verb(
+@_addresses.verb(
     "set",
     "steelyard access addresses set 10.10.103.* 192.168.0.7",
     "steelyard access addresses set --none",
@@ -92,5 +92,5 @@ def _versions(where: Where, out: Out, broker: AtBroker = None, cluster: AtCluste
     out.rows(columns, rows)
 
 
-for _noun in (user, policy, account, addresses):
+for _noun in (user, policy, account, _addresses):
     app.add_typer(_noun)

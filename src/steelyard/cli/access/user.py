@@ -16,7 +16,7 @@ from steelyard.cli.frame.where import Where, at_cluster
 if TYPE_CHECKING:
     from steelyard.client.admin.users import UserAccount
 
-__all__ = ["UserName", "user"]
+__all__ = ["Kind", "UserName", "user"]
 
 user = Noun("user", "Who may get in, on Apache RocketMQ from 5.3 on.")
 

@@ -8,14 +8,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from steelyard.cli.bench.figures import Figures, Teller
+from steelyard.cli.bench.scratch import topic_for
 from steelyard.errors import ConfigurationError, PartlySent, SteelyardError
 from steelyard.model import Message
 
 if TYPE_CHECKING:
     from steelyard.cli.frame.ending import Ending
+    from steelyard.client.connect import Connect
     from steelyard.client.producing.producer import Producer
 
-__all__ = ["Load", "send_load", "tell_until"]
+__all__ = ["PRODUCERS", "Load", "run_load", "send_load", "tell_until"]
+
+PRODUCERS = "STEELYARD_BENCH"
+"""The group that sends."""
 
 _TELL_S = 0.2
 
@@ -93,6 +98,17 @@ async def send_load(producer: "Producer", topic: str, load: Load, figures: Figur
                 figures.add(together, together * load.size)
 
     await asyncio.gather(*(send_in_turn() for _ in range(load.in_flight)))
+
+
+async def run_load(
+    where: "Connect", named: str | None, queues: int, load: Load, figures: Figures, ending: "Ending"
+) -> None:
+    """Send to a topic that is there, or to one of the run's own, and tell how far it is."""
+    from steelyard.client.producing.producer import Producer
+
+    async with topic_for(where, named, queues) as topic, Producer(where, PRODUCERS) as producer:
+        sending = asyncio.ensure_future(send_load(producer, topic, load, figures, ending))
+        await asyncio.gather(sending, tell_until(figures, sending.done))
 
 
 async def tell_until(figures: Figures, is_over: Callable[[], bool]) -> None:

@@ -1,24 +1,15 @@
 """`steelyard bench send`: how many messages a second, and how long each takes."""
 
-import asyncio
-from typing import TYPE_CHECKING
-
 import typer
 
-from steelyard.cli.bench.figures import Figures
-from steelyard.cli.bench.load import Load, send_load, tell_until
 from steelyard.cli.bench.options import Batch, Count, Duration, InFlight, OwnQueues, Rate, Size
-from steelyard.cli.bench.scratch import topic_for
 from steelyard.cli.frame.arguments import SomeTopic
-from steelyard.cli.frame.ending import Ending, until_told
+from steelyard.cli.frame.ending import until_told
 from steelyard.cli.frame.exits import Exit
 from steelyard.cli.frame.logs import log_on_stderr
 from steelyard.cli.frame.moments import seconds
 from steelyard.cli.frame.output import Out
 from steelyard.cli.frame.where import Where, at_cluster
-
-if TYPE_CHECKING:
-    from steelyard.client.connect import Connect
 
 __all__ = ["bench_send"]
 
@@ -43,19 +34,17 @@ def bench_send(
     Without TOPIC it makes a topic of its own, and deletes it at the end. Ctrl-C ends it with the figures so far. The
     exit code is 1 if a send failed.
     """
+    # Here and not above, so that help does not wait for what it does not need.
+    import asyncio
+
+    from steelyard.cli.bench.figures import Figures
+    from steelyard.cli.bench.load import Load, run_load
+
     span_s = seconds(duration) if duration is not None else _USUAL_S if count is None else None
     load = Load(size, count, span_s, in_flight, batch, rate)
     figures = Figures("sent")
     with log_on_stderr(), until_told() as ending:
-        asyncio.run(_run(where.connect(), topic, queues, load, figures, ending))
+        asyncio.run(run_load(where.connect(), topic, queues, load, figures, ending))
     out.one(figures.values())
     if figures.failed:
         raise typer.Exit(Exit.FAILED)
-
-
-async def _run(where: "Connect", named: str | None, queues: int, load: Load, figures: Figures, ending: Ending) -> None:
-    from steelyard.client.producing.producer import Producer
-
-    async with topic_for(where, named, queues) as topic, Producer(where, "STEELYARD_BENCH") as producer:
-        sending = asyncio.ensure_future(send_load(producer, topic, load, figures, ending))
-        await asyncio.gather(sending, tell_until(figures, sending.done))

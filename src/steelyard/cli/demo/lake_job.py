@@ -45,12 +45,6 @@ _PLACE = "broker string, queue_id int, offset bigint"
 _COUNT = "SELECT unix_millis(window.start) AS start_ms, broker, count(*) AS messages FROM messages"
 
 
-class _Row(msgspec.Struct):
-    start_ms: int
-    broker: str
-    messages: int
-
-
 @dataclass(frozen=True, slots=True)
 class _Job:
     """Both streams of a session."""
@@ -92,7 +86,7 @@ class _Job:
         with ThreadPoolExecutor(2) as pool:
             jobs = [
                 pool.submit(archive.run, self.spark, to_files, archived),
-                pool.submit(aggregate.run, self.spark, to_table, Progress(is_over=ends), show=_tell_window),
+                pool.submit(aggregate.run, self.spark, to_table, Progress(is_over=ends), show=_tell_row),
             ]
             wait(jobs, return_when=FIRST_EXCEPTION)
             if any(job.done() and job.exception() for job in jobs):
@@ -114,11 +108,6 @@ class _Job:
         )
 
 
-def _tell_window(row: str) -> None:
-    found = msgspec.json.decode(row, type=_Row)
-    _tell(Window(found.start_ms, found.broker, found.messages))
-
-
 _said = threading.Lock()
 
 
@@ -126,6 +115,10 @@ def _tell(news: News) -> None:
     with _said:
         sys.stdout.buffer.write(msgspec.json.encode(news) + b"\n")
         sys.stdout.buffer.flush()
+
+
+def _tell_row(row: str) -> None:
+    _tell(msgspec.json.decode(row, type=Window))
 
 
 def _listen(told: threading.Event) -> None:

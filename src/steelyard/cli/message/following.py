@@ -13,9 +13,7 @@ from steelyard.cli.frame.screen import note
 from steelyard.cli.frame.where import Where, at_cluster
 from steelyard.cli.message.looking import MessageId
 from steelyard.cli.message.places import checked_id, queue_of
-from steelyard.errors import ConsumerOffline
 from steelyard.model.names import TRACE_TOPIC
-from steelyard.wire.codes import ResponseCode
 
 __all__ = ["export_pop_records", "redeliver_message", "resend_message", "show_index", "show_readers", "trace_message"]
 
@@ -102,16 +100,8 @@ def redeliver_message(
     with Admin(where.connect()) as admin:
         message = admin.message(checked_id(message_id), topic)
         ids = [each.id for each in admin.members(group)]
-        if not ids:
-            raise ConsumerOffline(
-                code=int(ResponseCode.CONSUMER_NOT_ONLINE),
-                server=str(where.connect()),
-                what=f"group {group!r} has no member online",
-                next_step="start one, or send the message again: steelyard message resend ID",
-            )
-        chosen = ids[0] if member is None else find_member(member, ids)
-        result = admin.redeliver(message, group, chosen)
-    name = short_names(ids)[chosen]
+        result = admin.redeliver(message, group, None if member is None else find_member(member, ids))
+    name = short_names(ids).get(result.member, result.member)
     why = f": {result.remark}" if result.remark else ""
     out.done(f"{name} of {group} had it for {result.took_ms} ms: {result.outcome}{why}", **asdict(result))
     if not result.is_done:

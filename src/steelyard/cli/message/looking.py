@@ -14,9 +14,8 @@ from steelyard.cli.frame.print_message import preview, values_of
 from steelyard.cli.frame.screen import note
 from steelyard.cli.frame.where import Where, at_cluster
 from steelyard.cli.message.places import checked_id, place_of, queue_of
-from steelyard.errors import ConfigurationError, NoMessage
+from steelyard.errors import ConfigurationError
 from steelyard.model import StoredMessage
-from steelyard.wire.codes import ResponseCode
 
 if TYPE_CHECKING:
     from steelyard.client.blocking.admin import Admin
@@ -82,13 +81,14 @@ def show_message(
 
 
 def _at(admin: "Admin", topic: str, place: str) -> StoredMessage:
+    from steelyard.client.admin.messages import no_message
+
     queue, offset = place_of(topic, place)
     message = admin.message_at(queue, offset)
     if message is None:
-        raise NoMessage(
-            code=int(ResponseCode.NO_MESSAGE),
+        raise no_message(
+            f"{queue} has no message at offset {offset}",
             server=queue.broker,
-            what=f"{queue} has no message at offset {offset}",
             next_step=f"see what it has: steelyard message index {topic} --queue {queue.broker}:{queue.queue_id}",
         )
     return message
@@ -134,6 +134,8 @@ def find_messages(
     count: Annotated[int, typer.Option(min=1, max=64, help="No more than so many, the newest.")] = 64,
 ) -> None:
     """Find the messages of a topic that have a key, oldest first."""
+    from steelyard.client.admin.messages import no_message
+
     now = datetime.now(UTC)
     since = None if start is None else moment(start, now)
     before = None if until is None else moment(until, now)
@@ -142,13 +144,12 @@ def find_messages(
     with Admin(where.connect()) as admin:
         found = admin.messages_by_key(topic, key, start=since, end=before, most=count)
     if not found:
-        raise NoMessage(
-            code=int(ResponseCode.NO_MESSAGE),
+        raise no_message(
+            f"topic {topic!r} has no message with the key {key!r}",
             server=str(where.connect()),
-            what=f"topic {topic!r} has no message with the key {key!r}",
             next_step="keys are words, and large and small letters count",
         )
-    print_messages(out, found)
+    _print_messages(out, found)
 
 
 @at_cluster
@@ -183,7 +184,7 @@ def list_messages(
             topic, start=begin, end=before, most=count + 1, newest=start is None, queue=one, tags=tags
         )
     has_more = len(found) > count
-    print_messages(out, found[-count:] if start is None else found[:count])
+    _print_messages(out, found[-count:] if start is None else found[:count])
     if has_more and out.is_table:
         note("there are more: see --from and --count, or steelyard consume")
 
@@ -196,7 +197,7 @@ def _start(text: str | None, now: datetime) -> datetime | int | None:
     return moment(text, now)
 
 
-def print_messages(out: Out, messages: Iterable[StoredMessage]) -> None:
+def _print_messages(out: Out, messages: Iterable[StoredMessage]) -> None:
     """Print messages as a list; programs get all of each, as `steelyard consume --json` prints it."""
     columns = [
         Column("broker"),

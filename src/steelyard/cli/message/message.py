@@ -9,7 +9,7 @@ from steelyard.cli.message.following import (
     show_readers,
     trace_message,
 )
-from steelyard.cli.message.ids import explain_id
+from steelyard.cli.message.ids import show_id
 from steelyard.cli.message.looking import find_messages, list_messages, show_message
 
 __all__ = ["app"]
@@ -39,6 +39,6 @@ app.verb(
     "steelyard message redeliver 7F0000010000AAAABBBB000000000001 --group billing --member till-1",
 )(redeliver_message)
 app.verb("resend", "steelyard message resend 7F0000010000AAAABBBB000000000001 --to orders-again")(resend_message)
-app.verb("id", "steelyard message id C0A8010200002A9F0000000000000400")(explain_id)
+app.verb("id", "steelyard message id C0A8010200002A9F0000000000000400")(show_id)
 app.verb("index", "steelyard message index orders --queue broker-0:3 --from 41")(show_index)
 app.verb("export-pop-records", "steelyard message export-pop-records --broker broker-a --yes")(export_pop_records)

@@ -11,8 +11,9 @@ older release.
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from steelyard.client.admin.messages import Messages, place_in
-from steelyard.errors import ConsumerOffline, NoMessage, TopicNotFound, error_for
+from steelyard.client.admin.members import Members
+from steelyard.client.admin.messages import Messages, no_message, place_in
+from steelyard.errors import ConsumerOffline, TopicNotFound, error_for
 from steelyard.model import Queue, StoredMessage
 from steelyard.model.names import TRACE_TOPIC, is_system_group
 from steelyard.wire.bodies import decode_body
@@ -96,7 +97,7 @@ class IndexPart:
     """What the broker has to say about the group that was asked about."""
 
 
-class Following(Messages):
+class Following(Members, Messages):
     """What an administrator asks about a message that was found."""
 
     async def readers(self, message: StoredMessage) -> list[Reader]:
@@ -136,16 +137,20 @@ class Following(Messages):
             if message_id in (trace.message_id, trace.offset_id)
         ]
         if not found:
-            raise NoMessage(
-                code=int(ResponseCode.NO_MESSAGE),
+            raise no_message(
+                f"no client wrote down what became of {message_id} in topic {topic!r}",
                 server=str(self._connect),
-                what=f"no client wrote down what became of {message_id} in topic {topic!r}",
                 next_step="producers and consumers do so only if they are told to (enableMsgTrace)",
             )
         return sorted(found, key=lambda trace: trace.at_ms or 0)
 
-    async def redeliver(self, message: StoredMessage, group: str, member: str) -> HandledNow:
-        """Have a member of a group handle a message now, and return what came of it."""
+    async def redeliver(self, message: StoredMessage, group: str, member: str | None = None) -> HandledNow:
+        """Have a member of a group handle a message now, any if none is named, and return what came of it."""
+        if member is None:
+            found = [each.id for each in await self.members(group) if message.queue.broker in each.brokers]
+            if not found:
+                raise _offline(f"group {group!r} has no member online at {message.queue.broker}", message.queue.broker)
+            member = found[0]
         full = self._names.full_queue(message.queue)
         place = place_in(await self._route(full.topic), full.broker)
         asked = ConsumeDirectly(
@@ -157,12 +162,7 @@ class Following(Messages):
         )
         answer = await self._ask(place, RequestCode.CONSUME_MESSAGE_DIRECTLY, asked, timeout_ms=_HANDLING_MS)
         if answer.code == ResponseCode.SYSTEM_ERROR and _OFFLINE in (answer.remark or ""):
-            raise ConsumerOffline(
-                code=int(ResponseCode.CONSUMER_NOT_ONLINE),
-                server=place.name,
-                what=f"{member!r} of group {group} is not online at {place.name}, which has the message",
-                next_step=f"see who is: steelyard member ls {group}",
-            )
+            raise _offline(f"{member!r} of group {group!r} is not online at {place.name}", place.name)
         if answer.code != ResponseCode.SUCCESS:
             raise error_for(answer.code, answer.remark or "", server=place.name)
         result = decode_body(DirectResult, answer.body)
@@ -207,3 +207,12 @@ class Following(Messages):
                 raise error_for(answer.code, answer.remark or "", server=place.name)
             done.append(place.name)
         return done
+
+
+def _offline(what: str, broker: str) -> ConsumerOffline:
+    return ConsumerOffline(
+        code=int(ResponseCode.CONSUMER_NOT_ONLINE),
+        server=broker,
+        what=f"{what}, which has the message",
+        next_step="start one, or send a copy to every group: steelyard message resend ID",
+    )

@@ -24,7 +24,7 @@ from steelyard.wire.headers.pull import Pull, PullAnswer, QueryMessages, ViewMes
 from steelyard.wire.message_ids import read_offset_id
 from steelyard.wire.stored import messages as read_messages
 
-__all__ = ["Messages", "place_in"]
+__all__ = ["Messages", "no_message", "place_in"]
 
 _BY_UNIQUE_KEY = 32
 _MOST_BY_KEY = 64
@@ -68,10 +68,9 @@ class Messages(Topics):
         named = await self._by_unique_key(message_id, topic)
         if named is None:
             where = f"topic {topic!r}" if topic is not None else str(self._connect)
-            raise NoMessage(
-                code=int(ResponseCode.NO_MESSAGE),
+            raise no_message(
+                f"{where} has no message with the id {message_id}",
                 server=str(self._connect),
-                what=f"{where} has no message with the id {message_id}",
                 next_step="it may be older than what is kept; or see what the id says: steelyard message id ID",
             )
         return named
@@ -238,6 +237,11 @@ class Messages(Topics):
         ):
             return [], answer.header(PullAnswer).next_begin_offset
         raise error_for(answer.code, answer.remark or "", server=place.name)
+
+
+def no_message(what: str, *, server: str, next_step: str) -> NoMessage:
+    """Make the error for a message that is not there."""
+    return NoMessage(code=int(ResponseCode.NO_MESSAGE), server=server, what=what, next_step=next_step)
 
 
 def place_in(route: Route, broker: str) -> BrokerPlace:

@@ -26,7 +26,7 @@ from steelyard.wire.codes import RequestCode, ResponseCode
 from steelyard.wire.command import Command, Fields
 from steelyard.wire.headers.admin import UserFilter, UserName
 
-__all__ = ["Copied", "UserAccount", "Users"]
+__all__ = ["Copied", "UserAccount", "Users", "listed", "missing_user"]
 
 _KINDS = {"super": "Super", "normal": "Normal"}
 _STATES = {True: "enable", False: "disable"}

@@ -1,0 +1,129 @@
+"""Tests that behave badly, and projects that have nothing to do with us: the plug-in breaks and hides nothing."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from steelyard.testing import Mq, MqAsync, cluster
+
+pytest_plugins = ["pytester"]
+
+
+def _run(pytester: pytest.Pytester, text: str, *options: str) -> pytest.RunResult:
+    pytester.makepyfile(test_shop=text)
+    return pytester.runpytest_inprocess("-p", "no:randomly", "-p", "no:cacheprovider", *options)
+
+
+def test_a_project_with_an_mq_of_its_own_is_left_alone(pytester: pytest.Pytester) -> None:
+    result = _run(
+        pytester,
+        """
+        import pytest
+
+        @pytest.fixture
+        def mq():
+            return {"not": "ours"}
+
+        def test_fails(mq):
+            assert mq == 3
+
+        def test_goes_on(mq):
+            pass
+        """,
+        "--strict-markers",
+        "-Werror",
+    )
+    result.assert_outcomes(failed=1, passed=1)
+    result.stdout.no_fnmatch_line("*What mq saw*")
+
+
+def test_a_test_may_stop_its_cluster_and_fail_afterwards(pytester: pytest.Pytester) -> None:
+    result = _run(
+        pytester,
+        """
+        def test_stops(mq):
+            mq.stop()
+
+        def test_stops_and_fails(mq):
+            mq.send("orders", b"1")
+            mq.stop()
+            assert False
+        """,
+    )
+    result.assert_outcomes(failed=1, passed=1)
+    result.stdout.fnmatch_lines(["*What mq saw*", "it was stopped, and cannot be looked into any more"])
+
+
+def test_what_a_fixture_that_failed_left_open_is_no_second_error(pytester: pytest.Pytester) -> None:
+    result = _run(
+        pytester,
+        """
+        import pytest
+        from steelyard import Message, Producer
+
+        left = []
+
+        @pytest.fixture
+        def shop(mq):
+            left.append(Producer(mq.address, group="shop").open())
+            left[0].send(Message("orders", b"1"))
+            raise RuntimeError("no shop today")
+
+        def test_shop(shop):
+            pass
+
+        def test_close():
+            left[0].close()
+        """,
+    )
+    result.assert_outcomes(errors=1, passed=1)
+    result.stdout.fnmatch_lines(["*no shop today*", "*What mq saw*", "orders has 1 message:"])
+
+
+@pytest.mark.parametrize("brokers", ["'2'", "2.5", "True"])
+def test_a_number_of_brokers_that_is_none_is_refused(pytester: pytest.Pytester, brokers: str) -> None:
+    result = _run(pytester, f"import pytest\n@pytest.mark.mq(brokers={brokers})\ndef test_one(mq): ...")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*@pytest.mark.mq takes a whole number of brokers*"])
+
+
+def test_of_very_many_topics_some_are_told_about() -> None:
+    with cluster() as mq:
+        for number in range(25):
+            mq.create_topic(f"topic-{number:02}", 1)
+        said = mq.summary().splitlines()
+    assert said[0] == "topic-00 has no messages"
+    assert said[-1] == "and 5 more topics"
+
+
+def test_threads_that_send_at_the_same_time_share_one_client() -> None:
+    with cluster() as mq:
+        _all_at_once(8, lambda: mq.send("orders", b"1"))
+        assert len(mq.sent("orders")) == 8
+        assert len(mq.admin.producers()) == 1
+
+
+def _all_at_once(count: int, work: Callable[[], object]) -> None:
+    """Call something in so many threads that begin together."""
+    gate = threading.Barrier(count)
+
+    def run() -> None:
+        gate.wait()
+        work()
+
+    threads = [threading.Thread(target=run) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def test_a_loop_of_the_tests_own_may_send_many_at_the_same_time(mq: Mq) -> None:
+    async def story() -> int:
+        mq_async = MqAsync(mq)
+        await asyncio.gather(*(mq_async.send("orders", b"1") for _ in range(20)))
+        return len(await mq_async.sent("orders"))
+
+    assert asyncio.run(story()) == 20
