@@ -7,12 +7,17 @@ from contextlib import contextmanager
 
 from steelyard.cli.frame.screen import visible
 
-__all__ = ["log_on_stderr"]
+__all__ = ["log_on_stderr", "speak_on_stderr"]
 
 
 class _Lines(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         sys.stderr.write(f"steelyard: {visible(record.getMessage())}\n")
+
+
+def speak_on_stderr() -> None:
+    """Print warnings that nobody else takes on stderr, as failures are told."""
+    logging.lastResort = _Lines(logging.WARNING)
 
 
 @contextmanager

@@ -173,6 +173,9 @@ def at_cluster(verb: Callable[..., None]) -> Callable[..., None]:
     def run(**given: Any) -> None:
         first: list[object] = []
         if takes_where:
+            from steelyard.cli.frame.logs import speak_on_stderr
+
+            speak_on_stderr()
             first.append(Where(**{each.name: given.pop(each.name) for each in _SHARED}))
         if takes_out:
             output, as_json = given.pop("output"), given.pop("as_json")
