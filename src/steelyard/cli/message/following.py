@@ -1,6 +1,5 @@
 """What became of a message, and what to do about it."""
 
-import sys
 from typing import Annotated
 
 import typer
@@ -192,5 +191,4 @@ def export_pop_records(
             return
         confirm(f"{', '.join(names)} would write their records of POP consumers to files", yes)
         done = admin.export_pop_records(names)
-    sys.stdout.flush()
     out.done(f"{', '.join(done)} wrote their records of POP consumers to files", brokers=done)

@@ -5,6 +5,7 @@ import threading
 import time
 from collections import Counter
 from contextlib import contextmanager
+from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 from steelyard.cli.frame.screen import refuse, visible
@@ -31,29 +32,46 @@ _KNOWN = "tbqpokKgisSRh"
 
 
 class Receipts:
-    """A line for each message that was stored, by a pattern of the user's, in the order in which that happened."""
+    """A line for each message that was stored, by a pattern of the user's, in the order in which that happened.
+
+    A thread of their own writes them: whoever reads slowly holds up what is sent next, and no answer of a broker.
+    """
 
     def __init__(self, pattern: str) -> None:
         self._make = read_format(pattern, for_terminal=sys.stdout.isatty(), known=_KNOWN)
+        self._out = sys.stdout.buffer
         self._error: OSError | None = None
+        self._lines: SimpleQueue[tuple[bytes, Callable[[], None]] | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._write, name="steelyard receipts", daemon=True)
+        """Started with the first one."""
 
-    def write(self, message: Message, sent: "Sent", *, is_last: bool) -> None:
-        """Write one; it is seen at once if nothing else is under way."""
+    def put(self, message: Message, sent: "Sent", then: "Callable[[], None]") -> None:
+        """Have one written; ``then`` is called when that is done."""
         own = {TAGS: message.tags or "", KEYS: " ".join(message.keys), UNIQUE_KEY: sent.message_id}
         shown = {**message.properties, **{name: text for name, text in own.items() if text}}
-        try:
-            if self._error is None:
-                sys.stdout.buffer.write(self._make(StoredMessage(sent.queue, sent.offset, message.body, shown)))
-                if is_last:
-                    sys.stdout.buffer.flush()
-        except OSError as error:
-            self._error = error  # what is under way is still sent and counted
+        if not self._thread.is_alive():
+            self._thread.start()
+        self._lines.put((self._make(StoredMessage(sent.queue, sent.offset, message.body, shown)), then))
 
     def end(self) -> None:
         """Have all of them seen; an error if they could not be written."""
+        if self._thread.is_alive():
+            self._lines.put(None)
+            self._thread.join()
         if self._error is not None:
             raise self._error
-        sys.stdout.buffer.flush()
+
+    def _write(self) -> None:
+        while (item := self._lines.get()) is not None:
+            line, then = item
+            try:
+                if self._error is None:
+                    self._out.write(line)
+                    if self._lines.empty():
+                        self._out.flush()
+            except OSError as error:
+                self._error = error  # what is under way is still sent and counted
+            then()
 
 
 class Tally:
@@ -96,7 +114,8 @@ class Tally:
                 self.late += bool(sent.late)
                 self.brokers[sent.queue.broker] += 1
                 if self.receipts is not None:
-                    self.receipts.write(message, sent, is_last=self.sent + self.failed >= self.begun)
+                    self.receipts.put(message, sent, self._room.release)
+                    return
         self._room.release()
 
     def wait(self) -> None:
