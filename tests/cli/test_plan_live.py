@@ -59,6 +59,6 @@ def test_another_strategy_is_tried_out(cluster: Cluster, group: str, capsys: pyt
 
 
 def test_who_is_not_there_cannot_leave(cluster: Cluster, group: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["plan", "--group", group, "--leave", "old-7", "--namesrv", cluster.namesrv]) == Exit.USAGE
+    assert main(["plan", "--group", group, "--leave", "old-7", "--namesrv", cluster.namesrv]) == Exit.NOT_FOUND
     (sentence,) = capsys.readouterr().err.splitlines()
     assert sentence == "steelyard: no member is called 'old-7'; there are: c1, c2"

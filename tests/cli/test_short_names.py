@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard.cli.frame.short_names import find_member, short_names
-from steelyard.errors import ConfigurationError
+from steelyard.errors import ConsumerOffline
 
 _IDS = st.lists(st.from_regex(r"[a-b]@[a-b1](#[1-2]){0,2}(@sy1)?", fullmatch=True), unique=True, max_size=8)
 
@@ -25,5 +25,5 @@ def test_two_members_of_one_name_go_by_more_of_their_ids() -> None:
 
 
 def test_a_name_that_nobody_has_is_told_with_those_that_there_are() -> None:
-    with pytest.raises(ConfigurationError, match=r"no member is called 'old-7'; there are: till-1, 10\.0\.0\.8@49"):
+    with pytest.raises(ConsumerOffline, match=r"no member is called 'old-7'; there are: till-1, 10\.0\.0\.8@49"):
         find_member("old-7", ["10.0.0.7@till-1#47#11@sy1", "10.0.0.8@49#13@sy1"])

@@ -1,5 +1,6 @@
 """Whoever is still connected when a test is over is named."""
 
+import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 
@@ -7,7 +8,8 @@ import pytest
 from tests.testing.foreign import ForeignClient
 from tests.testing.shop import billing
 
-from steelyard import Message, Producer
+from steelyard import Consumer, Message, Producer, StoredMessage
+from steelyard.client.blocking.face import still_open
 from steelyard.errors import NotAsExpected
 from steelyard.testing import cluster
 
@@ -76,3 +78,23 @@ def _said(forget: Callable[[], None]) -> str:
     with pytest.raises(NotAsExpected) as caught:
         forget()
     return str(caught.value)
+
+
+@pytest.mark.parametrize("is_stuck", [False, True])
+def test_a_consumer_that_nobody_stops_is_stopped_with_its_cluster(is_stuck: bool) -> None:
+    go_on, came = threading.Event(), threading.Event()
+    with cluster(leaks=False) as mq:
+        mq.send("orders", b"1")
+        consumer = Consumer(mq.address, "billing", start_from="first")
+
+        @consumer.handles("orders")
+        def bill(message: StoredMessage) -> None:
+            assert message.body == b"1"
+            came.set()
+            if is_stuck:
+                go_on.wait(20)
+
+        consumer.start()
+        assert came.wait(20)
+    go_on.set()
+    assert consumer not in still_open()

@@ -5,16 +5,18 @@ in another language. A line that is just being closed gets a moment. Left out: t
 cluster.
 """
 
+import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 
-from steelyard.errors import NotAsExpected
+from steelyard.errors import NotAsExpected, SteelyardError
 from steelyard.serve import looking
 from steelyard.serve.attendant import Attendant
 from steelyard.serve.cluster import RunningCluster
 from steelyard.serve.embedded import Cluster
 
-__all__ = ["find_leaks", "refuse_leaks"]
+__all__ = ["find_leaks", "refuse_leaks", "stop_consumers"]
 
 _GRACE_S = 0.5
 """How long a line that was closed at the other end may take to be seen as closed here."""
@@ -44,6 +46,26 @@ def refuse_leaks(cluster: Cluster, attendant: Attendant) -> None:
                 ]
             )
         )
+
+
+def stop_consumers(cluster: Cluster, attendant: Attendant) -> None:
+    """Stop the consumers that a test left in this process, while they can still leave.
+
+    One whose cluster is gone tries for half a minute to commit before it ends, and so would the process at its exit.
+    """
+    if "steelyard.client.blocking.consumer" not in sys.modules:
+        return
+    from steelyard.client.blocking.consumer import Consumer
+    from steelyard.client.blocking.face import still_open
+
+    left = [each for each in still_open() if isinstance(each, Consumer)]
+    if left:
+        groups = attendant.witness.groups
+        here = cluster.call(lambda _: {member for group in groups.values() for member in group.members})
+        for consumer in left:
+            if consumer.id in here:
+                with suppress(SteelyardError):
+                    consumer.stop(drain_s=0)
 
 
 def find_leaks(cluster: Cluster, attendant: Attendant, grace_s: float = _GRACE_S) -> list[str]:

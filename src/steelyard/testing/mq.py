@@ -17,7 +17,7 @@ from steelyard.serve.attendant import Attendant
 from steelyard.testing.clock import ClusterClock
 from steelyard.testing.expecting import Expecting
 from steelyard.testing.faults import Faults
-from steelyard.testing.leaks import refuse_leaks
+from steelyard.testing.leaks import refuse_leaks, stop_consumers
 from steelyard.testing.sight import InsideSight
 from steelyard.testing.telling import tell_circumstances, tell_story
 
@@ -77,10 +77,11 @@ class Mq(Expecting):
             refuse_leaks(self._cluster, self._attendant)
 
     def stop(self) -> None:
-        """End everything; no error if it has ended."""
+        """End everything; no error if it has ended. Consumers of this process that were left open are stopped, too."""
         if self._cluster.is_running:
             try:
                 self._close()
+                stop_consumers(self._cluster, self._attendant)
             finally:
                 self._cluster.stop()
 

@@ -6,7 +6,6 @@ member that says it is done with a message has given it away.
 """
 
 import errno
-import json
 import os
 import select
 import sys
@@ -18,6 +17,7 @@ from typing import IO
 
 from steelyard.cli.frame.ending import Ending
 from steelyard.cli.frame.print_message import as_json_line, as_line
+from steelyard.cli.frame.screen import visible_json
 from steelyard.cli.message.formats import Format, read_format
 from steelyard.model import StoredMessage
 
@@ -32,17 +32,10 @@ def printed_as(pattern: str | None, *, as_json: bool = False) -> Format:
     if pattern is not None:
         return read_format(pattern, for_terminal=sys.stdout.isatty())
     if as_json:
-        seen = _seen if sys.stdout.isatty() else str
+        seen = visible_json if sys.stdout.isatty() else str
         return lambda message: f"{seen(as_json_line(message))}\n".encode()
     encoding = sys.stdout.encoding or "utf-8"
     return lambda message: f"{as_line(message)}\n".encode(encoding, "backslashreplace")
-
-
-def _seen(line: str) -> str:
-    """Return a line of JSON in which nothing is a command to a terminal: such characters by their numbers."""
-    if line.isprintable():
-        return line
-    return "".join(letter if letter.isprintable() else json.dumps(letter)[1:-1] for letter in line)
 
 
 class Printer:

@@ -53,10 +53,10 @@ class Out:
         elif self.form is Format.CSV:
             _write_csv([column.key for column in columns], rows)
         elif self.form is Format.JSON:
-            _write_line(msgspec.json.encode([plain(row) for row in rows]))
+            _write_json([plain(row) for row in rows])
         else:
             for row in rows:
-                _write_line(msgspec.json.encode(plain(row)))
+                _write_json(plain(row))
 
     def one(self, values: Mapping[str, object]) -> None:
         """Print one thing: a line for each of its values."""
@@ -65,14 +65,14 @@ class Out:
         elif self.form is Format.CSV:
             _write_csv(list(values), [values])
         else:
-            _write_line(msgspec.json.encode(plain(values)))
+            _write_json(plain(values))
 
     def done(self, sentence: str, **values: object) -> None:
         """Say what was done: a sentence for people, its facts for programs."""
         if self.form is Format.TABLE:
             from steelyard.cli.frame.screen import visible
 
-            _write_line(visible(sentence).encode(errors="backslashreplace"))
+            _write_line(visible(sentence))
         else:
             self.one(values)
 
@@ -155,6 +155,13 @@ def _write_csv(keys: Sequence[str], rows: Iterable[Mapping[str, object]]) -> Non
     sys.stdout.flush()
 
 
-def _write_line(line: bytes) -> None:
-    sys.stdout.write(line.decode() + "\n")
+def _write_json(value: Any) -> None:
+    from steelyard.cli.frame.screen import visible_json
+
+    line = msgspec.json.encode(value).decode()
+    _write_line(visible_json(line) if sys.stdout.isatty() else line)
+
+
+def _write_line(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
     sys.stdout.flush()

@@ -5,6 +5,7 @@ and a character that the terminal cannot show is shown by its number. A reader w
 no failure; a full disk is.
 """
 
+import json
 import os
 import sys
 import time
@@ -17,7 +18,7 @@ from steelyard.cli.frame.exits import Exit
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["Progress", "note", "refuse", "screen", "shown", "visible"]
+__all__ = ["Progress", "note", "refuse", "screen", "shown", "visible", "visible_json"]
 
 _EVERY_SECONDS = 0.2
 _ANY_WIDTH = 10_000
@@ -44,6 +45,17 @@ def visible(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+
+
+def visible_json(line: str) -> str:
+    r"""Return a line of JSON in which nothing is a command to a terminal: such characters by their numbers.
+
+    >>> print(visible_json('{"name":"a2J"}'))
+    {"name":"a\u009b2J"}
+    """
+    if line.isprintable():
+        return line
+    return "".join(letter if letter.isprintable() else json.dumps(letter)[1:-1] for letter in line)
 
 
 def refuse(what: str, code: Exit = Exit.USAGE) -> int:

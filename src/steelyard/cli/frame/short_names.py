@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from steelyard.client.short_names import short_names, shortened
-from steelyard.errors import ConfigurationError
+from steelyard.errors import ConsumerOffline
 
 __all__ = ["find_member", "short_names", "shortened"]
 
@@ -17,7 +17,10 @@ def find_member(wanted: str, ids: Iterable[str]) -> str:
     short = short_names(ids)
     found = [each for each, name in short.items() if wanted in (each, name)]
     if len(found) != 1:
-        raise ConfigurationError(
-            f"no member is called {wanted!r}", next_step=f"there are: {', '.join(short.values()) or 'none'}"
+        raise ConsumerOffline(
+            code=ConsumerOffline.codes[0],
+            server="",
+            what=f"no member is called {wanted!r}",
+            next_step=f"there are: {', '.join(short.values()) or 'none'}",
         )
     return found[0]

@@ -16,7 +16,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 from steelyard.client.guard import Guard, closed
 from steelyard.client.hub import Hub
 
-__all__ = ["Face", "Openable", "looks", "waits"]
+__all__ = ["Face", "Openable", "looks", "still_open", "waits"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -145,9 +145,14 @@ def looks(method: Callable[Concatenate[C, P], R]) -> Callable[Concatenate[Face[C
     return look
 
 
+def still_open() -> "list[Face[Any]]":
+    """List the clients of this process that nobody has closed."""
+    return list(_open)
+
+
 @atexit.register
 def _close_what_is_open() -> None:
-    for face in list(_open):
+    for face in still_open():
         try:
             face.close_at_exit()
         except Exception as error:
