@@ -41,9 +41,11 @@ class Consumer(Face[AsyncConsumer]):
     >>> with Cluster() as cluster, Producer(cluster.namesrv) as producer:
     ...     sent = producer.send(Message("orders", b"order 1", tags="paid"))
     ...     consumer = Consumer(cluster.namesrv, "billing", start_from="first")
+    ...
     ...     @consumer.handles("orders", tags="paid || refunded")
     ...     def bill(message):
     ...         billed.put(message.body)
+    ...
     ...     with consumer:
     ...         billed.get(timeout=20)
     b'order 1'
