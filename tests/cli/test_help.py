@@ -1,12 +1,18 @@
 """Help comes without loading what it is about, and a mistake in a word is answered with the word that was meant."""
 
+import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from typer import Typer
+from typer.main import get_group
 
 from steelyard.cli.frame.exits import Exit
-from steelyard.cli.main import NOUNS, main
+from steelyard.cli.frame.nouns import verb, with_examples
+from steelyard.cli.main import NOUNS, app, main
 
 _HEAVY = ("rich", "asyncio", "ssl", "steelyard.client", "steelyard.serve", "steelyard.broker", "uvloop", "pyspark")
 
@@ -50,3 +56,36 @@ def test_a_noun_alone_shows_its_help(capsys: pytest.CaptureFixture[str]) -> None
             f"Usage: steelyard {' '.join(words)} [OPTIONS] COMMAND [ARGS]...",
             "",
         )
+
+
+def _verbs(command: Any, *words: str) -> Iterator[list[str]]:
+    yield list(words)
+    for name, each in getattr(command, "commands", {}).items():
+        yield from _verbs(each, *words, name)
+
+
+def test_all_help_fits_into_80_columns(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for words in _verbs(get_group(app)):
+        assert main([*words, "--help"]) == 0
+        assert [line for line in capsys.readouterr().out.splitlines() if len(line) > 80] == [], words
+
+
+def test_an_example_that_was_folded_is_what_it_was_for_a_shell() -> None:
+    for example in (
+        "steelyard consume orders --from first --exit-at-end --json | steelyard send orders-again --json",
+        """echo '{"orders": 16, "audit": {"queues": 4, "may": "read"}}' | steelyard topic apply - --dry-run""",
+        "steelyard completion bash > ~/.local/share/bash-completion/completions/steelyard",
+        f"steelyard send orders --body {'x' * 90}",
+    ):
+
+        @verb(example)
+        def nothing() -> None:
+            """Do nothing."""
+
+        shelf = Typer()
+        with_examples(shelf, "nothing", nothing)
+        epilog = shelf.registered_commands[0].epilog
+        assert epilog is not None
+        lines = epilog.split("\n", 2)[2].strip()
+        assert shlex.split(lines.replace("\\\n", " ")) == shlex.split(example)

@@ -84,3 +84,18 @@ _VALUES = st.recursive(
 def test_every_value_becomes_json(value: object) -> None:
     made = plain(value)
     assert json.loads(json.dumps(made)) == made
+
+
+def test_a_terminal_that_is_too_narrow_loses_nothing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = [Column("broker"), Column("address"), *(Column(f"count_{number}", right=True) for number in range(6))]
+    row: dict[str, object] = {"broker": "x" * 127, "address": "255.255.255.255:65535"}
+    row |= {f"count_{number}": 1_000_000 + number for number in range(6)}
+    for width in ("80", "40", "10"):
+        monkeypatch.setenv("COLUMNS", width)
+        Out().rows(columns, [row])
+        said = capsys.readouterr().out
+        assert all(str(each) in said for key, each in row.items() if key != "broker")
+        assert said.count("x") == 127
+        assert "…" not in said

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cli.desk import Desk
 
 from steelyard.cli.frame.exits import Exit
 from steelyard.cli.main import main
@@ -248,3 +249,12 @@ def test_names_are_those_of_the_namespace(cluster: Cluster, capsys: Captured, tm
     assert main(["topic", "delete", "tenant", "--namespace", "eu", "--yes", *at]) == 0
     with Admin(cluster.namesrv) as admin:
         assert admin.key_values("ORDER_TOPIC_CONFIG").get("eu%tenant") is None
+
+
+def test_a_name_that_no_broker_takes_is_refused_before_others_are_made(desk: Desk, tmp_path: Path) -> None:
+    wishes = {f"mixed-{number}": 1 for number in range(12)} | {"my orders": 1}
+    (tmp_path / "topics.json").write_text(json.dumps(wishes), encoding="utf-8")
+    answer = desk("topic", "apply", str(tmp_path / "topics.json"))
+    assert (answer.code, answer.out) == (Exit.USAGE, "")
+    assert "no topic can be called 'my orders'" in answer.err
+    assert desk("topic", "ls", "mixed-*", "--json").out == ""

@@ -22,7 +22,10 @@ app = Noun("context", "Give clusters names, and choose the one to talk to.")
 
 
 def _names(incomplete: str) -> list[str]:
-    return [name for name in load_contexts().clusters if name.startswith(incomplete)]
+    try:
+        return [name for name in load_contexts().clusters if name.startswith(incomplete)]
+    except ConfigurationError:
+        return []  # a shell that completes is no place to complain
 
 
 _Name = Annotated[
@@ -57,6 +60,8 @@ def _list_contexts(out: Out) -> None:
 @at_cluster
 def _add_context(where: Where, name: _Name) -> None:
     """Give a cluster a name; the first one is chosen at once. With an access key, its secret may come through stdin."""
+    if not name or not name.isprintable():
+        raise ConfigurationError(f"{name!r} is no name for a cluster", next_step="give one that can be typed")
     if not where.namesrv:
         raise ConfigurationError(f"where {name!r} is was not said", next_step="give --namesrv host:port")
     secret = where.secret_key
@@ -74,7 +79,7 @@ def _add_context(where: Where, name: _Name) -> None:
     _check(made)
     contexts = load_contexts()
     save_contexts(Contexts({**contexts.clusters, name: made}, contexts.chosen or name))
-    typer.echo(f"{name} is {made.namesrv}; written to {contexts_path()}")
+    Out().done(f"{name} is {made.namesrv}; written to {contexts_path()}")
 
 
 def _check(context: Context) -> None:
@@ -91,7 +96,7 @@ def _use_context(name: _Name) -> None:
     if name not in contexts.clusters:
         raise no_context(name, contexts)
     save_contexts(Contexts(contexts.clusters, name))
-    typer.echo(f"{name} is used from now on")
+    Out().done(f"{name} is used from now on")
 
 
 @app.verb("show", "steelyard context show", "steelyard context show prod --output json")
@@ -123,4 +128,4 @@ def _delete_context(name: _Name, yes: Yes = False) -> None:
     confirm(f"context {name!r} would be forgotten, with its keys", yes)
     left = {each: known for each, known in contexts.clusters.items() if each != name}
     save_contexts(Contexts(left, None if contexts.chosen == name else contexts.chosen))
-    typer.echo(f"{name} is forgotten")
+    Out().done(f"{name} is forgotten")

@@ -18,7 +18,7 @@ from typer.main import get_command, get_group
 from steelyard.cli.completion import COMPLETE_VARIABLE
 from steelyard.cli.frame.exits import Exit, exit_for
 from steelyard.cli.frame.nouns import NounHelp, with_examples
-from steelyard.cli.frame.screen import refuse, shown
+from steelyard.cli.frame.screen import open_missing_streams, refuse, shown
 from steelyard.errors import SteelyardError
 from steelyard.version import __version__
 
@@ -164,6 +164,7 @@ def _options(version: Annotated[bool, typer.Option("--version", help="Show the v
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; without a noun it shows its help."""
     asked = list(sys.argv[1:] if arguments is None else arguments)
+    open_missing_streams()
     return shown(lambda: _answer(asked))
 
 

@@ -40,7 +40,7 @@ def local_address(server: str) -> str:
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
             probe.connect(target)
             return str(probe.getsockname()[0]).partition("%")[0]
-    except OSError:
+    except (OSError, UnicodeError):  # a name too long to look up is the latter
         return _ELSEWHERE
 
 

@@ -5,6 +5,7 @@ from steelyard.errors import ConfigurationError
 __all__ = ["parse_address", "parse_addresses"]
 
 _EXAMPLE = "write host:port, and ; between several"
+_PORT_DIGITS = 5
 
 
 def parse_addresses(text: str) -> tuple[str, ...]:
@@ -32,6 +33,8 @@ def parse_address(text: str) -> tuple[str, int]:
     """
     host, _, port = text.rpartition(":")
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    if not bare or not (port.isascii() and port.isdigit()) or not 0 < int(port) < 65_536:
+    is_host = bare.isprintable() and not any(letter.isspace() for letter in bare)
+    is_port = port.isascii() and port.isdigit() and len(port) <= _PORT_DIGITS and 0 < int(port) < 65_536
+    if not bare or not is_host or not is_port:
         raise ConfigurationError(f"{text!r} is no address", next_step=_EXAMPLE)
     return bare, int(port)

@@ -156,4 +156,5 @@ def _sentence(command: Any) -> str:
 
 def _examples(command: Any) -> list[str]:
     _, _, listed = str(command.epilog or "").partition("Examples:")
-    return [line.strip() for line in listed.splitlines() if line.strip()]
+    whole = re.sub(r" \\\n\s+", " ", listed)  # a page has room for what a help folds
+    return [line.strip() for line in whole.splitlines() if line.strip()]

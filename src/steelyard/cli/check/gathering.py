@@ -16,6 +16,7 @@ from steelyard.cli.check.verdict import NO_LIMITS, Figure, Level, Limits, Reason
 from steelyard.cli.frame.exits import Exit, exit_for
 from steelyard.client.admin import Admin
 from steelyard.client.admin.asking import together
+from steelyard.client.checkup.groups import look_at_group
 from steelyard.client.checkup.looking import look_at_name_servers
 from steelyard.client.producing.producer import Producer
 from steelyard.errors import ConfigurationError, SteelyardError
@@ -105,13 +106,13 @@ class Checks:
         if any(each.name == "brokers_up" and each.value for each in cluster.figures):
             async with Admin(self.connect) as admin:
                 parts += await together(self._topic_of(admin), [topic.name for topic in await admin.topics()])
-                parts += await together(
-                    self._group_of(admin), [group.name for group in await admin.groups()], at_once=4
-                )
+                names = [group.name for group in await admin.groups()]
+                parts += await together(self._group_of(admin, is_known=True), names, at_once=4)
         bad = [part.about for part in parts if part.level is not Level.OK]
         more = f" and {len(bad) - _NAMED} more" if len(bad) > _NAMED else ""
         level = worst(part.level for part in parts)
-        reasons = (Reason(level, f"{len(bad)} of {len(parts)} checks: {', '.join(bad[:_NAMED])}{more}"),)
+        are = "is" if len(bad) == 1 else "are"
+        reasons = (Reason(level, f"{len(bad)} of {len(parts)} checks {are} not ok: {', '.join(bad[:_NAMED])}{more}"),)
         figures = (Figure("checks", len(parts)), Figure("not_ok", len(bad)))
         return Verdict("all", f"{len(parts)} checks", reasons if bad else (), figures, tuple(parts))
 
@@ -121,9 +122,10 @@ class Checks:
 
         return lambda name: told(f"topic {name}", judge(name))
 
-    def _group_of(self, admin: Admin) -> Callable[[str], Awaitable[Verdict]]:
+    def _group_of(self, admin: Admin, *, is_known: bool = False) -> Callable[[str], Awaitable[Verdict]]:
         async def judge(name: str) -> Verdict:
-            self._seen[name] = view = await admin.group(name, earlier=self._seen.get(name))
+            view = await look_at_group(admin, name, self._seen.get(name), is_known=is_known)
+            self._seen[name] = view
             oldest, wanted = await _oldest(admin, view), self.wanted
             return judge_group(view, oldest, lag=wanted.lag, age=wanted.age, members=wanted.members)
 

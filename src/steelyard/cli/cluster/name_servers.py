@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from steelyard.cli.frame.confirming import Yes, confirm
+from steelyard.cli.frame.exits import Exit
 from steelyard.cli.frame.nouns import Noun
 from steelyard.cli.frame.output import Column, Out
 from steelyard.cli.frame.where import Where, at_cluster
@@ -26,7 +27,7 @@ _Key = Annotated[str, typer.Argument(metavar="KEY", help="The key.", show_defaul
 @name_servers.verb("ls", "steelyard cluster name-server ls")
 @at_cluster
 def _list(where: Where, out: Out) -> None:
-    """List the name servers, and whether they answer."""
+    """List the name servers, and whether they answer. It ends with 5 if none does."""
     from dataclasses import asdict
 
     from steelyard.client.blocking.admin import Admin
@@ -34,6 +35,8 @@ def _list(where: Where, out: Out) -> None:
     with Admin(where.connect()) as admin:
         found = admin.name_servers()
     out.rows([Column("address"), Column("brokers", right=True), Column("problem")], map(asdict, found))
+    if all(each.problem is not None for each in found):
+        raise typer.Exit(Exit.UNREACHABLE)
 
 
 @name_servers.verb("config", "steelyard cluster name-server config", "steelyard cluster name-server config --json")

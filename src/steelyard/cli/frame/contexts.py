@@ -5,6 +5,7 @@ that STEELYARD_CONTEXTS names. Only its owner may read it, since it may have key
 """
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -14,6 +15,7 @@ from steelyard.errors import ConfigurationError
 __all__ = ["Context", "Contexts", "context_in_use", "contexts_path", "load_contexts", "no_context", "save_contexts"]
 
 _FILE = "STEELYARD_CONTEXTS"
+_MOST_BYTES = 1 << 20
 
 
 class Context(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -41,19 +43,31 @@ def contexts_path() -> Path:
     if named:
         return Path(named)
     settings = os.environ.get("XDG_CONFIG_HOME")
-    return (Path(settings) if settings else Path.home() / ".config") / "steelyard" / "contexts.json"
+    try:
+        return (Path(settings) if settings else Path.home() / ".config") / "steelyard" / "contexts.json"
+    except RuntimeError:
+        raise ConfigurationError(
+            "this user has no home directory to keep clusters in", next_step=f"name a file for them with {_FILE}"
+        ) from None
 
 
 def load_contexts() -> Contexts:
     """Read the file; nothing if there is none."""
-    path = contexts_path()
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Contexts)
+        path = contexts_path()
+    except ConfigurationError:
+        return Contexts()  # where there is no place for a file there is none
+    try:
+        with path.open("rb") as file:
+            text = file.read(_MOST_BYTES + 1)
+        if len(text) > _MOST_BYTES:
+            raise ConfigurationError(f"{path} has more than {_MOST_BYTES >> 20} MiB", next_step="name another file")
+        return msgspec.json.decode(text, type=Contexts)
     except FileNotFoundError:
         return Contexts()
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be read: {error.strerror}", next_step="see who owns it") from None
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigurationError(
             f"{path} is not as `steelyard context` writes it: {error}", next_step="mend it, or move it away"
         ) from None
@@ -70,6 +84,8 @@ def save_contexts(contexts: Contexts) -> None:
             file.write(msgspec.json.format(msgspec.json.encode(contexts)) + b"\n")
         draft.replace(path)
     except OSError as error:
+        with suppress(OSError):
+            draft.unlink()  # it may have keys in it
         raise ConfigurationError(f"{path} cannot be written: {error.strerror}", next_step="make room for it") from None
 
 

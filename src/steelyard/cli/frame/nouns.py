@@ -4,7 +4,7 @@ A noun is a file with an `app = Noun(…)`, and each of its verbs is a function.
 a terminal and through a pipe, since nothing has to be loaded to draw it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import typer
@@ -15,6 +15,10 @@ __all__ = ["Noun", "NounHelp", "VerbHelp", "examples_of", "verb", "with_examples
 V = TypeVar("V", bound=Callable[..., None])
 
 _EXAMPLES = "__examples__"
+
+_ROOM = 76
+"""For an example on a terminal of 80 columns."""
+_REMARK, _GOES_ON, _FURTHER = "    # ", " \\", "    "
 
 
 def verb(*examples: str) -> Callable[[V], V]:
@@ -37,8 +41,47 @@ def with_examples(app: typer.Typer, name: str, function: Callable[..., None]) ->
     """Put a verb on an app, as its help is to look."""
     # Lines after \b stay as they are; a raw docstring has it as two letters.
     said = (function.__doc__ or "").replace("\\b\n", "\b\n")
-    shown = "\n".join(f"  {each}" for each in examples_of(function))
+    shown = "\n".join(f"  {line}" for each in examples_of(function) for line in _folded(each))
     app.command(name, cls=VerbHelp, help=said, epilog=f"\b\nExamples:\n{shown}" if shown else None)(function)
+
+
+def _folded(example: str) -> Iterator[str]:
+    r"""Yield an example as lines that fit, and that a shell still takes as one; a remark goes before it.
+
+    >>> print(*_folded(f"steelyard send orders --body '{'ho ' * 20}' --tags paid    # thrice, or so"), sep="\n")
+    # thrice, or so
+    steelyard send orders \
+        --body 'ho ho ho ho ho ho ho ho ho ho ho ho ho ho ho ho ho ho ho ho ' \
+        --tags paid
+    """
+    if len(example) <= _ROOM:
+        yield example
+        return
+    rest, _, remark = example.partition(_REMARK)
+    if remark:
+        yield f"# {remark}"
+    while len(rest) > _ROOM:
+        gaps = [gap for gap in _gaps(rest) if len(_FURTHER) < gap <= _ROOM - len(_GOES_ON)]
+        if not gaps:
+            break
+        # Best behind a pipe, or before an option or a file.
+        line = rest
+        cut = max(gaps, key=lambda gap: (line[gap - 1] == "|", line[gap + 1] in "-<>", gap))
+        yield rest[:cut] + _GOES_ON
+        rest = _FURTHER + rest[cut + 1 :]
+    yield rest
+
+
+def _gaps(line: str) -> Iterator[int]:
+    """Yield where the blanks between words are; those within quotes are part of a word."""
+    quote = ""
+    for place, letter in enumerate(line):
+        if letter == quote:
+            quote = ""
+        elif not quote and letter in "'\"":
+            quote = letter
+        elif not quote and letter == " ":
+            yield place
 
 
 def _write_parameters(command: Any, ctx: Any, formatter: Any) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum, StrEnum
+from io import TextIOWrapper
 from typing import Any, NamedTuple
 
 import msgspec
@@ -72,6 +73,7 @@ class Out:
         if self.form is Format.TABLE:
             from steelyard.cli.frame.screen import visible
 
+            _be_able_to_show(None)
             _write_line(visible(sentence))
         else:
             self.one(values)
@@ -125,14 +127,14 @@ def _in_words(value: Any, show: Callable[[Any], str] | None = None) -> str:
 
 def _print_table(columns: Sequence[Column], rows: Iterable[Mapping[str, object]]) -> None:
     from steelyard.cli.frame.screen import screen
-    from steelyard.cli.frame.tables import listing
+    from steelyard.cli.frame.tables import listing, print_listing
 
     table = listing(
         *(f"{'#' if column.right else ''}{column.head or column.key.replace('_', ' ')}" for column in columns)
     )
     for row in rows:
         table.add_row(*(_in_words(row.get(column.key), column.show) for column in columns))
-    screen().print(table)
+    print_listing(screen(), table)
 
 
 def _print_values(values: Mapping[str, object]) -> None:
@@ -144,7 +146,14 @@ def _print_values(values: Mapping[str, object]) -> None:
         console.print(f"{key.replace('_', ' '):<{width}}{_in_words(value)}", soft_wrap=True)
 
 
+def _be_able_to_show(encoding: str | None) -> None:
+    """Let no character be a failure: for programs all is UTF-8, whatever the terminal is said to show."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(encoding=encoding, errors="backslashreplace")
+
+
 def _write_csv(keys: Sequence[str], rows: Iterable[Mapping[str, object]]) -> None:
+    _be_able_to_show("utf-8")
     out = csv.writer(sys.stdout, lineterminator="\n")
     out.writerow(keys)
     for row in rows:
@@ -158,6 +167,7 @@ def _write_csv(keys: Sequence[str], rows: Iterable[Mapping[str, object]]) -> Non
 def _write_json(value: Any) -> None:
     from steelyard.cli.frame.screen import visible_json
 
+    _be_able_to_show("utf-8")
     line = msgspec.json.encode(value).decode()
     _write_line(visible_json(line) if sys.stdout.isatty() else line)
 

@@ -18,7 +18,7 @@ from steelyard.cli.frame.exits import Exit
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["Progress", "note", "refuse", "screen", "shown", "visible", "visible_json"]
+__all__ = ["Progress", "note", "open_missing_streams", "refuse", "screen", "shown", "visible", "visible_json"]
 
 _EVERY_SECONDS = 0.2
 _ANY_WIDTH = 10_000
@@ -34,6 +34,20 @@ def screen() -> "Console":
     # Into a file or a pipe lines are as long as they are, unless somebody says how wide it is.
     width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else _ANY_WIDTH
     return Console(markup=False, emoji=False, highlight=False, width=width)
+
+
+def open_missing_streams() -> None:
+    """Give a command whose stdin, stdout or stderr was closed one that leads nowhere.
+
+    Otherwise the next thing opened gets its number: a line to a broker would be taken for the terminal.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            handle = os.open(os.devnull, os.O_RDWR)
+            if handle != number:
+                os.dup2(handle, number)
+                os.close(handle)
+            setattr(sys, name, os.fdopen(number, mode))
 
 
 def visible(text: str) -> str:

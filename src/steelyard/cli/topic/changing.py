@@ -13,7 +13,7 @@ from steelyard.cli.frame.confirming import DryRun, Yes, confirm
 from steelyard.cli.frame.output import Column, Out
 from steelyard.cli.frame.where import Where, at_cluster
 from steelyard.cli.topic.rights import May
-from steelyard.errors import ConfigurationError
+from steelyard.errors import ConfigurationError, SteelyardError
 
 if TYPE_CHECKING:
     from steelyard.client.admin.topic_wishes import TopicPlan
@@ -243,7 +243,12 @@ def _carry_out(admin: "Admin", out: Out, plan: "TopicPlan", *, dry_run: bool, ye
     if not dry_run:
         if hidden := _hidden(admin, plan):
             confirm(hidden, yes)
-        admin.apply_topics(plan)
+        try:
+            admin.apply_topics(plan)
+        except SteelyardError:
+            if len(plan.todo) > 1:
+                note("some of it may be done already; see what is left with --dry-run")
+            raise
     out.rows(
         [Column("topic"), Column("broker"), Column("action"), Column("details")],
         (

@@ -55,13 +55,16 @@ class Groups(Viewing, TopicChanges):
             self._names.bare(name) for name in tables if self._is_here(name) and (system or not is_system_group(name))
         )
 
-    async def group(self, name: str, earlier: GroupView | None = None) -> GroupView:
+    async def group(self, name: str, earlier: GroupView | None = None, *, is_known: bool = False) -> GroupView:
         """Look at a group: members, the owner of every queue, lag, and what looks wrong.
 
-        With an ``earlier`` view it is also seen which queues have not moved since.
+        With an ``earlier`` view it is also seen which queues have not moved since. Who has the name from a list says
+        ``is_known``: brokers tell whether a group is there only by telling all of them, which takes long if there are
+        thousands.
         """
         places = await self._places()
-        await self._known_group(self._names.full(name), places)
+        if not is_known:
+            await self._known_group(self._names.full(name), places)
         return await self._view(name, places, earlier)
 
     async def group_rules(self, name: str) -> dict[str, GroupRules]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from steelyard.client.admin.asking import together
 from steelyard.client.admin.topic_orders import TopicOrders
-from steelyard.client.admin.topic_wishes import TopicChange, TopicPlan, TopicSetup, TopicWish
+from steelyard.client.admin.topic_wishes import TopicChange, TopicPlan, TopicSetup, TopicWish, check_new_name
 from steelyard.client.admin.topics import TopicView
 from steelyard.client.nearest import missing_topic
 from steelyard.errors import ConfigurationError, RequestNotSupported, TimedOut, TopicExists, TransportError
@@ -102,6 +102,8 @@ class TopicChanges(TopicOrders):
                 wanted = [place for place in wanted if (place.name, wish.name) in there] or await self._nowhere(wish)
             for place in wanted:
                 before = there.get((place.name, wish.name))
+                if before is None:
+                    check_new_name(self._names.full(wish.name))
                 change = TopicChange(wish.name, place.name, before, wish.upon(before))
                 if changes.setdefault((wish.name, place.name), change) != change:
                     raise ConfigurationError(

@@ -6,6 +6,7 @@ has one change for each broker, also where nothing changes.
 Left out: asking brokers what they have, and doing it (topic_changes.py).
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -14,11 +15,26 @@ from steelyard.errors import ConfigurationError
 from steelyard.model import Permission
 from steelyard.wire.bodies.topics import TopicSettings
 
-__all__ = ["MOST_QUEUES", "TopicChange", "TopicPlan", "TopicSetup", "TopicWish", "may_in_words"]
+__all__ = ["MOST_QUEUES", "TopicChange", "TopicPlan", "TopicSetup", "TopicWish", "check_new_name", "may_in_words"]
 
 MOST_QUEUES = 65_536
 _USUAL_QUEUES = 8
+_NAME = re.compile(r"[%|a-zA-Z0-9_-]{1,127}")
 _RIGHTS = {"read": Permission.READ, "write": Permission.WRITE}
+
+
+def check_new_name(name: str) -> None:
+    """Refuse a name that every broker refuses, before others are made: what is there already has passed.
+
+    >>> check_new_name("my orders")
+    Traceback (most recent call last):
+    steelyard.errors.ConfigurationError: no topic can be called 'my orders'; \
+give up to 127 letters, digits, and the signs % | _ -
+    """
+    if not _NAME.fullmatch(name):
+        raise ConfigurationError(
+            f"no topic can be called {name[:80]!r}", next_step="give up to 127 letters, digits, and the signs % | _ -"
+        )
 
 
 def may_in_words(permission: Permission) -> str:

@@ -1,0 +1,117 @@
+"""Where something is missing that is always there: a stream, a home directory, an encoding, a file that can be read."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from steelyard.cli.frame.contexts import Contexts, contexts_path, load_contexts, save_contexts
+from steelyard.cli.frame.exits import Exit
+from steelyard.cli.frame.output import Column, Format, Out
+from steelyard.cli.main import main
+from steelyard.errors import ConfigurationError
+from steelyard.net.addresses import parse_address
+from steelyard.serve.embedded import Cluster
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "answer"),
+    [
+        ("topic ls >&-", 0, ""),
+        ("topic ls -o json 2>&-", 0, "[]\n"),
+        ("topic show orders 2>&-", 3, ""),
+        ("topic ls -o json <&-", 0, "[]\n"),
+        ("topic ls -o json <&- >&- 2>&-", 0, ""),
+        ("topic apply - <&-", 2, ""),
+        ("--help 2>&- >&-", 0, ""),
+    ],
+)
+def test_a_stream_that_was_closed_is_one_that_leads_nowhere(line: str, code: int, answer: str) -> None:
+    with Cluster() as cluster:
+        done = subprocess.run(
+            ["/bin/sh", "-c", f"exec {sys.executable} -m steelyard {line}"],
+            stdout=subprocess.PIPE,
+            env={**os.environ, "NAMESRV_ADDR": cluster.namesrv},
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stdout) == (code, answer)
+
+
+def test_a_user_without_a_home_has_no_contexts_and_is_told_where_to_keep_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in ("STEELYARD_CONTEXTS", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", nowhere)
+    assert load_contexts() == Contexts()
+    with pytest.raises(ConfigurationError, match="no home directory"):
+        contexts_path()
+
+
+@pytest.mark.parametrize(
+    "text", [b'{"clusters": {"\xff": {}}}', b"[" * 100_000, b" " * 1_100_000, b'{"chosen":' * 9000]
+)
+def test_a_file_of_contexts_that_is_something_else_is_one_sentence(
+    text: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "contexts.json").write_bytes(text)
+    monkeypatch.setenv("STEELYARD_CONTEXTS", str(tmp_path / "contexts.json"))
+    assert main(["context", "ls"]) == Exit.USAGE
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+
+
+def test_a_file_of_contexts_that_cannot_be_put_in_place_leaves_no_keys_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "contexts.json" / "full").mkdir(parents=True)
+    monkeypatch.setenv("STEELYARD_CONTEXTS", str(tmp_path / "contexts.json"))
+    with pytest.raises(ConfigurationError, match="cannot be written"):
+        save_contexts(Contexts())
+    assert [each.name for each in tmp_path.iterdir()] == ["contexts.json"]
+
+
+@pytest.mark.parametrize("name", ["", "a\x1b[31mb", "a\nb", "\udcff"])
+def test_a_name_that_nobody_can_type_is_refused(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("STEELYARD_CONTEXTS", str(tmp_path / "contexts.json"))
+    assert main(["context", "add", name, "--namesrv", "mq:9876"]) == Exit.USAGE
+    assert "is no name for a cluster" in capsys.readouterr().err
+    assert not (tmp_path / "contexts.json").exists()
+
+
+@pytest.mark.parametrize("address", ["\udcff:9876", "a b:9876", "a\n:9876", f"mq:{'9' * 9000}", "mq:000009876"])
+def test_an_address_that_cannot_be_one_is_refused_before_anybody_is_asked(address: str) -> None:
+    with pytest.raises(ConfigurationError, match="is no address"):
+        parse_address(address)
+
+
+@pytest.mark.parametrize("form", list(Format))
+def test_a_terminal_that_shows_little_is_no_failure(form: Format, tmp_path: Path) -> None:
+    code = (
+        "from steelyard.cli.frame.output import Column, Format, Out\n"
+        f"out = Out(Format({form.value!r}))\n"
+        "out.rows([Column('name')], [{'name': 'Zoë 😀'}])\n"
+        "out.done('Zoë 😀', name='Zoë 😀')\n"
+    )
+    script = tmp_path / "out.py"
+    script.write_text(code, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    wanted = b"Zo\\xeb \\U0001f600" if form is Format.TABLE else "Zoë 😀".encode()
+    assert done.stdout.count(wanted) == 2
+
+
+def test_a_csv_has_commas_quotes_and_lines_within_its_values(capsys: pytest.CaptureFixture[str]) -> None:
+    Out(Format.CSV).rows([Column("a"), Column("b")], [{"a": 'x,"y"\nz', "b": ["1,2"]}, {"a": None, "b": True}])
+    assert capsys.readouterr().out == 'a,b\n"x,""y""\nz","[""1,2""]"\n,true\n'
