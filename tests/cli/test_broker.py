@@ -68,7 +68,7 @@ def test_one_broker_is_shown_in_words_and_in_values(cluster: Cluster, type_at: T
     shown = dict(line.split(maxsplit=1) for line in type_at(cluster.namesrv, "show", "broker-0")[1].splitlines())
     assert (shown["broker"], shown["version"], ", from 0 to " in shown["log"]) == ("broker-0", "5.5.0", True)
     told = json.loads(type_at(cluster.namesrv, "show", "broker-0", "--output", "json")[1])
-    assert (told["id"], told["page_cache_ms"], set(told["in_per_s"])) == (
+    assert (told["id"], told["page_cache_ms"], set(told["in_tps"])) == (
         0,
         0,
         {"ten_seconds", "minute", "ten_minutes"},

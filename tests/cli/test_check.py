@@ -2,13 +2,16 @@
 
 import json
 import re
+import socket
 from collections.abc import Iterator
 
 import pytest
 from tests.cli.live import create_topic, verb
 
-from steelyard.cli.check.verdict import Level
+from steelyard.cli.check.verdict import Level, Verdict
+from steelyard.cli.frame.exits import Exit
 from steelyard.cli.main import main
+from steelyard.client.admin import Admin as AsyncAdmin
 from steelyard.client.blocking.admin import Admin
 from steelyard.client.blocking.producer import Producer
 from steelyard.model import Message
@@ -97,6 +100,25 @@ def test_all_is_a_line_for_all_and_one_for_each(
     ]
 
 
+def test_many_groups_are_not_each_looked_for_among_all(
+    cluster: Cluster, waiting: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def ask(*_: object) -> None:
+        pytest.fail("all groups were asked for once more")
+
+    monkeypatch.setattr(AsyncAdmin, "_known_group", ask)
+    code, out = checked(cluster, capsys, "all")
+    assert (code, f"OK group {waiting}" in out) == (Level.OK, True)
+
+
+def test_people_get_lines_and_nothing_is_made_for_programs(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # With thousands of lines it would take minutes.
+    monkeypatch.setattr(Verdict, "values", lambda _: pytest.fail("values were made"))
+    assert checked(cluster, capsys, "all")[0] == Level.OK
+
+
 def test_what_is_not_there_and_who_cannot_be_reached_are_critical(
     cluster: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -130,6 +152,16 @@ def test_a_broker_that_dies_is_told_while_name_servers_know_it() -> None:
         dying.start_broker("broker-1")
         watching.wait_for(lambda: any(" OK (was CRITICAL) cluster" in line for line in watching.out))
         assert watching.stop() == Level.OK
+
+
+def test_who_watches_a_server_that_hangs_need_not_wait_for_it() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        address = f"127.0.0.1:{mute.getsockname()[1]}"
+        with verb(address, "check", "cluster", "--every", "1s") as watching:
+            mute.accept()[0].close()  # dialled: it looks
+            with mute.accept()[0]:
+                assert watching.stop() == Exit.INTERRUPTED
+    assert watching.out == watching.err == []
 
 
 def test_a_span_that_is_none_is_wrong_usage(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:

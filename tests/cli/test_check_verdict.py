@@ -71,6 +71,12 @@ def test_a_level_that_changed_is_marked_and_a_part_that_is_gone_is_told() -> Non
     ]
 
 
+def test_nothing_is_gone_because_a_cluster_cannot_be_seen() -> None:
+    cluster = Verdict("cluster", "fine", (Reason(Level.CRITICAL, "nobody answers"),))
+    before = {"all": Level.CRITICAL, "cluster": Level.CRITICAL, "group billing": Level.OK}
+    assert changed(Verdict("all", "", parts=(cluster,)), before) == ["CRITICAL all: "]
+
+
 # -- clusters ---------------------------------------------------------------------------------------------------------
 
 

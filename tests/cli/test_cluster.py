@@ -145,12 +145,12 @@ def test_name_servers_are_listed_and_set(cluster: Cluster, capsys: Captured) -> 
     assert "127.0.0.1:1" in listed[1]["problem"]
 
     at = ["--namesrv", cluster.namesrv, "--output", "json"]
-    assert main(["cluster", "name-server", "config", *at]) == 0
+    assert main(["cluster", "name-server", "config", "show", *at]) == 0
     assert len(printed(capsys)) > 5
     for value in ("false", "true"):
-        assert main(["cluster", "name-server", "set", f"enableTopicList={value}", *at]) == 0
+        assert main(["cluster", "name-server", "config", "set", f"enableTopicList={value}", *at]) == 0
         assert printed(capsys) == [{"address": cluster.namesrv, "name": "enableTopicList", "value": value}]
-        assert main(["cluster", "name-server", "config", "enableTopicList", *at]) == 0
+        assert main(["cluster", "name-server", "config", "show", "enableTopicList", *at]) == 0
         assert printed(capsys)[0]["value"] == value
 
 
@@ -179,11 +179,15 @@ def test_what_cannot_be_done_is_one_line_and_a_code(cluster: Cluster, capsys: Ca
         (["latency", "--count", "0"], Exit.USAGE, "0 is not in the range"),
         (["latency", "--size", "99999999"], Exit.USAGE, "a message cannot have 99999999 bytes"),
         (["export"], Exit.USAGE, "Missing option '--to'"),
-        (["name-server", "config", "enableTopicLst"], Exit.NOT_FOUND, "Did you mean 'enableTopicList'?"),
-        (["name-server", "set", "enableTopicList"], Exit.USAGE, "'enableTopicList' is no setting; write NAME=VALUE"),
-        (["name-server", "set", "enableTopicList=maybe"], Exit.REFUSED, "is true or false, and not 'maybe'"),
-        (["name-server", "set", "clusterTest=true"], Exit.REFUSED, "clusterTest cannot be changed"),
-        (["name-server", "set", "enableTopicList=a\nb"], Exit.USAGE, "a setting is one line"),
+        (["name-server", "config", "show", "enableTopicLst"], Exit.NOT_FOUND, "Did you mean 'enableTopicList'?"),
+        (
+            ["name-server", "config", "set", "enableTopicList"],
+            Exit.USAGE,
+            "'enableTopicList' is no setting; write NAME=VALUE",
+        ),
+        (["name-server", "config", "set", "enableTopicList=maybe"], Exit.REFUSED, "is true or false, and not 'maybe'"),
+        (["name-server", "config", "set", "clusterTest=true"], Exit.REFUSED, "clusterTest cannot be changed"),
+        (["name-server", "config", "set", "enableTopicList=a\nb"], Exit.USAGE, "a setting is one line"),
         (["kv", "get", "none", "key"], Exit.NOT_FOUND, "keeps nothing under 'key' in namespace 'none'"),
         (["kv", "delete", "none", "key", "--yes"], Exit.NOT_FOUND, "keeps nothing under 'key' in namespace 'none'"),
         (["kv", "set", "a\x1b[2J", "key", "value"], Exit.REFUSED, "control character"),
@@ -226,11 +230,11 @@ def test_what_is_told_to_name_servers_is_told_to_each_that_can_be_reached(capsys
     with Cluster(brokers=1, name_servers=2) as cluster:
         both = ["--namesrv", f"{cluster.namesrv};127.0.0.1:1"]
         assert main(["cluster", "kv", "set", "deploy", "colour", "blue", *both]) == 0
-        assert main(["cluster", "name-server", "set", "enableTopicList=false", *both]) == 0
+        assert main(["cluster", "name-server", "config", "set", "enableTopicList=false", *both]) == 0
         capsys.readouterr()
         for address in cluster.namesrv.split(";"):
             at = ["--namesrv", address]
             assert main(["cluster", "kv", "get", "deploy", "colour", *at]) == 0
             assert capsys.readouterr().out == "blue\n"
-            assert main(["cluster", "name-server", "config", "enableTopicList", "--json", *at]) == 0
+            assert main(["cluster", "name-server", "config", "show", "enableTopicList", "--json", *at]) == 0
             assert printed(capsys)["value"] == "false"

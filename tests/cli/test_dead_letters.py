@@ -61,7 +61,7 @@ def test_dead_letters_are_counted_and_listed_in_every_format(cluster: Cluster, d
         assert [row["message_id"] for row in rows] == [unique("listed", number) for number in range(3)]
         assert {row["to"] for row in rows} == {"listed"}
     assert desk("dead-letters", "ls", group, "--since", "2030-01-01", "--output", "json").json == []
-    few = desk("dead-letters", "ls", group, "--most", "2", "--json")
+    few = desk("dead-letters", "ls", group, "--count", "2", "--json")
     assert len(few.lines) == 2
     assert few.err.startswith("there are more than 2")
 

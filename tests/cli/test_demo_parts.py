@@ -258,13 +258,14 @@ def test_a_spark_that_ends_without_an_answer_is_told_with_its_last_words(tmp_pat
 
 
 def test_every_wish_to_end_is_heard_and_none_cuts_anything_off() -> None:
+    before = signal.getsignal(signal.SIGINT)
     with told_to_end() as ending:
         for wish in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGINT):
             os.kill(os.getpid(), wish)
         assert ending
         with pytest.raises(KeyboardInterrupt):
             Patience(ending, 1.0, str).pause(60)
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_what_whoever_started_it_ignores_stays_ignored() -> None:

@@ -16,6 +16,7 @@ from steelyard.cli.main import main
 from steelyard.client.blocking.admin import Admin
 from steelyard.client.blocking.consumer import Consumer
 from steelyard.client.blocking.producer import Producer
+from steelyard.client.checkup import gathering
 from steelyard.client.checkup.looking import dial_all
 from steelyard.model import Message
 from steelyard.serve.embedded import Cluster
@@ -136,9 +137,11 @@ def test_who_takes_a_line_and_says_nothing_does_not_hold_it_up(capsys: pytest.Ca
 class _Names(StreamRequestHandler):
     """A name server that tells of one broker, at an address where nobody listens."""
 
+    told = "127.0.0.1:1"
+
     def handle(self) -> None:
         """Answer whatever is asked with the same."""
-        entry = BrokerEntry(broker_name="broker-a", cluster="c", addresses=ById({0: "127.0.0.1:1"}))
+        entry = BrokerEntry(broker_name="broker-a", cluster="c", addresses=ById({0: self.told}))
         body = encode_body(ClusterBody(brokers={"broker-a": entry}, clusters={"c": ("broker-a",)}))
         splitter = Splitter()
         while data := self.request.recv(65_536):
@@ -155,6 +158,18 @@ def test_brokers_that_cannot_be_reached_from_here_are_named_and_not_waited_for(
     assert "ok it answers in" in sentence(found, f"name server {address}")
     assert "wrong nobody listens at 127.0.0.1:1" in sentence(found, "broker broker-a")
     assert "wrong name servers answer, and none of the brokers" in sentence(found, "brokers")
+
+
+def test_a_broker_that_takes_lines_and_never_answers_is_wrong(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gathering, "_ANSWER_S", 0.1)
+    monkeypatch.setattr(gathering, "_PART_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as mute, served(_Names) as address:
+        monkeypatch.setattr(_Names, "told", f"127.0.0.1:{mute.getsockname()[1]}")
+        code, found = examined(capsys, address)
+    assert code == Exit.FAILED
+    assert "wrong its port is open and it does not tell how it is (no answer" in sentence(found, "broker broker-a")
 
 
 def test_members_that_want_different_topics_are_wrong(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,14 +31,35 @@ def test_help_loads_nothing_heavy(words: list[str]) -> None:
 
 def test_a_mistyped_word_is_answered_with_the_one_that_was_meant(capsys: pytest.CaptureFixture[str]) -> None:
     for words, meant in (
-        (["topc", "ls"], "Did you mean 'topic'?; see: steelyard --help"),
-        (["context", "shw"], "Did you mean 'show'?; see: steelyard context --help"),
+        (["topc", "ls"], "Did you mean 'topic'? See: steelyard --help"),
+        (["context", "shw"], "Did you mean 'show'? See: steelyard context --help"),
         (["context", "ls", "--outptu", "json"], "--output); see: steelyard context ls --help"),
         (["context", "ls", "--output", "yaml"], "'table', 'json', 'jsonl', 'csv'; see: steelyard context ls --help"),
     ):
         assert main(words) == Exit.USAGE
         said = capsys.readouterr()
         assert (said.out, meant in said.err, said.err.count("\n")) == ("", True, 1), said.err
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["topic", "describe", "orders"], "'show'? See: steelyard topic --help"),
+        (["group", "rm", "billing"], "'delete'? See: steelyard group --help"),
+        (["produce", "orders"], "'send'? See: steelyard --help"),
+    ],
+)
+def test_a_word_of_other_tools_is_answered_with_ours(
+    words: list[str], meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == Exit.USAGE
+    assert f"Did you mean {meant}" in capsys.readouterr().err
+
+
+def test_help_and_the_version_can_be_asked_for_as_words(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, told in ((["help", "topic", "ls"], "Usage: steelyard topic ls"), (["version"], "steelyard ")):
+        assert main(words) == Exit.DONE
+        assert capsys.readouterr().out.startswith(told)
 
 
 def test_without_a_noun_there_is_help(capsys: pytest.CaptureFixture[str]) -> None:

@@ -170,7 +170,7 @@ def test_members_that_run_go_where_the_group_is_moved(cluster: Cluster, desk: De
             ["m1", "running", "broker-1", "0", "4"],
         ]
         assert {row["member"].split("@")[1][:2] for row in desk("offset", "held", group, "running", "--json").lines}
-        assert desk("offset", "held", group, "running", "--member", "m2").code == Exit.USAGE
+        assert desk("offset", "held", group, "running", "--member", "m2").code == Exit.NOT_FOUND
     offline = desk("offset", "held", group, "running")
     assert offline.code == Exit.NOT_FOUND
     assert f"nobody of group '{group}' is online" in offline.err

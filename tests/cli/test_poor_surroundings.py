@@ -9,6 +9,7 @@ import pytest
 
 from steelyard.cli.frame.contexts import Contexts, contexts_path, load_contexts, save_contexts
 from steelyard.cli.frame.exits import Exit
+from steelyard.cli.frame.objects import read_objects
 from steelyard.cli.frame.output import Column, Format, Out
 from steelyard.cli.main import main
 from steelyard.errors import ConfigurationError
@@ -115,3 +116,18 @@ def test_a_terminal_that_shows_little_is_no_failure(form: Format, tmp_path: Path
 def test_a_csv_has_commas_quotes_and_lines_within_its_values(capsys: pytest.CaptureFixture[str]) -> None:
     Out(Format.CSV).rows([Column("a"), Column("b")], [{"a": 'x,"y"\nz', "b": ["1,2"]}, {"a": None, "b": True}])
     assert capsys.readouterr().out == 'a,b\n"x,""y""\nz","[""1,2""]"\n,true\n'
+
+
+def test_who_wants_no_color_gets_plain_text(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    for value, is_plain in (("1", True), ("", False)):
+        monkeypatch.setenv("NO_COLOR", value)
+        Out().rows([Column("name")], [{"name": "orders"}])
+        assert ("\x1b" not in capsys.readouterr().out) is is_plain
+
+
+def test_a_file_without_an_end_is_not_read_to_it() -> None:
+    with pytest.raises(ConfigurationError, match="more than 64 MiB"):
+        read_objects("/dev/zero", "write JSON")

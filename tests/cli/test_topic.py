@@ -97,7 +97,7 @@ def test_a_topic_is_shown_by_its_queues_in_every_form(cluster: Cluster, capsys: 
         assert written.endswith("Z")
     assert main(["topic", "show", "shown", "-o", "csv", *at]) == 0
     table = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-    assert [each["queue"] for each in table] == ["0", "1", "0", "1"]
+    assert [each["queue_id"] for each in table] == ["0", "1", "0", "1"]
 
 
 def test_where_a_topic_is_and_how_brokers_keep_it_is_shown(cluster: Cluster, capsys: Captured) -> None:

@@ -114,7 +114,10 @@ def test_the_list_of_an_ordered_topic_is_shown_fixed_and_freed(cluster: Cluster,
         admin.set_name_server_config({"orderMessageEnable": "false"})
         try:
             assert main(["topic", "order", "ordered", *at]) == 0
-            assert "do not tell clients of it; let them: steelyard cluster name-server set" in capsys.readouterr().err
+            assert (
+                "do not tell clients of it; let them: steelyard cluster name-server config set"
+                in capsys.readouterr().err
+            )
         finally:
             admin.set_name_server_config({"orderMessageEnable": "true"})
     assert main(["topic", "order", "ordered", "--clear", *at]) == 0

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from steelyard.cli.frame.exits import Exit
+from steelyard.cli.frame.where import Where
 from steelyard.cli.main import main
+from steelyard.errors import ConfigurationError
 from steelyard.serve.embedded import Cluster
 
 _CERTIFICATES = Path(__file__).parent.parent / "net" / "certificates"
@@ -82,3 +84,9 @@ def test_an_authority_is_not_given_to_be_overlooked(capsys: pytest.CaptureFixtur
     assert capsys.readouterr().err == (
         "steelyard: an authority to trust is given, and not to look at it; leave one of them out\n"
     )
+
+
+def test_an_address_that_is_empty_is_not_another_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NAMESRV_ADDR", "near:1")
+    with pytest.raises(ConfigurationError, match="--namesrv is empty"):
+        Where(namesrv=[""]).connect()

@@ -2,6 +2,7 @@
 
 import asyncio
 import pickle
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -10,8 +11,13 @@ from tests.client.admin_scene import with_admin
 from steelyard.client.admin import Admin
 from steelyard.client.blocking.admin import Admin as BlockingAdmin
 from steelyard.client.connect import Connect
-from steelyard.errors import BrokerNotFound, ConfigurationError, NoNameServer
+from steelyard.errors import BrokerNotFound, ConfigurationError, NoNameServer, error_for
+from steelyard.model import BrokerPlace
 from steelyard.serve.embedded import Cluster
+from steelyard.wire.codes import ResponseCode
+from steelyard.wire.command import Command, Fields
+
+_NONE: Fields = {}
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +50,33 @@ def test_a_broker_that_died_is_listed_with_its_problem_and_the_others_still_answ
             assert await admin.groups() == []
 
         with_admin(cluster.namesrv, work)
+
+
+class _Stumbling(Admin):
+    """A client whose brokers fail at the first question, as Apache's do that have just started."""
+
+    def __init__(self, namesrv: str) -> None:
+        super().__init__(namesrv)
+        self.asked = Counter[str]()
+
+    async def _ask_well(self, place: BrokerPlace, code: int, fields: Fields = _NONE, body: bytes = b"") -> Command:
+        self.asked[place.name] += 1
+        if self.asked[place.name] == 1:
+            raise error_for(ResponseCode.SYSTEM_ERROR, "NoSuchElementException", server=place.name)
+        return await super()._ask_well(place, code, fields, body)
+
+
+def test_a_broker_that_has_just_started_and_stumbles_is_asked_again(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("steelyard.client.admin.cluster._COUNTED_S", 0.0)
+
+    async def work() -> None:
+        async with _Stumbling(cluster.namesrv) as admin:
+            assert [each.problem for each in await admin.cluster()] == [None, None]
+            assert set(admin.asked.values()) == {2}
+
+    asyncio.run(work())
 
 
 def test_name_servers_are_listed_whether_they_answer_or_not(cluster: Cluster) -> None:

@@ -67,6 +67,12 @@ def test_an_id_that_a_foreign_broker_lists_twice_is_told_of() -> None:
     assert [hazard.kind for hazard in look_at(facts).hazards] == [f"duplicate {JAVA.id}"]
 
 
+def test_an_id_that_all_brokers_list_twice_is_told_of_once() -> None:
+    listed = {"broker-a": (JAVA.id, JAVA.id), "broker-b": (JAVA.id, JAVA.id)}
+    facts = Facts(group="billing", at_ms=0, members=(JAVA,), listed=listed)
+    assert [hazard.kind for hazard in look_at(facts).hazards] == [f"duplicate {JAVA.id}"]
+
+
 def test_members_that_want_different_topics_are_told_of_where_no_broker_does_it() -> None:
     odd = Member("z@sy1", ours=True, strategy="STICKY", topics=("orders", "refunds"))
     facts = Facts(group="billing", at_ms=0, members=(OURS, OTHER, odd), queues=QUEUES)

@@ -1,11 +1,16 @@
 """Tests that behave badly, and projects that have nothing to do with us: the plug-in breaks and hides nothing."""
 
 import asyncio
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from steelyard.errors import ConfigurationError
 from steelyard.testing import Mq, MqAsync, cluster
 
 pytest_plugins = ["pytester"]
@@ -127,3 +132,57 @@ def test_a_loop_of_the_tests_own_may_send_many_at_the_same_time(mq: Mq) -> None:
         return len(await mq_async.sent("orders"))
 
     assert asyncio.run(story()) == 20
+
+
+def test_pytest_does_not_compile_us_anew_where_we_are_installed(tmp_path: Path) -> None:
+    installed = tmp_path / "installed" / "steelyard-1.dist-info"
+    installed.mkdir(parents=True)
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: steelyard\nVersion: 1\n", encoding="utf-8")
+    (installed / "RECORD").write_text("steelyard/__init__.py,,\n", encoding="utf-8")
+    (installed / "entry_points.txt").write_text("[pytest11]\nsteelyard = steelyard.testing.plugin\n", encoding="utf-8")
+    (tmp_path / "test_shop.py").write_text(
+        "import steelyard.serve.embedded as ours\n\n"
+        "def test_loader(mq):\n    assert type(ours.__spec__.loader).__name__ == 'SourceFileLoader'\n",
+        encoding="utf-8",
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_shop.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(installed.parent)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_faults_of_a_shared_cluster_end_with_the_test(pytester: pytest.Pytester) -> None:
+    result = _run(
+        pytester,
+        """
+        def test_leaves_faults(mq_cluster):
+            mq_cluster.faults.kill_broker("broker-0")
+            mq_cluster.faults.slow_broker(ms=3_600_000)
+            assert False
+
+        def test_next(mq_cluster):
+            mq_cluster.send("orders", b"1")
+            assert len(mq_cluster.sent("orders")) == 1
+        """,
+    )
+    result.assert_outcomes(failed=1, passed=1)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_child_process_is_told_that_the_cluster_is_not_its_own(mq: Mq) -> None:
+    child = os.fork()
+    if child == 0:
+        try:
+            mq.sent("orders")
+        except ConfigurationError:
+            mq.stop()
+            os._exit(7)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    mq.send("orders", b"1")

@@ -3,6 +3,7 @@
 from tests.testing.foreign import ForeignClient
 
 from steelyard import Consumer
+from steelyard.serve.attendant import Attendant
 from steelyard.serve.embedded import Cluster
 from steelyard.testing import external
 
@@ -36,3 +37,11 @@ def test_nothing_stays_behind() -> None:
             full = mq.name("orders")
             assert names.route(full) == 0
         assert names.route(full) == 17
+
+
+def test_what_is_everybodys_is_not_touched() -> None:
+    attendant = Attendant()
+    with attendant.cluster(1, 1) as there:
+        with external(there.namesrv) as mq:
+            mq.send("orders", b"1")
+        assert not [said for said in attendant.witness.refusals if "DELETE" in said]

@@ -51,7 +51,7 @@ def _list(
     out: Out,
     group: SomeGroup = None,
     since: _Since = None,
-    most: Annotated[int, typer.Option(min=1, help="At most so many, the oldest first.")] = 100,
+    count: Annotated[int, typer.Option(min=1, help="No more than so many, the oldest first.")] = 100,
 ) -> None:
     """List groups that gave messages up, or the dead letters of one."""
     from steelyard.client.blocking.admin import Admin
@@ -62,12 +62,12 @@ def _list(
             columns = [Column("group"), Column("messages", right=True), Column("last_at", "last", show=on_the_clock)]
             out.rows(columns, ({name: getattr(each, name) for name, *_ in columns} for each in admin.given_up()))
             return
-        found = admin.dead_letters(group, start=start, most=most + 1)
+        found = admin.dead_letters(group, start=start, most=count + 1)
         if not found:
             admin.group_rules(group)
-    out.rows(_COLUMNS, _rows(connect.namespace, found[:most]))
-    if len(found) > most:
-        note(f"there are more than {most}: see them with --most, or all with: steelyard dead-letters export {group}")
+    out.rows(_COLUMNS, _rows(connect.namespace, found[:count]))
+    if len(found) > count:
+        note(f"there are more than {count}: see them with --count, or all with: steelyard dead-letters export {group}")
 
 
 @app.verb("show", "steelyard dead-letters show billing 7F0000010001…")

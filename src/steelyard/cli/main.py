@@ -164,6 +164,9 @@ def _options(version: Annotated[bool, typer.Option("--version", help="Show the v
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; without a noun it shows its help."""
     asked = list(sys.argv[1:] if arguments is None else arguments)
+    if asked[:1] in (["help"], ["version"]):
+        # As other tools are asked.
+        asked = [*asked[1:], f"--{asked[0]}"]
     open_missing_streams()
     return shown(lambda: _answer(asked))
 
@@ -179,7 +182,7 @@ def _answer(asked: list[str]) -> int:
         return refuse(str(error), exit_for(error))
     except _UsageError as error:
         what = getattr(error, "format_message", error.__str__)().rstrip(".")
-        return refuse(f"{what}; see: {_usage(error)} --help")
+        return refuse(f"{what}{' See' if what.endswith('?') else '; see'}: {_usage(error)} --help")
     except (KeyboardInterrupt, typer.Abort):
         return Exit.INTERRUPTED
     return code if isinstance(code, int) else 0

@@ -8,6 +8,7 @@ ones of the loopback unless others are asked for, and everything is in memory un
 """
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -68,6 +69,7 @@ class Cluster:
         self._cluster = RunningCluster(plan, broker_options or BrokerOptions(), store_options, limits, clock, attend)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._pid = 0
 
     @property
     def namesrv(self) -> str:
@@ -81,12 +83,13 @@ class Cluster:
 
     @property
     def is_running(self) -> bool:
-        """Whether it was started, and not stopped since."""
-        return self._loop is not None
+        """Whether it was started by this process, and not stopped since."""
+        return self._loop is not None and self._pid == os.getpid()
 
     def start(self) -> Self:
         """Start everything; when this returns, the brokers are registered."""
         if self._loop is None:
+            self._pid = os.getpid()
             self._loop = loop = new_loop()
             self._thread = threading.Thread(target=self._run, args=(loop,), name="steelyard-cluster", daemon=True)
             self._thread.start()
@@ -99,7 +102,7 @@ class Cluster:
 
     def stop(self) -> None:
         """Stop everything, each directory closed in order."""
-        if self._loop is not None:
+        if self.is_running:
             try:
                 self._do(self._cluster.stop())
             finally:
@@ -169,6 +172,10 @@ class Cluster:
         if self._loop is None:
             work.close()
             raise ConfigurationError("the cluster does not run", next_step="start it first")
+        if self._pid != os.getpid():
+            # After a fork its thread is not here, and nobody would ever answer.
+            work.close()
+            raise ConfigurationError("the cluster runs in another process", next_step="reach it by its address")
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     @staticmethod

@@ -17,7 +17,7 @@ from steelyard.client.blocking.admin import Admin
 from steelyard.client.connect import Connect
 from steelyard.errors import GroupNotFound, SteelyardError, TopicNotFound
 from steelyard.model import Queue, StoredMessage
-from steelyard.model.names import DEAD, RETRY
+from steelyard.model.names import DEAD, RETRY, is_system_topic
 from steelyard.serve.looking import Progress
 from steelyard.testing.expecting import Expecting
 from steelyard.testing.look import GroupLook, Look
@@ -88,9 +88,12 @@ class ExternalMq(Expecting):
         for group in _if_there(self.admin.groups):
             with suppress(SteelyardError):
                 self.admin.delete_group(group.name, dead_letters=True)
-        for topic in _if_there(lambda: self.admin.topics(system=True)):
-            with suppress(SteelyardError):
-                self.admin.delete_topic(topic.name)
+        # System topics are in no namespace: they are everybody's, and listed too.
+        names = [each.name for each in _if_there(lambda: self.admin.topics(system=True))]
+        for name in names:
+            if not is_system_topic(name):
+                with suppress(SteelyardError):
+                    self.admin.delete_topic(name)
 
 
 @contextmanager

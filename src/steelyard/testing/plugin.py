@@ -25,6 +25,7 @@ __all__ = [
     "pytest_assertrepr_compare",
     "pytest_configure",
     "pytest_runtest_makereport",
+    "pytest_runtest_teardown",
 ]
 
 _MARK = "mq(brokers=1, name_servers=1, leaks=True): how the cluster of a test is; leaks: whether it may leave no client"
@@ -33,8 +34,9 @@ _failed = pytest.StashKey[bool]()
 _made: "pytest.StashKey[Mq]" = pytest.StashKey()
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     """Add the options, for the command line and for the settings of a project."""
+    _leave_us_as_we_are(pluginmanager)
     group = parser.getgroup("steelyard", "a message queue in a test")
     group.addoption(
         "--mq-external", metavar="HOST:PORT", help="the name server of a cluster that is there, for mq_external"
@@ -81,10 +83,13 @@ def mq_async(mq: "Mq") -> "MqAsync":
 
 @pytest.fixture(scope="session")
 def mq_cluster(request: pytest.FixtureRequest) -> "Iterator[Mq]":
-    """Give all tests of this process one cluster, for what takes long to set up. Nothing is emptied between tests."""
+    """Give all tests of this process one cluster, for what takes long to set up.
+
+    Nothing is emptied between tests, but faults end with the test that has begun them.
+    """
     from steelyard.testing.mq import Mq
 
-    made = Mq(_brokers(request.config))
+    made = request.config.stash[_made] = Mq(_brokers(request.config))
     try:
         yield made
     finally:
@@ -115,6 +120,14 @@ def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str]
     return None
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """End the faults of a cluster that tests share, before they close what they have opened."""
+    shared = item.config.stash.get(_made, None)
+    if shared is not None:
+        shared.faults.heal()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
@@ -130,6 +143,17 @@ def pytest_runtest_makereport(
         if report.failed:
             report.sections.append(("What mq saw", made.summary()))
     return report
+
+
+def _leave_us_as_we_are(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Keep pytest from compiling all of our modules anew, which takes longer than loading them.
+
+    It does so for every package that brings a plug-in, to have its asserts explained: ours are in users' tests. There
+    is no other way to say so; a pytest that keeps its list elsewhere is only slower.
+    """
+    marked = getattr(getattr(pluginmanager, "rewrite_hook", None), "_must_rewrite", None)
+    if isinstance(marked, set):
+        marked.discard(__name__.partition(".")[0])
 
 
 def _settings(request: pytest.FixtureRequest) -> dict[str, Any]:

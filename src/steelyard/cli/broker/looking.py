@@ -40,8 +40,8 @@ def _list(
         Column("address"),
         Column("version"),
         Column("up", right=True, show=span),
-        Column("in_per_s", "in/s", right=True),
-        Column("out_per_s", "out/s", right=True),
+        Column("in_tps", "in/s", right=True),
+        Column("out_tps", "out/s", right=True),
         Column("disk_used", "disk", right=True, show=share),
     ]
     if not out.is_table or any(len(each.addresses) > 1 for each in brokers):
@@ -61,8 +61,8 @@ def _row(broker: "Broker") -> dict[str, object]:
         "version": broker.version and release(broker.version),
         "started_at": broker.started_at,
         "up": broker.up,
-        "in_per_s": broker.put_tps,
-        "out_per_s": broker.get_tps,
+        "in_tps": broker.put_tps,
+        "out_tps": broker.get_tps,
         "disk_used": broker.disk_used,
         "problem": broker.problem,
     }
@@ -142,8 +142,8 @@ def _as_values(state: "BrokerState") -> dict[str, object]:
         "version": state.version and release(state.version),
         "started_at": state.started_at,
         "up": state.up,
-        "in_per_s": state.put,
-        "out_per_s": state.delivered,
+        "in_tps": state.put,
+        "out_tps": state.delivered,
         "in_today": state.stored_today,
         "out_today": state.delivered_today,
         "log_start": state.log_start,
@@ -194,8 +194,9 @@ def _lag(
         and (system or not is_system_group(each.group))
     ]
     told = map(_queue_row, rows) if queues else _summed(rows)
-    columns = [Column("group"), Column("topic"), *([Column("queue", right=True)] if queues else [])]
-    columns += [Column(key, right=True) for key in ("end", "committed", "lag", "in_flight")]
+    columns = [Column("group"), Column("topic"), *([Column("queue_id", "queue", right=True)] if queues else [])]
+    columns += [Column("end", right=True), Column("committed", right=True), Column("lag", "waiting", right=True)]
+    columns.append(Column("in_flight", right=True))
     columns.append(Column("consumed_at", "last consumed", show=ago))
     out.rows(columns, [row for row in told if over is None or int(str(row["lag"])) > over])
 
@@ -204,7 +205,7 @@ def _queue_row(row: "GroupLag") -> dict[str, object]:
     return {
         "group": row.group,
         "topic": row.queue.topic,
-        "queue": row.queue.queue_id,
+        "queue_id": row.queue.queue_id,
         "end": row.end,
         "committed": row.committed,
         "lag": row.lag,

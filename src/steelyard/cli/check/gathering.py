@@ -114,7 +114,8 @@ class Checks:
         are = "is" if len(bad) == 1 else "are"
         reasons = (Reason(level, f"{len(bad)} of {len(parts)} checks {are} not ok: {', '.join(bad[:_NAMED])}{more}"),)
         figures = (Figure("checks", len(parts)), Figure("not_ok", len(bad)))
-        return Verdict("all", f"{len(parts)} checks", reasons if bad else (), figures, tuple(parts))
+        well = f"{len(parts)} check{'s' if len(parts) != 1 else ''}"
+        return Verdict("all", well, reasons if bad else (), figures, tuple(parts))
 
     def _topic_of(self, admin: Admin) -> Callable[[str], Awaitable[Verdict]]:
         async def judge(name: str) -> Verdict:

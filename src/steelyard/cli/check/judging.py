@@ -55,11 +55,11 @@ def judge_cluster(
     ]
     if fullest is not None:
         figures.append(Figure("disk", round(fullest * 100, 2), "%", disk))
-    figures.append(Figure("put_tps", round(sum(each.put_tps or 0.0 for each in up), 2)))
-    figures.append(Figure("get_tps", round(sum(each.get_tps or 0.0 for each in up), 2)))
+    figures.append(Figure("in_tps", round(sum(each.put_tps or 0.0 for each in up), 2)))
+    figures.append(Figure("out_tps", round(sum(each.get_tps or 0.0 for each in up), 2)))
     names = f"{_count(len(name_servers), 'name server')}{' that agree' if len(name_servers) > 1 else ''}"
     release = f", release {versions[0]}" if versions else ""
-    well = f"{_count(len(up), 'broker')} of {len(brokers)} answer, {names}{release}"
+    well = f"{_count(len(up), 'broker')} of {len(brokers)} answer{'s' if len(up) == 1 else ''}, {names}{release}"
     return Verdict("cluster", well, tuple(reasons), tuple(figures))
 
 
@@ -69,7 +69,7 @@ def _name_servers(seen: Sequence[NameServerSeen]) -> Iterator[Reason]:
         if not each.works:
             # With another one at hand clients go on.
             level = Level.WARNING if working else Level.CRITICAL
-            yield Reason(level, f"name server {each.address} does not answer ({_why_not(each)})")
+            yield Reason(level, _no_name_server(each))
     everybody = {name for each in working for name in each.brokers or ()}
     for each in working:
         missing = sorted(everybody.difference(each.brokers or ()))
@@ -81,12 +81,11 @@ def _name_servers(seen: Sequence[NameServerSeen]) -> Iterator[Reason]:
             yield Reason(Level.WARNING, f"name servers tell different addresses of {name}")
 
 
-def _why_not(seen: NameServerSeen) -> str:
-    if seen.no_ip:
-        return seen.no_ip
+def _no_name_server(seen: NameServerSeen) -> str:
     if seen.kind is not None:
-        return f"there is {seen.kind.value}"
-    return seen.dialled.why if seen.dialled is not None else "nobody looked"
+        return f"at {seen.address} there is {seen.kind.value} instead of a name server"
+    why = seen.no_ip or (seen.dialled.why if seen.dialled is not None else "nobody looked")
+    return f"name server {seen.address} does not answer ({why})"
 
 
 def _brokers(brokers: Sequence[Broker], disk: Limits) -> Iterator[Reason]:

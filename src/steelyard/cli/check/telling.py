@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from steelyard.cli.frame.ending import until_told
+from steelyard.cli.frame.exits import Exit
 from steelyard.cli.frame.logs import log_on_stderr
 from steelyard.cli.frame.moments import seconds
 from steelyard.errors import ConfigurationError
@@ -13,11 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from steelyard.cli.check.verdict import Level, Verdict
+    from steelyard.cli.frame.ending import Ending
     from steelyard.cli.frame.output import Out
 
 __all__ = ["changed", "run_checks"]
 
 _LEAST_S = 0.05
+_NOTICE_S = 0.1
 
 
 def run_checks(
@@ -27,8 +30,11 @@ def run_checks(
     with log_on_stderr(is_quiet=True):
         if every is None:
             verdict = asyncio.run(look())
-            for line in verdict.lines() if out.is_table else ("",):
-                out.done(line, **verdict.values())
+            if out.is_table:
+                for line in verdict.lines():
+                    out.done(line)
+            else:
+                out.one(verdict.values())
             return int(verdict.level)
         return _again_and_again(look, out, _pause(every), count)
 
@@ -44,10 +50,12 @@ def _again_and_again(
     look: "Callable[[], Coroutine[Any, Any, Verdict]]", out: "Out", pause_s: float, count: int | None
 ) -> int:
     before: dict[str, Level] = {}
-    code, looks = 0, 0
+    code, looks = int(Exit.INTERRUPTED), 0
     with until_told() as ending:
         while not ending:
-            verdict, at = asyncio.run(look()), datetime.now(UTC)
+            verdict, at = asyncio.run(_unless_told(look, ending)), datetime.now(UTC)
+            if verdict is None:
+                break
             code, looks = int(verdict.level), looks + 1
             if out.is_table:
                 for line in changed(verdict, before):
@@ -55,11 +63,29 @@ def _again_and_again(
             else:
                 was = before.get(verdict.about)
                 out.one({"at": at, "was": None if was is None else was.name.lower(), **verdict.values()})
-            before = {each.about: each.level for each in (verdict, *verdict.parts)}
+            now = {each.about: each.level for each in (verdict, *verdict.parts)}
+            before = before | now if _is_blind(verdict) else now
             if looks == count:
                 break
             ending.wait(pause_s)
     return code
+
+
+async def _unless_told(look: "Callable[[], Coroutine[Any, Any, Verdict]]", ending: "Ending") -> "Verdict | None":
+    """Look, unless somebody wants it to end: who watches a server that hangs does not want to wait for it."""
+    looking = asyncio.create_task(look())
+    while not looking.done():
+        await asyncio.wait({looking}, timeout=_NOTICE_S)
+        if ending and not looking.done():
+            looking.cancel()
+            await asyncio.wait({looking})
+            return None
+    return looking.result()
+
+
+def _is_blind(verdict: "Verdict") -> bool:
+    """Say whether it was not even seen what there is to be checked: nothing is gone then."""
+    return len(verdict.parts) == 1 and verdict.level is verdict.level.CRITICAL
 
 
 def changed(verdict: "Verdict", before: "dict[str, Level]") -> list[str]:
@@ -80,5 +106,6 @@ def changed(verdict: "Verdict", before: "dict[str, Level]") -> list[str]:
             told.append(f"{level} (was {was.name}) {rest}")
         elif each is verdict or was is None:
             told.append(each.line())
-    gone = sorted(set(before).difference(each.about for each in (verdict, *verdict.parts)))
+    now = {each.about for each in (verdict, *verdict.parts)}
+    gone = [] if _is_blind(verdict) else sorted(set(before).difference(now))
     return [*told, *(f"GONE (was {before[about].name}) {about}" for about in gone)]

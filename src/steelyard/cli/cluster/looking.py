@@ -99,7 +99,7 @@ def _print_topics(out: Out, topics: "list[TopicFlow]", *, only_active: bool) -> 
         [
             Column("topic"),
             Column("group"),
-            Column("lag", right=True),
+            Column("lag", "waiting", right=True),
             Column("in_tps", "in/s", right=True, show=_rate),
             Column("out_tps", "out/s", right=True, show=_rate),
             Column("in_day", "in 24h", right=True),

@@ -18,6 +18,7 @@ from steelyard.errors import ConfigurationError
 __all__ = ["key_values", "name_servers"]
 
 name_servers = Noun("name-server", "Look at name servers, and change their settings.")
+_config = Noun("config", "Show the settings of name servers, and change some while they run.")
 key_values = Noun("kv", "Settings that name servers keep by namespace and key.")
 
 _Space = Annotated[str, typer.Argument(metavar="NAMESPACE", help="The namespace.", show_default=False)]
@@ -39,7 +40,9 @@ def _list(where: Where, out: Out) -> None:
         raise typer.Exit(Exit.UNREACHABLE)
 
 
-@name_servers.verb("config", "steelyard cluster name-server config", "steelyard cluster name-server config --json")
+@_config.verb(
+    "show", "steelyard cluster name-server config show", "steelyard cluster name-server config show orderMessageEnable"
+)
 @at_cluster
 def _show_config(
     where: Where,
@@ -55,7 +58,7 @@ def _show_config(
         _print_settings(out, admin.name_server_config(name or ()))
 
 
-@name_servers.verb("set", "steelyard cluster name-server set orderMessageEnable=true")
+@_config.verb("set", "steelyard cluster name-server config set orderMessageEnable=true")
 @at_cluster
 def _set_config(
     where: Where,
@@ -74,6 +77,9 @@ def _set_config(
     with Admin(where.connect()) as admin:
         admin.set_name_server_config(wanted)
         _print_settings(out, admin.name_server_config(wanted))
+
+
+name_servers.add_typer(_config)
 
 
 def _print_settings(out: Out, found: Mapping[str, Mapping[str, str]]) -> None:

@@ -16,7 +16,6 @@ __all__ = ["judge_groups", "judge_topics"]
 _HARMLESS = ("idle members", "foreign members")
 _STUCK = timedelta(minutes=1)
 """A message that waits longer while nothing moves is not just next in a queue."""
-_FRESH = timedelta(hours=1)
 _NAMED = 3
 
 
@@ -86,19 +85,19 @@ def _group(seen: GroupSeen, now: datetime) -> Iterator[Finding]:
         owners = sorted({each.owner for each in view.queues if each.queue in stuck and each.owner})
         queues = ", ".join(str(queue) for queue in list(stuck)[:_NAMED])
         more = f" and {len(stuck) - _NAMED} more" if len(stuck) > _NAMED else ""
-        yield wrong(
+        # A handler that takes its time looks the same, so nothing is said to be wrong.
+        yield look(
             about,
-            f"{queues}{more} did not move while they were looked at, and their oldest message has waited for "
+            f"{queues}{more} did not move for some seconds, and their oldest message has waited for "
             f"{in_short(longest)}",
             f"see what the handlers of {shortened(', '.join(owners[:_NAMED]), names)} wait for: "
             f"steelyard group explain {view.group}",
         )
     if seen.dead:
-        fresh = seen.died_at is not None and now - seen.died_at < _FRESH
         last = f", the last {in_short((now - seen.died_at).total_seconds())} ago" if seen.died_at is not None else ""
         yield look(
             about,
-            f"it gave up {_count(seen.dead, 'message')}{last}{': they become more' if fresh else ''}",
+            f"it gave up {_count(seen.dead, 'message')}{last}",
             f"see why: steelyard dead-letters ls {view.group}",
         )
     for note in view.notes:

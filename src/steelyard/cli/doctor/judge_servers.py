@@ -49,6 +49,10 @@ _STRANGERS: Mapping[ServerKind, tuple[str, str]] = {
         "its certificate is not trusted",
         "give its authority with --tls-ca FILE, dial it by the name in the certificate, or say --tls-no-verify",
     ),
+    ServerKind.WANTS_CERTIFICATE: (
+        "an encrypted line comes up there, and it hangs up at once",
+        "see whether it wants clients to have certificates of their own, which cannot be given here: let it do without",
+    ),
     ServerKind.MUTE: (
         "something takes the line there and never answers",
         "see what listens at that port; a load balancer without a server behind it does so, and a server that hangs",

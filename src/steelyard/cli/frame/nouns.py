@@ -16,6 +16,38 @@ V = TypeVar("V", bound=Callable[..., None])
 
 _EXAMPLES = "__examples__"
 
+_ELSEWHERE = {
+    "add": "create",
+    "consumer": "consume",
+    "consumer-group": "group",
+    "del": "delete",
+    "describe": "show",
+    "diagnose": "doctor",
+    "dlq": "dead-letters",
+    "edit": "set",
+    "get": "show",
+    "info": "show",
+    "list": "ls",
+    "new": "create",
+    "nodes": "broker",
+    "perf": "bench",
+    "produce": "send",
+    "pub": "send",
+    "publish": "send",
+    "read": "consume",
+    "remove": "delete",
+    "rm": "delete",
+    "server": "up",
+    "start": "up",
+    "status": "doctor",
+    "sub": "consume",
+    "subscribe": "consume",
+    "tail": "consume",
+    "update": "set",
+    "view": "show",
+}
+"""What other tools call it."""
+
 _ROOM = 76
 """For an example on a terminal of 80 columns."""
 _REMARK, _GOES_ON, _FURTHER = "    # ", " \\", "    "
@@ -112,6 +144,13 @@ class NounHelp(TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the words after the noun."""
         return super().parse_args(ctx, args or ["--help"])
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find a verb; a word that other tools use leads to ours."""
+        meant = _ELSEWHERE.get(args[0].lower()) if args else None
+        if meant in self.commands and args[0] not in self.commands:
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {meant!r}?")
+        return super().resolve_command(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """List the verbs, then the options."""

@@ -10,15 +10,22 @@ from steelyard.errors import ConfigurationError
 
 __all__ = ["objects_in", "read_objects"]
 
+_MOST_BYTES = 64 * 1024 * 1024
+
 
 def read_objects(source: str, how: str) -> list[Any]:
     """Read what is in a file, or with ``-`` what comes through stdin; ``how`` says how it is to be written."""
-    if source == "-":
-        return objects_in(sys.stdin.buffer.read(), how)
     try:
-        return objects_in(Path(source).read_bytes(), how)
+        if source == "-":
+            data = sys.stdin.buffer.read(_MOST_BYTES + 1)
+        else:
+            with Path(source).open("rb") as file:
+                data = file.read(_MOST_BYTES + 1)
     except OSError as error:
         raise ConfigurationError(f"{source} cannot be read ({error.strerror})", next_step=how) from None
+    if len(data) > _MOST_BYTES:
+        raise ConfigurationError(f"{source} has more than {_MOST_BYTES >> 20} MiB", next_step="give it in parts")
+    return objects_in(data, how)
 
 
 def objects_in(data: bytes, how: str) -> list[Any]:

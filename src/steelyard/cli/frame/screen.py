@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from io import TextIOWrapper
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from steelyard.cli.frame.exits import Exit
 
@@ -33,7 +33,9 @@ def screen() -> "Console":
         sys.stdout.reconfigure(errors="backslashreplace")
     # Into a file or a pipe lines are as long as they are, unless somebody says how wide it is.
     width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else _ANY_WIDTH
-    return Console(markup=False, emoji=False, highlight=False, width=width)
+    # Rich takes NO_COLOR by the letter, and would go on with bold.
+    colors: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
+    return Console(markup=False, emoji=False, highlight=False, width=width, color_system=colors)
 
 
 def open_missing_streams() -> None:

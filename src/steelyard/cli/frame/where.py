@@ -43,7 +43,11 @@ class Where:
     def connect(self) -> "Connect":
         """Return it as clients want it."""
         from steelyard.client.connect import Connect
+        from steelyard.errors import ConfigurationError
 
+        if self.namesrv and not any(each.strip() for each in self.namesrv):
+            # Mostly a variable that is not set: whoever counts next is not who was meant.
+            raise ConfigurationError("--namesrv is empty", next_step="give host:port, or leave it away")
         known = self._known()
         return Connect(
             ";".join(self.namesrv) if self.namesrv else known.namesrv,

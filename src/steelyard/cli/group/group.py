@@ -13,7 +13,7 @@ import msgspec
 import typer
 
 from steelyard.cli.frame.arguments import GroupName
-from steelyard.cli.frame.moments import in_short, on_the_clock
+from steelyard.cli.frame.moments import in_short, on_the_clock, seconds
 from steelyard.cli.frame.nouns import Noun
 from steelyard.cli.frame.output import Column, Format, Out
 from steelyard.cli.frame.where import Where, at_cluster
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from steelyard.client.admin.group_view import GroupView
 
 __all__ = ["app"]
+
+_LEAST_EVERY_S = 0.05
 
 app = Noun("group", "Look at consumer groups: who has which queue, how far it is, and why.")
 
@@ -130,13 +132,13 @@ def _explain_group(where: Where, out: Out, group: GroupName) -> None:
 @app.verb(
     "watch",
     "steelyard group watch billing",
-    "steelyard group watch billing --every 0.2 --count 3 > changes.txt",
+    "steelyard group watch billing --every 200ms --count 3 > changes.txt",
 )
 @at_cluster
 def _watch_group(
     where: Where,
     group: GroupName,
-    every: Annotated[float, typer.Option(min=0.05, metavar="SECONDS", help="How often to look.")] = 0.5,
+    every: Annotated[str, typer.Option(metavar="SPAN", help="How often to look.")] = "500ms",
     count: Annotated[int | None, typer.Option(min=1, help="Stop after so many changes.", show_default=False)] = None,
 ) -> None:
     """Show who has which queue, again and again, until Ctrl-C.
@@ -145,7 +147,7 @@ def _watch_group(
     """
     from steelyard.cli.group.watch import watch
 
-    watch(where.connect(), group, every_s=every, count=count, is_terminal=sys.stdout.isatty())
+    watch(where.connect(), group, every_s=max(_LEAST_EVERY_S, seconds(every)), count=count, is_terminal=sys.stdout.isatty())
 
 
 @app.verb("lag", "steelyard group lag billing", "steelyard group lag billing --json | jq .lag")

@@ -127,8 +127,8 @@ def find_messages(
     out: Out,
     topic: TopicName,
     key: Annotated[str, typer.Argument(metavar="KEY", help="One of its keys.", show_default=False)],
-    start: Annotated[
-        str | None, typer.Option("--from", metavar="TIME", help="Only what was stored since.", show_default=False)
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Only what was stored since then.", show_default=False)
     ] = None,
     until: _Until = None,
     count: Annotated[int, typer.Option(min=1, max=64, help="No more than so many, the newest.")] = 64,
@@ -137,12 +137,12 @@ def find_messages(
     from steelyard.client.admin.messages import no_message
 
     now = datetime.now(UTC)
-    since = None if start is None else moment(start, now)
-    before = None if until is None else moment(until, now)
+    start = None if since is None else moment(since, now)
+    end = None if until is None else moment(until, now)
     from steelyard.client.blocking.admin import Admin
 
     with Admin(where.connect()) as admin:
-        found = admin.messages_by_key(topic, key, start=since, end=before, most=count)
+        found = admin.messages_by_key(topic, key, start=start, end=end, most=count)
     if not found:
         raise no_message(
             f"topic {topic!r} has no message with the key {key!r}",
@@ -206,7 +206,7 @@ def _print_messages(out: Out, messages: Iterable[StoredMessage]) -> None:
         Column("stored_ms", "stored", show=_time),
         Column("message_id", "id"),
         Column("keys"),
-        Column("tags", "tag"),
+        Column("tags"),
         Column("body", show=lambda text: text if len(text) <= _LONGEST_BODY else f"{text[:_LONGEST_BODY]}..."),
     ]
     out.rows(columns, map(values_of, messages))

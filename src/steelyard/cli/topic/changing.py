@@ -223,7 +223,7 @@ def order_topic(
     elif not is_told:
         note(
             "the name servers keep this list and do not tell clients of it; let them: "
-            "steelyard cluster name-server set orderMessageEnable=true"
+            "steelyard cluster name-server config set orderMessageEnable=true"
         )
 
 

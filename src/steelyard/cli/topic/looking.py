@@ -1,12 +1,12 @@
 """Verbs that look at topics: which there are, how far their queues are, where they live, how brokers keep them."""
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
 from typing import Annotated
 
 import typer
 
 from steelyard.cli.frame.arguments import TopicName
+from steelyard.cli.frame.moments import on_the_clock
 from steelyard.cli.frame.output import Column, Out
 from steelyard.cli.frame.where import Where, at_cluster
 
@@ -18,7 +18,7 @@ def list_topics(
     where: Where,
     out: Out,
     pattern: Annotated[
-        str | None, typer.Argument(metavar="PATTERN", help="Only names like this: 'order*'.", show_default=False)
+        str | None, typer.Argument(metavar="[PATTERN]", help="Only names like this: 'order*'.", show_default=False)
     ] = None,
     system: Annotated[
         bool, typer.Option("--system", help="Also those of the servers, and those that groups bring along.")
@@ -83,17 +83,17 @@ def show_topic(where: Where, out: Out, topic: TopicName) -> None:
     out.rows(
         [
             Column("broker"),
-            Column("queue", right=True),
+            Column("queue_id", "queue", right=True),
             Column("first", right=True),
             Column("next", right=True),
             Column("messages", right=True),
-            Column("stored_at", "last stored", show=_to_the_second),
+            Column("stored_at", "last stored", show=on_the_clock),
         ],
         (
             {
                 "topic": topic,
                 "broker": each.queue.broker,
-                "queue": each.queue.queue_id,
+                "queue_id": each.queue.queue_id,
                 "first": each.start,
                 "next": each.end,
                 "messages": each.messages,
@@ -183,10 +183,6 @@ def show_settings(where: Where, out: Out, topic: TopicName) -> None:
     first, *others = setups.values()
     if out.is_table and any(each != first for each in others):
         note("these brokers do not keep it alike")
-
-
-def _to_the_second(when: datetime) -> str:
-    return f"{when:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _words(names: Iterable[str]) -> str:

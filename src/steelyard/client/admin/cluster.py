@@ -1,5 +1,6 @@
 """Brokers and name servers: who is there, and how they are."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -9,14 +10,17 @@ from steelyard.client.admin.readings import rates, share, whole
 from steelyard.client.admin.servers import Servers
 from steelyard.client.admin.times import moment
 from steelyard.dialect.hearing import uptime_ms
-from steelyard.errors import SteelyardError
+from steelyard.errors import ServerFailed, SteelyardError
 from steelyard.model import BrokerPlace
 from steelyard.wire.bodies import decode_body
 from steelyard.wire.bodies.routes import ClusterBody
 from steelyard.wire.bodies.shared import TextTable
 from steelyard.wire.codes import RequestCode, ResponseCode
+from steelyard.wire.command import Command
 
 __all__ = ["Broker", "Brokers", "NameServer"]
+
+_COUNTED_S = 1.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +63,17 @@ class Brokers(Servers):
         """List the name servers that this client was given, and whether they answer."""
         return await together(self._name_server, self._connect.name_servers)
 
+    async def _runtime(self, place: BrokerPlace) -> Command:
+        try:
+            return await self._ask_well(place, RequestCode.GET_BROKER_RUNTIME_INFO)
+        except ServerFailed:
+            # A broker of Apache's stumbles over its own rates until it has counted for a second.
+            await asyncio.sleep(_COUNTED_S)
+            return await self._ask_well(place, RequestCode.GET_BROKER_RUNTIME_INFO)
+
     async def _state_of(self, place: BrokerPlace) -> Broker:
         try:
-            answer = await self._ask_well(place, RequestCode.GET_BROKER_RUNTIME_INFO)
-            told = decode_body(TextTable, answer.body).table
+            told = decode_body(TextTable, (await self._runtime(place)).body).table
         except SteelyardError as error:
             return Broker(place.name, place.cluster, place.addresses, problem=error.what)
         up_ms = uptime_ms(told.get("runtime", ""))

@@ -221,9 +221,9 @@ def _hazards(facts: Facts, view: GroupView) -> Iterable[Hazard]:
     yield from (Hazard(sentence, sentence) for sentence in said)
     if not view.members or view.broadcast:
         return
-    for broker, ids in facts.listed.items():
-        if broker not in facts.our_brokers:
-            yield from duplicate_ids(facts.group, ids)
+    listed = [ids for broker, ids in facts.listed.items() if broker not in facts.our_brokers]
+    # Every broker of the group lists the same, and it is told once.
+    yield from dict.fromkeys(each for ids in listed for each in duplicate_ids(facts.group, ids))
     topics = {member.id: member.topics for member in view.members if member.topics is not None}
     if len(topics) == len(view.members) and not facts.our_brokers:
         yield from unequal_subscriptions(facts.group, topics)

@@ -26,6 +26,7 @@ class ServerKind(Enum):
     TLS = "a server that wants TLS"
     PLAIN = "a server without TLS"
     DISTRUSTED = "a server whose certificate is not trusted"
+    WANTS_CERTIFICATE = "a server that hangs up on an encrypted line"
     MUTE = "a server that says nothing"
     HANGS_UP = "a server that hangs up"
     UNKNOWN = "something else"

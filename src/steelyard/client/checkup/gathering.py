@@ -17,6 +17,7 @@ from steelyard.client.admin.cluster import Broker
 from steelyard.client.admin.group_view import GroupView
 from steelyard.client.admin.topics import TopicView
 from steelyard.client.checkup.facts import BrokerSeen, ClusterSeen, GroupSeen, NameServerSeen
+from steelyard.client.checkup.groups import look_at_group
 from steelyard.client.checkup.looking import dial_all, look_at_name_servers
 from steelyard.errors import GroupNotFound, SteelyardError
 from steelyard.model import BrokerPlace, Queue
@@ -27,9 +28,14 @@ if TYPE_CHECKING:
 
 __all__ = ["look_around"]
 
-_PART_S = 10.0
-"""How long topics may take, and groups."""
-_BETWEEN_LOOKS_S = 1.0
+_PART_S = 15.0
+"""How long brokers may take, and topics, and groups: they are asked at once."""
+_ANSWER_S = 5.0
+"""How long one broker may take to say how it is: about as long as everybody waits for an answer."""
+_BETWEEN_LOOKS_S = 6.0
+"""Java's members tell how far they are every five seconds, so who is looked at for less seems to stand still."""
+_LONG_S = 60.0
+"""A queue whose oldest message has waited for less is not worth a second look."""
 _MOST_GROUPS = 100
 _MOST_STILL = 16
 _WRITES = 2
@@ -76,13 +82,13 @@ async def _asked(admin: "_Reachable", seen: ClusterSeen, group: str | None) -> C
     left_out: list[str] = []
     not_there: list[tuple[str, str]] = []
     told, topics, groups = await asyncio.gather(
-        _in_time(_states(admin), "how brokers are", left_out),
+        _states(admin, seen.brokers),
         _in_time(admin.topics(system=True), "topics", left_out),
         _in_time(_groups(admin, group, left_out, not_there), "groups", left_out),
     )
     return replace(
         seen,
-        brokers=tuple(_with_state(each, told or {}) for each in seen.brokers),
+        brokers=tuple(_with_state(each, told) for each in seen.brokers),
         topics=None if topics is None else tuple(topics),
         groups=tuple(groups or ()),
         not_there=tuple(not_there),
@@ -126,18 +132,26 @@ class _Told:
         self.may_write = bool(int(permission) & _WRITES) if permission.isdigit() else None
 
 
-async def _states(admin: Admin) -> dict[str, _Told]:
+async def _states(admin: Admin, seen: Sequence[BrokerSeen]) -> dict[str, _Told]:
+    """Ask brokers how they are; one whose port is open and that says nothing has a state that says so."""
     began = datetime.now(UTC)
-    states = await admin.cluster()
+    try:
+        states = await asyncio.wait_for(admin.cluster(), 2 * _ANSWER_S)
+    except (TimeoutError, SteelyardError) as error:
+        why = error.what if isinstance(error, SteelyardError) else f"no answer in {2 * _ANSWER_S:g} s"
+        silent = [each for each in seen if each.is_reachable]
+        states = [Broker(each.name, "", {0: next(iter(each.dialled))}, problem=why) for each in silent]
     at = began + (datetime.now(UTC) - began) / 2
 
-    async def settings(name: str) -> Mapping[str, str] | None:
+    async def settings(state: Broker) -> Mapping[str, str] | None:
+        if state.problem is not None:
+            return None  # who does not say how it is would be waited for once more
         try:
-            return await admin.broker_config(name)
-        except SteelyardError:
+            return await asyncio.wait_for(admin.broker_config(state.name), _ANSWER_S)
+        except (TimeoutError, SteelyardError):
             return None
 
-    found = await together(settings, [each.name for each in states])
+    found = await together(settings, states)
     return {each.name: _Told(each, at, told) for each, told in zip(states, found, strict=True)}
 
 
@@ -160,37 +174,42 @@ async def _groups(
 
     async def view(name: str) -> GroupView | None:
         try:
-            return await admin.group(name)
+            return await look_at_group(admin, name, is_known=only is None)
         except GroupNotFound as error:
             if only is not None:
                 not_there.append((error.what, error.next_step))
             return None  # one of a list was deleted meanwhile
 
     first = [each for each in await together(view, names[:_MOST_GROUPS], at_once=4) if each is not None]
-    if any(view.lag and view.members for view in first):
+    waits = await together(lambda view: _behind(admin, view), first, at_once=4)
+    behind = {view.group: queues for view, queues in zip(first, waits, strict=True)}
+    if any(behind.values()):
         await asyncio.sleep(_BETWEEN_LOOKS_S)
-    return await together(lambda view: _whole(admin, view), first, at_once=4)
+    return await together(lambda view: _whole(admin, view, behind[view.group]), first, at_once=4)
 
 
-async def _whole(admin: _Reachable, view: GroupView) -> GroupSeen:
-    """Look once more at a group for which messages wait, and at what it gave up."""
+async def _whole(admin: _Reachable, view: GroupView, behind: Mapping[Queue, timedelta]) -> GroupSeen:
+    """Look once more at a group that is behind, and at what it gave up."""
     still: Mapping[Queue, timedelta] = {}
-    if view.lag and view.members:
-        before, view = view, await admin.group(view.group, earlier=view)
-        still = await _still(admin, before, view)
+    if behind:
+        then = {each.queue: each.committed for each in view.queues}
+        view = replace(await admin.group(view.group, view, is_known=True), hazards=view.hazards)
+        same = {each.queue for each in view.queues if each.owner and then.get(each.queue) == each.committed}
+        still = {queue: long for queue, long in behind.items() if queue in same}
     dead = await admin.dead_letters_of(view.group)
     if dead is None:
         return GroupSeen(view, still)
     return GroupSeen(view, still, dead.messages, dead.stored_at)
 
 
-async def _still(admin: Admin, before: GroupView, now: GroupView) -> dict[Queue, timedelta]:
-    """Return for how long messages wait in queues that have an owner and did not move between two looks."""
-    then = {each.queue: each.committed for each in before.queues}
-    same = [each for each in now.queues if each.owner and each.lag and then.get(each.queue) == each.committed]
-    same = same[:_MOST_STILL]
-    waits = await together(lambda each: _waits(admin, each.queue, each.committed or 0, now.at_ms), same)
-    return {each.queue: long for each, long in zip(same, waits, strict=True) if long is not None}
+async def _behind(admin: Admin, view: GroupView) -> dict[Queue, timedelta]:
+    """Return for how long messages wait in queues that have an owner, where that is long."""
+    if not view.members:
+        return {}
+    waiting = [each for each in view.queues if each.owner and each.lag][:_MOST_STILL]
+    waits = await together(lambda each: _waits(admin, each.queue, each.committed or 0, view.at_ms), waiting)
+    told = zip(waiting, waits, strict=True)
+    return {each.queue: long for each, long in told if long is not None and long.total_seconds() >= _LONG_S}
 
 
 async def _waits(admin: Admin, queue: Queue, offset: int, now_ms: int) -> timedelta | None:

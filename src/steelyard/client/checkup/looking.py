@@ -54,7 +54,7 @@ async def look_at_name_servers(connect: "Connect", step_s: float) -> tuple[NameS
         if said.why:
             return await _without_tls(seen, said, ip, port, step_s)
         if said.answer is None:
-            return await _no_answer(seen, said, ip, port, step_s)
+            return await _no_answer(seen, said, ip, port, step_s, is_encrypted=context is not None)
         if said.answer.code == ResponseCode.SUCCESS:
             return _told(seen, said.answer)
         other = await speak(ip, port, ask(RequestCode.GET_BROKER_RUNTIME_INFO), step_s, tls=context, host=host)
@@ -88,15 +88,21 @@ async def _without_tls(seen: NameServerSeen, said: Speech, ip: str, port: int, s
     return replace(seen, kind=who_speaks(plain.heard, hung_up=plain.hung_up), why=said.why)
 
 
-async def _no_answer(seen: NameServerSeen, said: Speech, ip: str, port: int, step_s: float) -> NameServerSeen:
+async def _no_answer(
+    seen: NameServerSeen, said: Speech, ip: str, port: int, step_s: float, *, is_encrypted: bool
+) -> NameServerSeen:
     """Find out who is there instead of a name server."""
     kind = who_speaks(said.heard, hung_up=said.hung_up)
-    if kind in (ServerKind.HANGS_UP, ServerKind.MUTE) and await _takes_tls(ip, port, step_s):
-        kind = ServerKind.TLS
-    elif kind is ServerKind.MUTE:
+    if is_encrypted and kind is ServerKind.HANGS_UP:
+        # Of TLS 1.3 a server refuses who has no certificate only after the line is up.
+        kind = ServerKind.WANTS_CERTIFICATE
+    elif not is_encrypted and kind in (ServerKind.HANGS_UP, ServerKind.MUTE):
         # Some web servers wait for the end of a line that never comes.
-        said = await speak(ip, port, _ASK_WEB, step_s)
-        kind = who_speaks(said.heard, hung_up=False)
+        takes_tls, web = await asyncio.gather(_takes_tls(ip, port, step_s), speak(ip, port, _ASK_WEB, step_s))
+        if takes_tls:
+            kind = ServerKind.TLS
+        elif kind is ServerKind.MUTE:
+            said, kind = web, who_speaks(web.heard, hung_up=False)
     return replace(seen, kind=kind, why=said.heard[:40].decode("latin-1"))
 
 
