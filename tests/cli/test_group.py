@@ -56,9 +56,9 @@ def test_groups_are_listed(cluster: Cluster, pair: str, capsys: pytest.CaptureFi
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert rows[0] == ["group", "members", "waiting", "messages/s", "kind"]
     assert [pair, "2", "0", "0", "push"] in rows
-    assert main(["group", "ls", "--json", "--namesrv", cluster.namesrv]) == 0
+    assert main(["group", "ls", "p*r", "--json", "--namesrv", cluster.namesrv]) == 0
     listed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert {"name": pair, "members": 2, "kind": "push", "broadcast": False, "lag": 0, "tps": 0.0} in listed
+    assert {"group": pair, "members": 2, "kind": "push", "broadcast": False, "lag": 0, "tps": 0.0} in listed
 
 
 def test_the_owner_of_every_queue_is_told_with_the_reason(

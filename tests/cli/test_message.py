@@ -134,7 +134,7 @@ def test_the_newest_are_listed_or_those_from_a_place_on(cluster: Cluster, desk: 
 def test_a_list_says_that_there_is_more(cluster: Cluster, desk: Desk) -> None:
     fill(cluster, "more", b"a" * 100, b"b\x1b[2J")
     said = desk("message", "ls", "more", "--count", "1", "--from", "first")
-    assert said.table[0] == ["broker", "queue", "offset", "stored", "id", "keys", "tag", "body"]
+    assert said.table[0] == ["broker", "queue", "offset", "stored", "id", "keys", "tags", "body"]
     assert said.table[1][-1] == "a" * 60 + "..."
     assert said.err == "there are more: see --from and --count, or steelyard consume\n"
     assert desk("message", "ls", "more").table[2][-1] == r"b\x1b[2J"

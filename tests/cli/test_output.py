@@ -25,6 +25,13 @@ def test_a_table_has_its_columns_and_what_is_not_known_is_a_dash(capsys: pytest.
     assert lines == [["name", "bytes", "at"], ["orders", "12", "08:30"], [r"a\x1b[2J,b", "-", "-"]]
 
 
+def test_people_are_told_that_there_is_nothing_and_programs_see_it(capsys: pytest.CaptureFixture[str]) -> None:
+    for form, out in ((Format.TABLE, "name  bytes  at\n"), (Format.JSON, "[]\n"), (Format.JSONL, "")):
+        Out(form).rows(_COLUMNS, [], none="there is no topic yet")
+        told = capsys.readouterr()
+        assert (told.out, told.err) == (out, "there is no topic yet\n" if form is Format.TABLE else "")
+
+
 def test_json_is_one_array_and_lines_of_json_are_an_object_each(capsys: pytest.CaptureFixture[str]) -> None:
     Out(Format.JSON).rows(_COLUMNS, _ROWS)
     together = json.loads(capsys.readouterr().out)
@@ -99,3 +106,12 @@ def test_a_terminal_that_is_too_narrow_loses_nothing(
         assert all(str(each) in said for key, each in row.items() if key != "broker")
         assert said.count("x") == 127
         assert "…" not in said
+
+
+def test_a_csv_on_a_terminal_is_no_command_to_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for is_seen, shown in ((False, "\x1b[2J"), (True, "\\x1b[2J")):
+        monkeypatch.setattr("sys.stdout.isatty", lambda is_seen=is_seen: is_seen)
+        Out(Format.CSV).rows([Column("name"), Column("size")], [{"name": "\x1b[2J", "size": 7}])
+        assert capsys.readouterr().out == f"name,size\n{shown},7\n"

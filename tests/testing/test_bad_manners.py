@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.errors import ConfigurationError
+from steelyard import Message, Producer
+from steelyard.errors import ConfigurationError, NotAsExpected
 from steelyard.testing import Mq, MqAsync, cluster
 
 pytest_plugins = ["pytester"]
@@ -186,3 +187,37 @@ def test_a_child_process_is_told_that_the_cluster_is_not_its_own(mq: Mq) -> None
             os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
     mq.send("orders", b"1")
+
+
+def test_a_test_that_stops_the_clock_of_its_process_does_not_wait_for_ever(
+    mq: Mq, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Producer(mq.address) as producer:
+        producer.send(Message("orders", b"1"))
+        monkeypatch.setattr("time.monotonic", lambda: 7.0)
+        with pytest.raises(NotAsExpected, match="nothing has 0 messages"):
+            mq.wait_until_sent("nothing", timeout_s=0.05)
+        with pytest.raises(NotAsExpected, match="still has clients"):
+            mq.refuse_leaks()
+        monkeypatch.undo()
+
+
+def test_freezegun_is_asked_to_leave_our_clocks_alone(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        freezegun="""
+        asked = []
+
+        def configure(extend_ignore_list):
+            asked.extend(extend_ignore_list)
+        """
+    )
+    result = _run(
+        pytester,
+        """
+        import freezegun
+
+        def test_time(mq):
+            assert freezegun.asked == ["steelyard"]
+        """,
+    )
+    result.assert_outcomes(passed=1)

@@ -38,7 +38,9 @@ class _Shell(StrEnum):
     "steelyard completion fish > ~/.config/fish/completions/steelyard.fish",
 )
 def completion(
-    shell: Annotated[_Shell, typer.Argument(help="Which shell.", show_default=False)],
+    shell: Annotated[
+        _Shell, typer.Argument(metavar="SHELL", help="Which shell: bash, zsh or fish.", show_default=False)
+    ],
 ) -> None:
     """Print the script that makes a shell complete what is typed, with the names of topics and groups."""
     from typer._completion_shared import get_completion_script

@@ -104,7 +104,8 @@ def _use_context(name: _Name) -> None:
 def _show_context(
     out: Out,
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Which.", show_default="the chosen one", autocompletion=_names)
+        str | None,
+        typer.Argument(metavar="[NAME]", help="Which.", show_default="the chosen one", autocompletion=_names),
     ] = None,
 ) -> None:
     """Show what is known of a cluster; secrets are not shown."""

@@ -60,12 +60,13 @@ def _list(
     with Admin(connect) as admin:
         if group is None:
             columns = [Column("group"), Column("messages", right=True), Column("last_at", "last", show=on_the_clock)]
-            out.rows(columns, ({name: getattr(each, name) for name, *_ in columns} for each in admin.given_up()))
+            rows = ({name: getattr(each, name) for name, *_ in columns} for each in admin.given_up())
+            out.rows(columns, rows, none="no group gave anything up")
             return
         found = admin.dead_letters(group, start=start, most=count + 1)
         if not found:
             admin.group_rules(group)
-    out.rows(_COLUMNS, _rows(connect.namespace, found[:count]))
+    out.rows(_COLUMNS, _rows(connect.namespace, found[:count]), none=f"group {group} gave nothing up")
     if len(found) > count:
         note(f"there are more than {count}: see them with --count, or all with: steelyard dead-letters export {group}")
 

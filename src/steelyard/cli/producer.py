@@ -32,7 +32,8 @@ def _list_producers(where: Where, out: Out) -> None:
 
     with Admin(where.connect()) as admin:
         found = admin.producers()
-    out.rows([Column("group"), *_COLUMNS, Column("seen_at", "seen", show=on_the_clock)], _rows(found))
+    columns = [Column("group"), *_COLUMNS, Column("seen_at", "seen", show=on_the_clock)]
+    out.rows(columns, _rows(found), none="no producer is online")
 
 
 @app.verb("show", "steelyard producer show shop")

@@ -61,6 +61,7 @@ def mq(request: pytest.FixtureRequest) -> "Iterator[Mq]":
     """
     from steelyard.testing.mq import Mq
 
+    _let_our_clocks_go()
     settings = _settings(request)
     made = Mq(settings["brokers"], settings["name_servers"])
     stash = request.node.stash
@@ -89,6 +90,7 @@ def mq_cluster(request: pytest.FixtureRequest) -> "Iterator[Mq]":
     """
     from steelyard.testing.mq import Mq
 
+    _let_our_clocks_go()
     made = request.config.stash[_made] = Mq(_brokers(request.config))
     try:
         yield made
@@ -154,6 +156,16 @@ def _leave_us_as_we_are(pluginmanager: pytest.PytestPluginManager) -> None:
     marked = getattr(getattr(pluginmanager, "rewrite_hook", None), "_must_rewrite", None)
     if isinstance(marked, set):
         marked.discard(__name__.partition(".")[0])
+
+
+def _let_our_clocks_go() -> None:
+    """Keep freezegun, if somebody has loaded it, from stopping the cluster and its clients with the test's own clock.
+
+    A time that was frozen before, such as by a decorator, stops them nevertheless.
+    """
+    configure = getattr(sys.modules.get("freezegun"), "configure", None)
+    if configure is not None:
+        configure(extend_ignore_list=[__name__.partition(".")[0]])
 
 
 def _settings(request: pytest.FixtureRequest) -> dict[str, Any]:

@@ -40,8 +40,8 @@ def _list(
         Column("address"),
         Column("version"),
         Column("up", right=True, show=span),
-        Column("in_tps", "in/s", right=True),
-        Column("out_tps", "out/s", right=True),
+        Column("in_tps", "in/s", right=True, show="{:.1f}".format),
+        Column("out_tps", "out/s", right=True, show="{:.1f}".format),
         Column("disk_used", "disk", right=True, show=share),
     ]
     if not out.is_table or any(len(each.addresses) > 1 for each in brokers):

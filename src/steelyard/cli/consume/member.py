@@ -27,6 +27,7 @@ __all__ = ["Membership", "read_as_member"]
 _LOOK_S = 0.5
 _TOGETHER = 32
 """What one pull brings is printed together."""
+_AGAIN_S = 0.02
 _ENOUGH_S = 0.5
 """How long the end may take once nothing more is wanted: for what was printed last to be noted."""
 
@@ -60,15 +61,24 @@ def read_as_member(
 ) -> None:
     """Join, print what comes, and leave when told to."""
     from steelyard.client.blocking.consumer import Consumer
+    from steelyard.client.consuming.delivery import leave
 
     over = threading.Event()
     with until_told() as ending:
         printer = Printer(ending, write, count=count, work_ms=work_ms)
 
+        # Of a batch all is done or nothing: where it may end in the middle, there is one message in it.
+        batch = _TOGETHER if count is None and not work_ms else 1
+
         def handle(messages: "list[Received]") -> None:
+            # What is not printed is not done and not failed: whoever has its queue next gets it.
             if not printer.take(messages):
-                # Not done and not failed: it is given up with its queue, and whoever has that next gets it.
-                over.wait()
+                if batch > 1:
+                    over.wait()
+                else:
+                    # So that what was printed before it counts; until the end it is offered again and again.
+                    over.wait(_AGAIN_S)
+                    leave(messages[0])
 
         consumer = Consumer(
             where,
@@ -76,12 +86,11 @@ def read_as_member(
             allocate=wanted.allocate,
             mode="broadcast" if wanted.broadcast else "clustering",
             start_from=wanted.start,
-            workers=wanted.workers,
+            # One at a time ends exactly: nothing is printed behind a message that is not.
+            workers=wanted.workers if count is None else 1,
             drain_s=wanted.drain_s,
             name=wanted.name,
         )
-        # Of a batch all is done or nothing: where it may end in the middle, there is one message in it.
-        batch = _TOGETHER if count is None and not work_ms else 1
         for topic in wanted.topics:
             wants = consumer.handles(topic, tags=wanted.tags, sql=wanted.sql, orderly=wanted.orderly, batch=batch)
             wants(handle if batch > 1 else _one_by_one(handle))

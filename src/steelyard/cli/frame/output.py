@@ -47,10 +47,13 @@ class Out:
         """Whether people read it."""
         return self.form is Format.TABLE
 
-    def rows(self, columns: Sequence[Column], rows: Iterable[Mapping[str, object]]) -> None:
-        """Print a list. Rows may have more values than there are columns: JSON has all of them."""
+    def rows(self, columns: Sequence[Column], rows: Iterable[Mapping[str, object]], *, none: str = "") -> None:
+        """Print a list. Rows may have more values than there are columns: JSON has all of them.
+
+        ``none`` is told to people if there is nothing to list.
+        """
         if self.form is Format.TABLE:
-            _print_table(columns, rows)
+            _print_table(columns, rows, none)
         elif self.form is Format.CSV:
             _write_csv([column.key for column in columns], rows)
         elif self.form is Format.JSON:
@@ -125,8 +128,8 @@ def _in_words(value: Any, show: Callable[[Any], str] | None = None) -> str:
     return visible(str(made))
 
 
-def _print_table(columns: Sequence[Column], rows: Iterable[Mapping[str, object]]) -> None:
-    from steelyard.cli.frame.screen import screen
+def _print_table(columns: Sequence[Column], rows: Iterable[Mapping[str, object]], none: str) -> None:
+    from steelyard.cli.frame.screen import note, screen
     from steelyard.cli.frame.tables import listing, print_listing
 
     table = listing(
@@ -135,6 +138,8 @@ def _print_table(columns: Sequence[Column], rows: Iterable[Mapping[str, object]]
     for row in rows:
         table.add_row(*(_in_words(row.get(column.key), column.show) for column in columns))
     print_listing(screen(), table)
+    if none and not table.row_count:
+        note(none)
 
 
 def _print_values(values: Mapping[str, object]) -> None:
@@ -156,12 +161,18 @@ def _write_csv(keys: Sequence[str], rows: Iterable[Mapping[str, object]]) -> Non
     _be_able_to_show("utf-8")
     out = csv.writer(sys.stdout, lineterminator="\n")
     out.writerow(keys)
+    is_seen = sys.stdout.isatty()
     for row in rows:
-        made = (plain(row.get(key)) for key in keys)
-        out.writerow(
-            [msgspec.json.encode(each).decode() if isinstance(each, list | dict | bool) else each for each in made]
-        )
+        out.writerow([_in_csv(plain(row.get(key)), is_seen=is_seen) for key in keys])
     sys.stdout.flush()
+
+
+def _in_csv(value: Any, *, is_seen: bool) -> Any:
+    """Return a value as CSV has it; on a terminal nothing in it is a command."""
+    from steelyard.cli.frame.screen import visible
+
+    text = msgspec.json.encode(value).decode() if isinstance(value, list | dict | bool) else value
+    return visible(text) if is_seen and isinstance(text, str) else text
 
 
 def _write_json(value: Any) -> None:

@@ -16,8 +16,10 @@ _SECOND_LETTERS = len("2026-11-01T08:00:00")
 
 
 def as_line(message: StoredMessage) -> str:
-    """Write topic:queue:offset, time, key, tag and the beginning of the body."""
-    where = f"{message.topic}:{message.queue.queue_id}:{message.offset}"
+    """Write its queue and offset, time, keys, tag and the beginning of the body."""
+    # A directory does not know what its broker was called.
+    queue = str(message.queue) if message.queue.broker else f"{message.topic}:{message.queue.queue_id}"
+    where = f"{queue}:{message.offset}"
     words = (where, stored_at(message), ",".join(message.keys) or "-", message.tags or "-", preview(message.body))
     return visible(" ".join(words))
 

@@ -30,22 +30,27 @@ _LEAST_EVERY_S = 0.05
 app = Noun("group", "Look at consumer groups: who has which queue, how far it is, and why.")
 
 
-@app.verb("ls", "steelyard group ls", "steelyard group ls --output csv > groups.csv")
+@app.verb("ls", "steelyard group ls", "steelyard group ls 'bill*'", "steelyard group ls --output csv > groups.csv")
 @at_cluster
 def _list_groups(
     where: Where,
     out: Out,
+    pattern: Annotated[
+        str | None, typer.Argument(metavar="[PATTERN]", help="Only names like this: 'bill*'.", show_default=False)
+    ] = None,
     system: Annotated[bool, typer.Option("--system", help="Also those of the servers and of tools.")] = False,
 ) -> None:
     """List the groups that brokers know."""
+    from fnmatch import fnmatchcase
+
     # Here and not above, so that other verbs do not wait for what they do not need.
     from steelyard.client.blocking.admin import Admin
 
     with Admin(where.connect()) as admin:
-        groups = admin.groups(system=system)
+        groups = [each for each in admin.groups(system=system) if pattern is None or fnmatchcase(each.name, pattern)]
     out.rows(
         [
-            Column("name", "group"),
+            Column("group"),
             Column("members", right=True),
             Column("lag", "waiting", right=True),
             Column("tps", "messages/s", right=True),
@@ -53,7 +58,7 @@ def _list_groups(
         ],
         (
             {
-                "name": each.name,
+                "group": each.name,
                 "members": each.members,
                 "lag": each.lag,
                 "tps": each.tps,
@@ -62,6 +67,7 @@ def _list_groups(
             }
             for each in groups
         ),
+        none="there is no group yet; its first consumer makes it" if pattern is None else "no group is like that",
     )
 
 
@@ -147,7 +153,13 @@ def _watch_group(
     """
     from steelyard.cli.group.watch import watch
 
-    watch(where.connect(), group, every_s=max(_LEAST_EVERY_S, seconds(every)), count=count, is_terminal=sys.stdout.isatty())
+    watch(
+        where.connect(),
+        group,
+        every_s=max(_LEAST_EVERY_S, seconds(every)),
+        count=count,
+        is_terminal=sys.stdout.isatty(),
+    )
 
 
 @app.verb("lag", "steelyard group lag billing", "steelyard group lag billing --json | jq .lag")

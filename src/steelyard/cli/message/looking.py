@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from steelyard.cli.frame.arguments import InTopic, TopicName
-from steelyard.cli.frame.moments import moment
+from steelyard.cli.frame.moments import moment, on_the_clock
 from steelyard.cli.frame.output import Column, Out
 from steelyard.cli.frame.print_message import preview, values_of
 from steelyard.cli.frame.screen import note
@@ -213,4 +213,4 @@ def _print_messages(out: Out, messages: Iterable[StoredMessage]) -> None:
 
 
 def _time(stored_ms: int) -> str:
-    return datetime.fromtimestamp(stored_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return on_the_clock(datetime.fromtimestamp(stored_ms / 1000, UTC))

@@ -22,7 +22,7 @@ app.verb(
     "steelyard message show --topic orders --at broker-0:3:41",
     "steelyard message show 7F0000010000AAAABBBB000000000001 --raw > body.bin",
 )(show_message)
-app.verb("find", "steelyard message find orders order-1", "steelyard message find orders order-1 --from '1 day ago'")(
+app.verb("find", "steelyard message find orders order-1", "steelyard message find orders order-1 --since '1 day ago'")(
     find_messages
 )
 app.verb(

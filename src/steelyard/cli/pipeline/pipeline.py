@@ -45,7 +45,7 @@ _Trigger = Annotated[
 ]
 _Checkpoint = Annotated[
     str | None,
-    typer.Option(metavar="DIRECTORY", help="Where it is kept how far it is.", show_default="beside the output"),
+    typer.Option(metavar="DIR", help="Where it is kept how far it is.", show_default="beside the output"),
 ]
 _Group = Annotated[
     str | None,
@@ -77,7 +77,7 @@ def _list_pipelines() -> None:
 @at_cluster
 def _write_project(
     where: Where,
-    directory: Annotated[Path, typer.Argument(help="Where the project goes.", show_default=False)],
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Where the project goes.", show_default=False)],
     topic: Annotated[str, typer.Option(help="What it reads.", show_default=False)],
 ) -> None:
     """Write a small project for Spark Declarative Pipelines: a table, a view by the minute, and a sink."""
@@ -93,7 +93,7 @@ def _write_project(
 def _archive(
     where: Where,
     topic: _Topics,
-    to: Annotated[str, typer.Option(metavar="DIRECTORY", help="Where the Parquet goes.", show_default=False)],
+    to: Annotated[str, typer.Option(metavar="DIR", help="Where the Parquet goes.", show_default=False)],
     start: _Start = "first",
     trigger: _Trigger = "once",
     checkpoint: _Checkpoint = None,
@@ -141,7 +141,7 @@ def _aggregate(
     to_topic: Annotated[str | None, typer.Option(help="Send the answer there.", show_default=False)] = None,
     to: Annotated[
         str | None,
-        typer.Option(metavar="DIRECTORY", help="Write the answer there, as Parquet.", show_default="print it as JSON"),
+        typer.Option(metavar="DIR", help="Write the answer there, as Parquet.", show_default="print it as JSON"),
     ] = None,
     event_time: Annotated[str, typer.Option(help="An expression of SQL that is a message's time.")] = "stored_at",
     watermark: Annotated[str, typer.Option(metavar="SPAN", help="How late a message may be.")] = "10m",
@@ -198,9 +198,7 @@ def _aggregate(
 @at_cluster
 def _replay(
     where: Where,
-    source: Annotated[
-        str, typer.Option("--from", metavar="DIRECTORY", help="What `archive` wrote.", show_default=False)
-    ],
+    source: Annotated[str, typer.Option("--from", metavar="DIR", help="What `archive` wrote.", show_default=False)],
     to_topic: Annotated[str, typer.Option(help="Where to send it.", show_default=False)],
     rate: Annotated[
         str | None, typer.Option(help="No more than so many: 10k/s, 600/min.", show_default="as fast as can be")
@@ -211,7 +209,7 @@ def _replay(
     ] = None,
     checkpoint: Annotated[
         str | None,
-        typer.Option(metavar="DIRECTORY", help="Where it is kept how far it is.", show_default="it begins anew"),
+        typer.Option(metavar="DIR", help="Where it is kept how far it is.", show_default="it begins anew"),
     ] = None,
     option: _More = None,
     dry_run: _DryRun = False,

@@ -63,6 +63,9 @@ def list_topics(
             }
             for each in found
         ),
+        none="there is no topic yet; make one: steelyard topic create NAME"
+        if pattern is None
+        else "no topic is like that",
     )
 
 

@@ -96,5 +96,7 @@ def _missing_setting(name: str, known: Mapping[str, str], address: str) -> NotFo
         code=int(ResponseCode.QUERY_NOT_FOUND),
         server=address,
         what=f"name server {address} has no setting {name!r}.",
-        next_step=f"Did you mean {meant!r}?" if meant else "See which it has: steelyard cluster name-server config show",
+        next_step=f"Did you mean {meant!r}?"
+        if meant
+        else "See which it has: steelyard cluster name-server config show",
     )

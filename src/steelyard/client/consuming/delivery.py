@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from steelyard.errors import ConfigurationError
 from steelyard.model import Queue, StoredMessage
 
-__all__ = ["Delivery", "Replier", "current_delivery", "set_delivery"]
+__all__ = ["Delivery", "Replier", "current_delivery", "leave", "set_delivery"]
 
 
 class Replier(Protocol):
@@ -26,7 +26,7 @@ class Replier(Protocol):
 class Delivery:
     """One chunk of messages of one queue on its way through a handler."""
 
-    __slots__ = ("attempt", "fence", "later", "loop", "queue", "replier")
+    __slots__ = ("attempt", "fence", "later", "left", "loop", "queue", "replier")
 
     def __init__(
         self,
@@ -45,6 +45,8 @@ class Delivery:
         self.replier = replier
         self.later: dict[int, int] = {}
         """Offsets that are to come again, each with a delay level."""
+        self.left: set[int] = set()
+        """Offsets that were handed over and left alone."""
 
 
 _current: ContextVar[Delivery | None] = ContextVar("steelyard_delivery", default=None)
@@ -64,3 +66,12 @@ def current_delivery(message: StoredMessage, what: str) -> Delivery:
             next_step="use it in the handler that was given the message, before it returns",
         )
     return delivery
+
+
+def leave(message: StoredMessage) -> None:
+    """Leave a message that is being handled as if it had never been begun; it is neither done nor failed.
+
+    What is behind it in its chunk is not begun either, and what was before it is done. As long as the queue is owned it
+    comes again at once: this is for who is about to stop.
+    """
+    current_delivery(message, "leave()").left.add(message.offset)

@@ -108,9 +108,8 @@ class Job:
         handle, may_start = self.handle, self._may_start
         return may_start is None or may_start(handle.queue, handle.generation, now_ms)
 
-    def _stop(self) -> None:
+    def _stop(self, left: int = 0) -> None:
         """Begin nothing more: what is left is skipped."""
-        left = 0
         while self._todo:
             try:
                 self._todo.popleft()
@@ -129,6 +128,10 @@ class Job:
 
     def ended(self) -> None:
         """Take note that the message that was begun last is done."""
+        if self.delivery.left and self.offsets[self.count - 1] in self.delivery.left:
+            self.count -= 1
+            self._stop(left=1)
+            return
         now_ns = steady_ns()
         self.took_ns.append(now_ns - self._at_ns)
         self._at_ns = now_ns
