@@ -61,6 +61,20 @@ def test_limits_decide_how_bad_it_is(cluster: Cluster, waiting: str, capsys: pyt
     assert (code, "CRITICAL group checked: nobody is online" in out) == (Level.CRITICAL, True)
 
 
+def test_dead_letters_have_limits_of_their_own(
+    cluster: Cluster, waiting: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["group", waiting, "--members", "0", "--dead-warn", "0", "--dead-crit", "100"]
+    assert checked(cluster, capsys, *words)[1].endswith("dead_letters=0;0;100\n")
+    dead = f"%DLQ%{waiting}"
+    create_topic(cluster.namesrv, dead, 1)
+    with Producer(cluster.namesrv) as producer, Admin(cluster.namesrv) as admin:
+        producer.send(Message(dead, b"no"))
+        code, out = checked(cluster, capsys, *words)
+        admin.delete_topic(dead)
+    assert (code, "it gave up 1 message, more than 0 | " in out) == (Level.WARNING, True)
+
+
 def test_a_message_goes_to_each_broker_and_comes_back(
     cluster: Cluster, waiting: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

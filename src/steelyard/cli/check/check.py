@@ -44,6 +44,12 @@ _AgeWarn = Annotated[
 _AgeCrit = Annotated[
     str | None, typer.Option(metavar="SPAN", help="Critical if a message waits longer.", show_default=False)
 ]
+_DeadWarn = Annotated[
+    int | None, typer.Option(metavar="N", help="Warn if more messages are dead letters.", show_default=False)
+]
+_DeadCrit = Annotated[
+    int | None, typer.Option(metavar="N", help="Critical if more messages are dead letters.", show_default=False)
+]
 _DiskWarn = Annotated[float, typer.Option(metavar="PERCENT", help="Warn if a disk is fuller.")]
 _DiskCrit = Annotated[float, typer.Option(metavar="PERCENT", help="Critical if a disk is fuller.")]
 _Brokers = Annotated[int, typer.Option(min=0, metavar="N", help="Critical if there are fewer brokers.")]
@@ -75,7 +81,7 @@ def _check_cluster(
 @app.verb(
     "group",
     "steelyard check group billing --lag-warn 1000 --lag-crit 10000 --age-warn 5m",
-    "steelyard check group billing --members 3 --every 30s",
+    "steelyard check group billing --members 3 --dead-warn 0 --every 30s",
 )
 @at_cluster
 def _check_group(
@@ -86,6 +92,8 @@ def _check_group(
     lag_crit: _LagCrit = None,
     age_warn: _AgeWarn = None,
     age_crit: _AgeCrit = None,
+    dead_warn: _DeadWarn = None,
+    dead_crit: _DeadCrit = None,
     members: Annotated[
         int, typer.Option(min=0, help="Critical if fewer members are online; 0 for groups that come and go.")
     ] = 1,
@@ -96,7 +104,12 @@ def _check_group(
 
     Also what looks wrong in it, such as members with one id, unequal subscriptions and queues that do not move.
     """
-    wanted = {"lag": _limits(lag_warn, lag_crit), "age": _spans(age_warn, age_crit), "members": members}
+    wanted = {
+        "lag": _limits(lag_warn, lag_crit),
+        "age": _spans(age_warn, age_crit),
+        "dead": _limits(dead_warn, dead_crit),
+        "members": members,
+    }
     _run(where, out, wanted, f"group {group}", lambda checks: checks.group(group), every, count)
 
 
@@ -157,6 +170,8 @@ def _check_all(
     lag_crit: _LagCrit = None,
     age_warn: _AgeWarn = None,
     age_crit: _AgeCrit = None,
+    dead_warn: _DeadWarn = None,
+    dead_crit: _DeadCrit = None,
     members: Annotated[int, typer.Option(min=0, help="Critical if fewer members of a group are online.")] = 0,
     disk_warn: _DiskWarn = 75.0,
     disk_crit: _DiskCrit = 90.0,
@@ -171,6 +186,7 @@ def _check_all(
     wanted = {
         "lag": _limits(lag_warn, lag_crit),
         "age": _spans(age_warn, age_crit),
+        "dead": _limits(dead_warn, dead_crit),
         "members": members,
         "disk": _limits(disk_warn, disk_crit),
         "skew": _limits(skew_warn, None),

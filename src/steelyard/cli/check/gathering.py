@@ -5,13 +5,20 @@ reached, and a name that is nowhere, are critical; a server that answers and doe
 `all` is what writes.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from steelyard.cli.check.judging import RoundTrip, judge_cluster, judge_group, judge_send, judge_topic
+from steelyard.cli.check.judging import (
+    RoundTrip,
+    judge_cluster,
+    judge_group,
+    judge_send,
+    judge_topic,
+    with_dead_letters,
+)
 from steelyard.cli.check.verdict import NO_LIMITS, Figure, Level, Limits, Reason, Verdict, worst
 from steelyard.cli.frame.exits import Exit, exit_for
 from steelyard.client.admin import Admin
@@ -44,6 +51,8 @@ class Wanted:
     """In messages."""
     age: Limits = NO_LIMITS
     """In seconds."""
+    dead: Limits = NO_LIMITS
+    """In messages that a group gave up."""
     members: int = 0
     disk: Limits = _DISK
     """In per cent. From 90 on Apache's brokers take no messages."""
@@ -73,7 +82,7 @@ class Checks:
     async def group(self, name: str) -> Verdict:
         """Check a group."""
         async with Admin(self.connect) as admin:
-            return await self._group_of(admin)(name)
+            return await self._group_of(admin, await self._given_up(admin))(name)
 
     async def topic(self, name: str) -> Verdict:
         """Check a topic."""
@@ -107,7 +116,8 @@ class Checks:
             async with Admin(self.connect) as admin:
                 parts += await together(self._topic_of(admin), [topic.name for topic in await admin.topics()])
                 names = [group.name for group in await admin.groups()]
-                parts += await together(self._group_of(admin, is_known=True), names, at_once=4)
+                given_up = await self._given_up(admin)
+                parts += await together(self._group_of(admin, given_up, is_known=True), names, at_once=4)
         bad = [part.about for part in parts if part.level is not Level.OK]
         more = f" and {len(bad) - _NAMED} more" if len(bad) > _NAMED else ""
         level = worst(part.level for part in parts)
@@ -123,12 +133,19 @@ class Checks:
 
         return lambda name: told(f"topic {name}", judge(name))
 
-    def _group_of(self, admin: Admin, *, is_known: bool = False) -> Callable[[str], Awaitable[Verdict]]:
+    async def _given_up(self, admin: Admin) -> Mapping[str, int]:
+        """Return how many dead letters each group has, if somebody wants to know."""
+        return {} if self.wanted.dead == NO_LIMITS else {each.group: each.messages for each in await admin.given_up()}
+
+    def _group_of(
+        self, admin: Admin, given_up: Mapping[str, int], *, is_known: bool = False
+    ) -> Callable[[str], Awaitable[Verdict]]:
         async def judge(name: str) -> Verdict:
             view = await look_at_group(admin, name, self._seen.get(name), is_known=is_known)
             self._seen[name] = view
             oldest, wanted = await _oldest(admin, view), self.wanted
-            return judge_group(view, oldest, lag=wanted.lag, age=wanted.age, members=wanted.members)
+            verdict = judge_group(view, oldest, lag=wanted.lag, age=wanted.age, members=wanted.members)
+            return with_dead_letters(verdict, given_up.get(name, 0), wanted.dead)
 
         return lambda name: told(f"group {name}", judge(name))
 

@@ -5,19 +5,19 @@ nobody is in, a topic that cannot be written to.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from steelyard.cli.check.verdict import Figure, Level, Limits, Reason, Verdict
+from steelyard.cli.check.verdict import NO_LIMITS, Figure, Level, Limits, Reason, Verdict
 from steelyard.cli.frame.moments import in_short
 from steelyard.cli.frame.short_names import short_names, shortened
 from steelyard.client.admin.cluster import Broker
 from steelyard.client.admin.group_view import GroupView
 from steelyard.client.admin.topics import TopicView
-from steelyard.client.checkup.facts import NameServerSeen
+from steelyard.client.checkup.facts import NameServerSeen, ServerKind
 from steelyard.model import Permission, QueueCounts
 
-__all__ = ["RoundTrip", "judge_cluster", "judge_group", "judge_send", "judge_topic"]
+__all__ = ["RoundTrip", "judge_cluster", "judge_group", "judge_send", "judge_topic", "with_dead_letters"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +81,15 @@ def _name_servers(seen: Sequence[NameServerSeen]) -> Iterator[Reason]:
             yield Reason(Level.WARNING, f"name servers tell different addresses of {name}")
 
 
+_OTHERS = (ServerKind.BROKER, ServerKind.STRANGER, ServerKind.HTTP, ServerKind.HTTP2, ServerKind.UNKNOWN)
+"""Who is not a name server that is in trouble, but no name server at all."""
+
+
 def _no_name_server(seen: NameServerSeen) -> str:
-    if seen.kind is not None:
+    if seen.kind in _OTHERS:
         return f"at {seen.address} there is {seen.kind.value} instead of a name server"
     why = seen.no_ip or (seen.dialled.why if seen.dialled is not None else "nobody looked")
-    return f"name server {seen.address} does not answer ({why})"
+    return f"name server {seen.address} does not answer ({f'there is {seen.kind.value}' if seen.kind else why})"
 
 
 def _brokers(brokers: Sequence[Broker], disk: Limits) -> Iterator[Reason]:
@@ -129,6 +133,23 @@ def judge_group(
     for_long = f", the oldest for {in_short(age_s)}" if view.lag else ""
     well = f"{_count(there, 'member') if there else 'nobody'} online, {_waiting(view.lag)}{for_long}"
     return Verdict(f"group {view.group}", well, tuple(reasons), figures)
+
+
+def with_dead_letters(verdict: Verdict, dead: int, limits: Limits) -> Verdict:
+    """Add what a group gave up to the verdict on it, if there are limits to that.
+
+    >>> well = Verdict("group billing", "nothing waits")
+    >>> with_dead_letters(well, 3, Limits(0)).line()
+    'WARNING group billing: it gave up 3 messages, more than 0 | dead_letters=3;0;'
+    >>> with_dead_letters(well, 3, Limits()) == well
+    True
+    """
+    if limits == NO_LIMITS:
+        return verdict
+    reasons = verdict.reasons
+    if (limit := limits.passed(dead)) is not None:
+        reasons += (Reason(limits.level(dead), f"it gave up {_count(dead, 'message')}, more than {limit:,.0f}"),)
+    return replace(verdict, reasons=reasons, figures=(*verdict.figures, Figure("dead_letters", dead, limits=limits)))
 
 
 def judge_topic(view: TopicView, *, skew: Limits, brokers: int = 0) -> Verdict:

@@ -13,7 +13,7 @@ from steelyard.cli.frame.confirming import DryRun, Yes, confirm
 from steelyard.cli.frame.output import Column, Out
 from steelyard.cli.frame.where import Where, at_cluster
 from steelyard.cli.topic.rights import May
-from steelyard.errors import ConfigurationError, SteelyardError
+from steelyard.errors import ConfigurationError, RequestNotSupported, SteelyardError
 
 if TYPE_CHECKING:
     from steelyard.client.admin.topic_wishes import TopicPlan
@@ -245,8 +245,9 @@ def _carry_out(admin: "Admin", out: Out, plan: "TopicPlan", *, dry_run: bool, ye
             confirm(hidden, yes)
         try:
             admin.apply_topics(plan)
-        except SteelyardError:
-            if len(plan.todo) > 1:
+        except SteelyardError as error:
+            # What is not supported is found out before anything is changed.
+            if len(plan.todo) > 1 and not isinstance(error, RequestNotSupported):
                 note("some of it may be done already; see what is left with --dry-run")
             raise
     out.rows(

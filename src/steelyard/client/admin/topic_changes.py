@@ -115,6 +115,9 @@ class TopicChanges(TopicOrders):
     async def apply_topics(self, plan: TopicPlan) -> TopicPlan:
         """Do what was planned, and wait until the name servers tell of it."""
         places = {place.name: place for place in await self._chosen({each.broker for each in plan.todo}, None)}
+        # Before anything is changed: half of it would be worse than nothing.
+        special = {change.broker for change in plan.todo if change.attribute_changes() is not None}
+        await together(lambda broker: self._check_attributes(places[broker]), sorted(special))
         await together(lambda change: self._put(places[change.broker], change), plan.todo)
         orders = await self._orders({self._names.full(each.topic) for each in plan.todo})
         for topic, changes in plan.by_topic().items():
@@ -177,8 +180,6 @@ class TopicChanges(TopicOrders):
 
     async def _put(self, place: BrokerPlace, change: TopicChange) -> None:
         after, attributes = change.after, change.attribute_changes()
-        if attributes is not None:
-            await self._check_attributes(place)
         header = CreateTopic(
             topic=self._names.full(change.topic),
             default_topic=DEFAULT_TOPIC,
