@@ -167,7 +167,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if asked[:1] in (["help"], ["version"]):
         # As other tools are asked.
         asked = [*asked[1:], f"--{asked[0]}"]
-    open_missing_streams()
+    if arguments is None:  # whoever calls it with words has streams of his own
+        open_missing_streams()
     return shown(lambda: _answer(asked))
 
 

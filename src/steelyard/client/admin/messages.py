@@ -134,7 +134,8 @@ class Messages(Topics):
         )
         parts = await together(lambda each: self._read(route, each, span), queues)
         found = [message for part in parts for message in part]
-        found.sort(key=lambda message: (message.stored_ms, message.queue, message.offset))
+        # Many are stored in one millisecond: of one broker the log knows which came first.
+        found.sort(key=lambda message: (message.stored_ms, message.queue.broker, message.position))
         return found[-most:] if newest else found[:most]
 
     # -- parts --------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ __all__ = ["MOST_QUEUES", "TopicChange", "TopicPlan", "TopicSetup", "TopicWish",
 
 MOST_QUEUES = 65_536
 _USUAL_QUEUES = 8
-_NAME = re.compile(r"[%|a-zA-Z0-9_-]{1,127}")
+_NAME = re.compile(r"[%|a-zA-Z0-9_-]{1,127}|%(?:RETRY|DLQ)%[%|a-zA-Z0-9_-]{1,248}")
 _RIGHTS = {"read": Permission.READ, "write": Permission.WRITE}
 
 
