@@ -9,6 +9,7 @@ from pathlib import Path
 
 from steelyard import Admin
 from steelyard.cli.demo.families import kill_family
+from steelyard.errors import GroupNotFound
 from steelyard.model import Queue
 
 __all__ = ["batches", "committed_ends", "driver", "group_offsets", "kill_whole"]
@@ -64,7 +65,10 @@ def committed_ends(checkpoint: Path) -> dict[Queue, int]:
 def group_offsets(namesrv: str, group: str, topic: str) -> dict[Queue, int]:
     """Return how far a group is, as every tool sees it; queues that it has not begun are left out."""
     with Admin(namesrv) as admin:
-        found = admin.offsets(group, topic)
+        try:
+            found = admin.offsets(group, topic)
+        except GroupNotFound:
+            return {}  # it comes with its first offset
     return {each.queue: each.committed for each in found if each.committed is not None and each.committed > 0}
 
 
