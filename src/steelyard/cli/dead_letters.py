@@ -14,6 +14,7 @@ import typer
 
 from steelyard.cli.frame.arguments import GroupName, SomeGroup
 from steelyard.cli.frame.confirming import DryRun, Yes, confirm
+from steelyard.cli.frame.counting import counted
 from steelyard.cli.frame.moments import moment, on_the_clock
 from steelyard.cli.frame.nouns import Noun
 from steelyard.cli.frame.output import Column, Format, Out
@@ -264,4 +265,4 @@ def _rows(namespace: str, found: "Iterable[StoredMessage]") -> Iterator[dict[str
 
 
 def _count(messages: int) -> str:
-    return f"{messages} dead {'letter' if messages == 1 else 'letters'}"
+    return counted(messages, "dead letter")

@@ -20,6 +20,7 @@ from steelyard.cli.check.judging import (
     with_dead_letters,
 )
 from steelyard.cli.check.verdict import NO_LIMITS, Figure, Level, Limits, Reason, Verdict, worst
+from steelyard.cli.frame.counting import counted
 from steelyard.cli.frame.exits import Exit, exit_for
 from steelyard.client.admin import Admin
 from steelyard.client.admin.asking import together
@@ -124,7 +125,7 @@ class Checks:
         are = "is" if len(bad) == 1 else "are"
         reasons = (Reason(level, f"{len(bad)} of {len(parts)} checks {are} not ok: {', '.join(bad[:_NAMED])}{more}"),)
         figures = (Figure("checks", len(parts)), Figure("not_ok", len(bad)))
-        well = f"{len(parts)} check{'s' if len(parts) != 1 else ''}"
+        well = counted(len(parts), "check")
         return Verdict("all", well, reasons if bad else (), figures, tuple(parts))
 
     def _topic_of(self, admin: Admin) -> Callable[[str], Awaitable[Verdict]]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from steelyard.cli.check.verdict import NO_LIMITS, Figure, Level, Limits, Reason, Verdict
+from steelyard.cli.frame.counting import counted
 from steelyard.cli.frame.moments import in_short
 from steelyard.cli.frame.short_names import short_names, shortened
 from steelyard.client.admin.cluster import Broker
@@ -229,7 +230,7 @@ def _waiting(lag: int) -> str:
 
 
 def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+    return counted(number, noun, by_thousands=True)
 
 
 def _is(number: int) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from steelyard.cli.demo.lake import Lake
 from steelyard.cli.demo.proof import Verdict
+from steelyard.cli.frame.counting import counted
 
 __all__ = ["Outcome", "SparkOutcome"]
 
@@ -46,11 +47,11 @@ class Outcome:
         if not verdict.sent:
             yield "no message was sent"
         if verdict.failed:
-            yield f"{_count(verdict.failed, 'send')} failed"
+            yield f"{counted(verdict.failed, 'send')} failed"
         if verdict.lost:
-            yield f"{_count(verdict.lost, 'message')} of {verdict.sent} never handled"
+            yield f"{counted(verdict.lost, 'message')} of {verdict.sent} never handled"
         if verdict.twice:
-            yield f"{_count(verdict.twice, 'message')} handled twice, which no kill explains"
+            yield f"{counted(verdict.twice, 'message')} handled twice, which no kill explains"
         if any(self.exit_codes):
             yield f"members that were told to leave ended with {', '.join(map(str, self.exit_codes))}"
         if spark is not None:
@@ -60,17 +61,8 @@ class Outcome:
 def _of_spark(spark: SparkOutcome, sent: int) -> Iterator[str]:
     lake = spark.lake
     if lake.places != sent:
-        yield f"Parquet has {lake.places} of {_count(sent, 'message')}"
+        yield f"Parquet has {lake.places} of {counted(sent, 'message')}"
     if lake.messages != lake.places:
-        yield f"{_count(lake.messages - lake.places, 'row')} in Parquet twice"
+        yield f"{counted(lake.messages - lake.places, 'row')} in Parquet twice"
     if spark.tabulated != sent:
-        yield f"Spark's windowed table counts {spark.tabulated} of {_count(sent, 'message')}"
-
-
-def _count(number: int, thing: str) -> str:
-    """Say how many.
-
-    >>> _count(1, "row"), _count(2, "row")
-    ('1 row', '2 rows')
-    """
-    return f"{number} {thing}{'' if number == 1 else 's'}"
+        yield f"Spark's windowed table counts {spark.tabulated} of {counted(sent, 'message')}"

@@ -16,6 +16,7 @@ from steelyard.balance.explain import Change, Explanation, Why, explain, in_word
 from steelyard.balance.ledger import Standing
 from steelyard.cli.demo.archivist import Table
 from steelyard.cli.demo.lake import WINDOW_S
+from steelyard.cli.frame.counting import counted
 from steelyard.cli.plan.draw import counts, grid
 from steelyard.model import Queue
 
@@ -151,7 +152,7 @@ def reasons(told: Explanation) -> Iterator[str]:
         if change.moved or change.why is Why.NEW_QUEUE:
             ways.setdefault((change.before, change.now), []).append(change)
     for (before, now), changes in ways.items():
-        queues = f"{len(changes)} {'queue' if len(changes) == 1 else 'queues'}"
+        queues = counted(len(changes), "queue")
         if before is None:
             yield f"{queues} to {now}: nobody had {'it' if len(changes) == 1 else 'them'} before"
         else:

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 
 from steelyard.balance.hazards import Hazard
 from steelyard.cli.doctor.finding import Finding, look, ok, wrong
+from steelyard.cli.frame.counting import counted
 from steelyard.cli.frame.moments import in_short
 from steelyard.cli.frame.short_names import short_names, shortened
 from steelyard.client.admin.topics import Topic, TopicKind
@@ -63,7 +64,7 @@ def judge_groups(groups: Sequence[GroupSeen], now: datetime) -> Iterator[Finding
 
 def _how(seen: GroupSeen) -> str:
     view = seen.view
-    waiting = f"{view.lag:,} message{'' if view.lag == 1 else 's'} waiting" if view.lag else "nothing waiting"
+    waiting = f"{_count(view.lag, 'message')} waiting" if view.lag else "nothing waiting"
     members = _count(len(view.members), "member") if view.members else "nobody"
     return f"{members} online, {_count(len(view.queues), 'queue')}, {waiting}"
 
@@ -114,4 +115,4 @@ def _hazard(about: str, group: str, hazard: Hazard, sentence: str) -> Finding:
 
 
 def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+    return counted(number, noun, by_thousands=True)

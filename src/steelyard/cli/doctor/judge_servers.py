@@ -10,6 +10,7 @@ from datetime import timedelta
 from ipaddress import ip_address
 
 from steelyard.cli.doctor.finding import Finding, look, ok, wrong
+from steelyard.cli.frame.counting import counted
 from steelyard.client.checkup.facts import BrokerSeen, Dialling, Door, NameServerSeen, ServerKind
 
 __all__ = ["judge_brokers", "judge_name_servers"]
@@ -89,7 +90,7 @@ def _name_server(seen: NameServerSeen) -> Finding:
     if seen.dialled is not None and seen.dialled.door is not Door.OPEN:
         return _shut(about, seen.ips[0] if seen.ips else host, port, seen.dialled)
     if seen.brokers is not None:
-        brokers = f"{len(seen.brokers)} broker{'' if len(seen.brokers) == 1 else 's'}"
+        brokers = counted(len(seen.brokers), "broker")
         return ok(about, f"it answers in {seen.took_ms} ms and knows {brokers}")
     what, step = _STRANGERS.get(seen.kind or ServerKind.UNKNOWN, _STRANGERS[ServerKind.UNKNOWN])
     said = " ".join(seen.why.split())

@@ -11,6 +11,7 @@ import typer
 
 from steelyard.cli.frame.arguments import AtBrokers, GroupName, TopicName
 from steelyard.cli.frame.confirming import DryRun, Yes, confirm
+from steelyard.cli.frame.counting import counted
 from steelyard.cli.frame.output import Column, Out
 from steelyard.cli.frame.screen import note
 from steelyard.cli.frame.where import Where, at_cluster
@@ -122,7 +123,7 @@ def _confirm(plan: "GroupPlan", yes: bool) -> None:
         for change in changed:
             note(f"{change.wish.name} on {change.broker}: {change.details}")
     groups = len({change.wish.name for change in changed})
-    confirm(f"{groups} {'group' if groups == 1 else 'groups'} would get other settings", yes)
+    confirm(f"{counted(groups, 'group')} would get other settings", yes)
 
 
 @at_cluster

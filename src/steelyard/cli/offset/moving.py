@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from steelyard.cli.frame.confirming import confirm
+from steelyard.cli.frame.counting import counted
 from steelyard.cli.frame.moments import moment
 from steelyard.cli.frame.output import Column, Out
 from steelyard.cli.frame.screen import note
@@ -102,14 +103,14 @@ def _in_words(resets: "Sequence[Reset]", *, done: bool = False) -> str:
     group, members, is_new = resets[0].group, resets[0].members, resets[0].is_new
     queues = sum(len(reset.moves) for reset in resets)
     skipped, repeated = sum(reset.skipped for reset in resets), sum(reset.repeated for reset in resets)
-    online = f"{members} {'member' if members == 1 else 'members'} online" if members else "nobody online"
+    online = f"{counted(members, 'member')} online" if members else "nobody online"
     topics = ", ".join(reset.topic for reset in resets)
     moved = f"{'is' if done else 'would be'} {'made and moved' if is_new else 'moved'}"
     return (
-        f"group {group} {moved} in {queues} {'queue' if queues == 1 else 'queues'} of {topics} ({online}): skips "
+        f"group {group} {moved} in {counted(queues, 'queue')} of {topics} ({online}): skips "
         f"{_messages(skipped)}, repeats {_messages(repeated)}"
     )
 
 
 def _messages(count: int) -> str:
-    return f"{count} {'message' if count == 1 else 'messages'}"
+    return counted(count, "message")

@@ -7,6 +7,7 @@ from rich.table import Table
 from steelyard.balance.allocate import Plan, Strategy
 from steelyard.balance.allocate import plan as make_plan
 from steelyard.balance.explain import Explanation, explain, tell
+from steelyard.cli.frame.counting import counted
 from steelyard.cli.frame.screen import screen
 from steelyard.cli.plan.as_json import print_plan
 from steelyard.cli.plan.draw import counts, grid, legend, ruler
@@ -54,7 +55,7 @@ def draw_worked(console: "Console", given: PlanInput, strategies: list[Strategy]
     for strategy, made, picture in zip(strategies, plans, pictures, strict=True):
         table.add_row(strategy.name, picture, counts(made))
     count = len(given.members)
-    console.print(f"{len(queues)} queues, {count} {'member' if count == 1 else 'members'}", style="bold")
+    console.print(f"{len(queues)} queues, {counted(count, 'member')}", style="bold")
     console.print(table)
     console.print(legend(given.members, pictures), style="dim")
     console.print()
