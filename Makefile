@@ -11,7 +11,7 @@ LONG_TRIALS := tests/interop/test_churn.py tests/interop/test_convergence.py
 TRIALS := tests/interop/test_mixed_groups.py tests/interop/test_broker_trouble.py $(LONG_TRIALS)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench interop sim chaos fuzz docs dist clean
+.PHONY: help demo test browser check bench interop sim chaos fuzz docs dist clean
 
 help:  ## print these verbs
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -21,6 +21,10 @@ demo: $(READY)  ## the shop window: a group that balances itself while members a
 
 test: check  ## ruff, mypy strict and the whole suite
 	@$(PY) -m pytest -n auto --dist loadgroup
+
+browser: $(READY)  ## the page in real Chromium; Debian's is installed where it is missing and may be
+	@$(PY) -m tests.browser.chromium
+	@$(PY) -m pytest -n auto --dist loadgroup tests/browser
 
 check: $(READY)  ## ruff and mypy strict alone
 	@$(PY) -m ruff check .
@@ -39,7 +43,7 @@ interop: $(READY)  ## Apache's Java classes and servers, and clients in Java, Go
 	@$(PY) -m pytest tests/interop
 	@STEELYARD_INTEROP=apache-4.9.7 $(PY) -m pytest $(TRIALS)
 	@STEELYARD_LIVE=apache-4.9.7 $(PY) -m pytest tests/cli/test_sessions.py
-	@for backend in apache-4.9.7 apache-5.5.0; do STEELYARD_LIVE=$$backend $(PY) -m pytest tests/live tests/spark || exit; done
+	@for backend in apache-4.9.7 apache-5.5.0; do STEELYARD_LIVE=$$backend $(PY) -m pytest tests/live tests/spark tests/browser || exit; done
 
 sim: $(READY)  ## 10,000 simulated histories, with crashes, cuts and lost power, then a hunt for planted bugs (takes a while; a failure is replayed by its seed)
 	@$(PY) -m steelyard sim --histories 10000

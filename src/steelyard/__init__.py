@@ -23,6 +23,7 @@ if _typing.TYPE_CHECKING:
     from steelyard.client.connect import Connect
     from steelyard.client.consuming.news import Hazard, Moved
     from steelyard.client.consuming.received import Received
+    from steelyard.client.observing.observer import Observer
     from steelyard.client.producing.sent import Sent
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "Hazard",
     "Message",
     "Moved",
+    "Observer",
     "OffsetRange",
     "Producer",
     "Puller",
@@ -49,6 +51,7 @@ _LATE = {
     "Consumer": "steelyard.client.blocking.consumer",
     "Hazard": "steelyard.client.consuming.news",
     "Moved": "steelyard.client.consuming.news",
+    "Observer": "steelyard.client.observing.observer",
     "Producer": "steelyard.client.blocking.producer",
     "Puller": "steelyard.client.blocking.puller",
     "Received": "steelyard.client.consuming.received",

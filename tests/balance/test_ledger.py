@@ -229,3 +229,30 @@ def test_tables_have_names_and_can_be_made() -> None:
             LatencyTable("mine", steps, times, failure_ms=1)
     with pytest.raises(ConfigurationError, match="ramp_ms"):
         Ledger(ramp_ms=-1)
+
+
+def test_failures_are_counted_and_answers_are_not() -> None:
+    ledger = Ledger()
+    for failed in (True, False, True):
+        ledger.note("a", took_ms=1, failed=failed, now_ms=0)
+    ledger.note("b", took_ms=1, failed=False, now_ms=0)
+    assert [each.failures for each in ledger.look(0)] == [2, 0]
+
+
+def test_who_watches_hears_of_new_brokers_and_of_those_that_are_avoided_and_of_nothing_else() -> None:
+    class Watched(Ledger):
+        news = 0
+
+        def _has_news(self) -> None:
+            self.news += 1
+
+    ledger = Watched()
+    ledger.note("a", took_ms=5, failed=False, now_ms=0)
+    assert ledger.news == 1, "it is new"
+    for now_ms in range(1, 100):
+        ledger.note("a", took_ms=5, failed=False, now_ms=now_ms)
+    assert ledger.news == 1
+    ledger.note("a", took_ms=5, failed=True, now_ms=100)
+    assert ledger.news == 2, "it is avoided"
+    ledger.appeared("b", 100)
+    assert ledger.news == 3, "another is new"

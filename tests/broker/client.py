@@ -68,6 +68,7 @@ class Client:
         leaving: bool | None = None,
         held: Mapping[str, Iterable[tuple[int, int]]] | None = None,
         heartbeat_ms: int | None = None,
+        avoided: int | None = None,
         line: Peer | None = None,
         **more: Any,
     ) -> Command:
@@ -83,6 +84,7 @@ class Client:
         about = GroupWord(
             strategy="sticky",
             held=None if held is None else {topic: tuple(Held(*each) for each in rows) for topic, rows in held.items()},
+            avoided=avoided,
         )
         word = HeartbeatWord(
             groups={self.group: about}, heartbeat_ms=heartbeat_ms, instance=self.instance, leaving=leaving

@@ -4,7 +4,10 @@ import pytest
 from tests.broker.desk import START_MS, Desk, message
 from tests.golden_frames import golden_frames
 
+from steelyard.broker.options import BrokerOptions
+from steelyard.sim.disk import ForgettingDisk
 from steelyard.wire.bodies import decode_body
+from steelyard.wire.bodies.reports import REPORT_NAME, BrokerReport, RecoveryReport
 from steelyard.wire.bodies.shared import TextTable
 from steelyard.wire.codes import RequestCode as Code
 from steelyard.wire.frames import Splitter
@@ -100,3 +103,57 @@ def test_delay_levels_that_have_messages_are_told(desk: Desk) -> None:
     told = runtime(desk)
     assert told["scheduleMessageOffset_3"] == "0,1"
     assert "scheduleMessageOffset_1" not in told
+
+
+# -- what ours are told beyond Apache ----------------------------------------------------------------------------------
+
+
+def report(desk: Desk) -> BrokerReport:
+    return decode_body(BrokerReport, runtime(desk)[REPORT_NAME].encode())
+
+
+def test_tools_of_java_are_told_no_more_than_java_tells(desk: Desk) -> None:
+    answer = desk.ask(Code.GET_BROKER_RUNTIME_INFO, language="JAVA")
+    assert REPORT_NAME not in decode_body(TextTable, answer.body).table
+
+
+def test_disk_and_flushing_are_told_in_whole_numbers() -> None:
+    desk = Desk(BrokerOptions(flush="async", flush_interval_ms=700), disk=ForgettingDisk(capacity=1 << 22))
+    empty = report(desk)
+    assert (empty.disk_bytes, empty.log_bytes, empty.log_files) == (1 << 22, 0, 0)
+    assert (empty.flush, empty.flush_interval_ms, empty.unflushed_bytes, empty.flush_last_us) == ("async", 700, 0, None)
+    desk.ask(Code.SEND_MESSAGE_V2, message("orders"), b"body")
+    desk.state.last_sync_ms = 1.25
+    filled = report(desk)
+    assert filled.log_files == 1
+    assert filled.log_bytes == filled.unflushed_bytes == desk.state.store.end > 0
+    assert filled.flush_last_us == 1_250
+    assert 0 < (filled.disk_free_bytes or 0) < (empty.disk_free_bytes or 0)
+
+
+def test_the_last_start_is_told() -> None:
+    desk = Desk()
+    assert report(desk).recovery == RecoveryReport(found="nothing")
+    for _ in range(3):
+        desk.ask(Code.SEND_MESSAGE_V2, message("orders"), b"body")
+    left, end = desk.disk.crash(), desk.state.store.end
+    left.open("commitlog/00000000000000000000").write(end, b"torn")
+    left.open("commitlog/00000000000000000000").write(50, b"\xff\xff")
+    again = Desk(disk=left)
+    again.state.opening_ms = 12
+    told = report(again)
+    assert told.recovery == RecoveryReport(
+        found="unclosed", records=2, read_bytes=end, cut_bytes=4, damages=1, took_ms=12
+    )
+    assert told.damages == 2
+    assert [each.what for each in told.damage or ()] == ["damaged", "cut off"]
+    assert told.refusal is None
+
+
+def test_a_broker_that_takes_no_messages_says_why(desk: Desk) -> None:
+    desk.ask(Code.SEND_MESSAGE_V2, message("orders"), b"body")
+    desk.disk.fail_next("fsync", "error")
+    job = desk.broker.begin_sync(desk.now_ms)
+    job.run()
+    desk.broker.end_sync(job)
+    assert "a sync failed" in (report(desk).refusal or "")

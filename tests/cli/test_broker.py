@@ -73,6 +73,10 @@ def test_one_broker_is_shown_in_words_and_in_values(cluster: Cluster, type_at: T
         0,
         {"ten_seconds", "minute", "ten_minutes"},
     )
+    assert shown["flushing"].startswith("every 500 ms, ")
+    for key, end in (("last", "the directory was empty"), ("takes", "yes"), ("damaged", "0")):
+        assert shown[key].endswith(f" {end}")
+    assert (told["flush"], told["recovery"]["found"], told["damages"], told["refusal"]) == ("async", "nothing", 0, None)
     raw = dict(
         line.split(",", 1)
         for line in type_at(cluster.namesrv, "show", "broker-0", "--all", "--output", "csv")[1].splitlines()
@@ -81,6 +85,14 @@ def test_one_broker_is_shown_in_words_and_in_values(cluster: Cluster, type_at: T
     for words, why in ((["broker-7"], "known are: broker-0, broker-1"), (["broker-0", "--id", "3"], "known are: 0")):
         code, _, said = type_at(cluster.namesrv, "show", *words)
         assert (code, why in said) == (Exit.NOT_FOUND, True)
+
+
+def test_of_a_foreign_broker_no_more_is_shown_than_it_tells(type_at: Type) -> None:
+    with apache({"broker-a": {0: Server()}}) as namesrv:
+        told = json.loads(type_at(namesrv, "show", "broker-a", "--output", "json")[1])
+        assert [told[key] for key in ("disk_bytes", "flush", "recovery", "damages", "refusal")] == [None] * 5
+        shown = type_at(namesrv, "show", "broker-a")[1].splitlines()
+        assert {line.split()[-1] for line in shown if line.startswith(("flushing", "last start", "takes"))} == {"-"}
 
 
 def test_lag_is_by_topic_or_by_queue(cluster: Cluster, type_at: Type) -> None:

@@ -2,6 +2,7 @@
 
 from tests.cli.desk import Desk
 from tests.cli.live import create_topic
+from tests.client.sending_scene import until
 
 from steelyard.cli.frame.exits import Exit
 from steelyard.client.blocking.producer import Producer
@@ -32,3 +33,23 @@ def test_producers_are_listed_and_shown_in_every_format(cluster: Cluster, desk: 
     gone = desk("producer", "show", "shop")
     assert gone.code == Exit.NOT_FOUND
     assert "Online are: none" in gone.err
+
+
+def test_ledgers_are_shown_and_who_tells_none_is_named(cluster: Cluster, desk: Desk) -> None:
+    create_topic(cluster.namesrv, "weighed")
+    with (
+        Producer(cluster.namesrv, group="weighing", avoid_slow_brokers=True) as weighing,
+        Producer(cluster.namesrv, group="trusting") as trusting,
+    ):
+        for _ in range(16):
+            weighing.send(Message("weighed", b"x"))
+        trusting.send(Message("weighed", b"x"))
+        until(lambda: len(desk("producer", "ledger", "weighing", "--json").lines) == 2)
+        first, second = desk("producer", "ledger", "weighing", "--json").lines
+        assert [(row["broker"], row["share"], row["avoided_ms"], row["why"]) for row in (first, second)] == [
+            ("broker-0", 1.0, None, None),
+            ("broker-1", 1.0, None, None),
+        ]
+        every = desk("producer", "ledger")
+        assert every.out.split()[:3] == ["group", "producer", "broker"]
+        assert "1 producer without a ledger: producers of ours tell one" in every.err

@@ -8,8 +8,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import IO
+from urllib.parse import urlsplit
 
 import pytest
 from tests.serve.line import Line, brokers_of, pull_all, send
@@ -36,7 +38,7 @@ def line_of(stream: IO[str] | None) -> str:
 
 def ready(process: "subprocess.Popen[str]") -> tuple[str, dict[str, str]]:
     said = json.loads(line_of(process.stdout))
-    assert list(said) == ["namesrv", "brokers"]
+    assert list(said) == ["namesrv", "brokers", "page"]
     return said["namesrv"], said["brokers"]
 
 
@@ -58,11 +60,13 @@ def test_it_says_one_line_serves_and_stops_cleanly(tmp_path: Path, how: signal.S
 
 def test_it_tells_people_where_everything_is(tmp_path: Path) -> None:
     with up("--port", "0", cwd=tmp_path) as process:
-        lines = [line_of(process.stdout).split() for _ in range(4)]
+        lines = [line_of(process.stdout).split() for _ in range(5)]
         assert lines[0][:2] == ["name", "server"]
         assert lines[1][0] == "broker-0"
         assert lines[2] == ["messages", str(tmp_path / "steelyard-data")]
-        assert lines[3][-1] == "Ctrl-C"
+        assert lines[3][0] == "page"
+        assert lines[3][1].startswith("http://127.0.0.1:")
+        assert lines[4][-1] == "Ctrl-C"
         process.send_signal(signal.SIGINT)
         assert process.wait(_SECONDS) == 0
 
@@ -190,3 +194,40 @@ def _is_free(port: int) -> bool:
         except OSError:
             return False
     return True
+
+
+def test_the_page_is_there_and_goes_with_it(tmp_path: Path) -> None:
+    with up("--json", "--port", "0", "--memory", cwd=tmp_path) as process:
+        said = json.loads(line_of(process.stdout))
+        where = urlsplit(said["page"])
+        line = HTTPConnection(where.netloc, timeout=_SECONDS)
+        for path, status, part in (
+            (f"/?{where.query}", 303, b""),
+            ("/metrics", 200, b"rocketmq_"),
+            ("/", 401, b"Token"),
+        ):
+            line.request("GET", path)
+            answer = line.getresponse()
+            assert answer.status == status
+            assert part in answer.read()
+        line.close()
+        process.terminate()
+        rest, complaints = process.communicate(timeout=_SECONDS)
+        assert (process.returncode, rest, complaints) == (0, "", "")
+
+
+def test_no_page_is_served_to_who_wants_none(tmp_path: Path) -> None:
+    with up("--json", "--port", "0", "--memory", "--no-page", cwd=tmp_path) as process:
+        assert json.loads(line_of(process.stdout))["page"] is None
+
+
+def test_a_page_port_in_use_is_said_before_anything_is_started(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        taken = str(other.getsockname()[1])
+        assert main(["up", "--port", "0", "--page-port", taken, "--data", str(tmp_path / "new")]) == 1
+    assert f"port {taken} of 127.0.0.1 is in use" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()

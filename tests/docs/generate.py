@@ -10,6 +10,7 @@ from tests.docs.drawn.api_page import api_page
 from tests.docs.drawn.cli_page import cli_index, cli_page
 from tests.docs.drawn.errors_page import errors_page, exits_page
 from tests.docs.drawn.figures import with_figures
+from tests.docs.drawn.metrics_page import metrics_page
 from tests.docs.drawn.options_page import options_page
 from tests.docs.drawn.pictures import PICTURES
 from tests.tidy.tree import ROOT
@@ -19,6 +20,7 @@ __all__ = ["GENERATED", "generate"]
 GENERATED: dict[str, Callable[[], str]] = {
     "docs/reference/api.md": api_page,
     "docs/reference/cli.md": cli_page,
+    "docs/reference/metrics.md": metrics_page,
     "docs/reference/options.md": options_page,
     "docs/reference/errors.md": errors_page,
     "docs/reference/exit-codes.md": exits_page,

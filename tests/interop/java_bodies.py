@@ -153,6 +153,8 @@ LOST = {
     "HeartbeatData": {"steelyard"},
     "LockBatchRequestBody": {"steelyard"},
     "LockBatchResponseBody": {"steelyard"},
+    "ProducerConnection": {"steelyard"},
+    "ProducerTableInfo": {"steelyard"},
     "UnlockBatchRequestBody": {"steelyard"},
     # Made of the numbers beside them whenever Java writes.
     "QueryConsumeTimeSpanBody": {"consumeTimeStampStr", "maxTimeStampStr", "minTimeStampStr"},

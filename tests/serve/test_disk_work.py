@@ -64,7 +64,7 @@ class SlowDisk:
         self.syncs, self.fails, self.may_sync = 0, False, threading.Event()
         self.names, self.read, self.mkdir = self._disk.names, self._disk.read, self._disk.mkdir
         self.rename, self.remove, self.sync_folder = self._disk.rename, self._disk.remove, self._disk.sync_folder
-        self.free_bytes, self.lock = self._disk.free_bytes, self._disk.lock
+        self.free_bytes, self.size_bytes, self.lock = self._disk.free_bytes, self._disk.size_bytes, self._disk.lock
 
     def open(self, path: str, *, create: bool = False) -> File:
         return SlowFile(self._disk.open(path, create=create), self)

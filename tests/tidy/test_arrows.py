@@ -18,6 +18,8 @@ _EVERYBODY_MAY = frozenset({"errors", "version"})
 _MAY_IMPORT: dict[str, frozenset[str]] = {
     "": frozenset({"client", "model"}),
     "aio": frozenset({"client", "model"}),
+    "otel": frozenset({"client", "model"}),
+    "metrics": frozenset({"client", "model"}),
     "__main__": frozenset({"cli"}),
     "errors": frozenset(),
     "version": frozenset(),
@@ -34,8 +36,8 @@ _MAY_IMPORT: dict[str, frozenset[str]] = {
     "client": frozenset({"dialect", "model", "wire", "balance", "net"}),
     "spark": frozenset({"model", "wire", "balance", "client"}),
     "pipelines": frozenset({"model", "balance", "client", "spark"}),
-    "cli": frozenset({"model", "balance", "client", "serve", "sim", "store"}),
-    "dashboard": frozenset({"model", "balance", "client", "serve", "sim"}),
+    "cli": frozenset({"model", "balance", "client", "serve", "sim", "store", "dashboard"}),
+    "dashboard": frozenset({"model", "balance", "client", "serve", "net"}),
     "testing": frozenset({"model", "balance", "client", "serve", "sim"}),
 }
 

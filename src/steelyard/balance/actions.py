@@ -67,6 +67,8 @@ class Heartbeat(Struct, frozen=True, tag=True, gc=False):
     """How we plan, for the others to compare."""
     version: int = 0
     """The version of our subscriptions: grows with each change of what we own."""
+    avoided: int = 0
+    """Messages of that broker that were in hand when their queue was given up, and were finished and committed."""
 
 
 class AskUptime(Struct, frozen=True, tag=True, gc=False):

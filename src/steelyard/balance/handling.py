@@ -121,6 +121,8 @@ class Handling:
                 self._told(chunk)
         if finished:
             record.window.finish(finished)
+            if record.state is State.DRAINING:
+                record.finishing += finished
         if event.failed or event.skipped:
             self._take_back(record, event)
         if len(running) < before:

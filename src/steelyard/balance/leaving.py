@@ -52,6 +52,7 @@ class Leaving:
         if not board.is_leaving or self.is_done or board.records:
             return
         if self._is_over or self._is_idle():
+            board.actions += board.lines.last_beats(board.now_ms)
             for broker in board.lines.brokers():
                 board.say(Unregister(broker))
             board.flush_reports()

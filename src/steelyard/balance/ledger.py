@@ -46,6 +46,8 @@ class Standing:
     avoided_until_ms: int | None
     avoided_since_ms: int | None
     why: str
+    failures: int = 0
+    """Attempts that failed, since something is known of it."""
 
 
 class _Account(Struct):
@@ -54,6 +56,7 @@ class _Account(Struct):
     since_ms: int = _NEVER
     until_ms: int = _NEVER
     why: str = ""
+    failures: int = 0
     credit: int = 0
     is_doubtful: bool = False
     """Whether it has not answered well since it began to be avoided."""
@@ -84,11 +87,11 @@ class Ledger:
 
     def note(self, broker: str, took_ms: int, failed: bool, now_ms: int) -> None:
         """Note a finished attempt; never one that has not been answered yet."""
-        account = self._accounts.get(broker)
-        if account is None:
-            account = self._accounts[broker] = _Account()
+        account = self._accounts.get(broker) or self._new_account(broker)
         account.latency_ms = self.table.failure_ms if failed else took_ms
-        if not failed:
+        if failed:
+            account.failures += 1
+        else:
             usual_ms = account.usual_ms
             account.usual_ms = took_ms if usual_ms is None else (3 * usual_ms + took_ms + 2) // 4
         is_harmless = took_ms < self._harmless_ms and not failed
@@ -101,6 +104,14 @@ class Ledger:
             share = self._share(account, now_ms)
             if share < _WHOLE and (share or self.table.overwrites):
                 self._come_back(account, now_ms)
+
+    def _new_account(self, broker: str) -> _Account:
+        account = self._accounts[broker] = _Account()
+        self._has_news()
+        return account
+
+    def _has_news(self) -> None:
+        """Be told that a broker is new here, or is avoided from now on: for a ledger that somebody watches."""
 
     def _judged_ms(self, broker: str, took_ms: int, failed: bool) -> int:
         """Return the time that the table is asked about."""
@@ -122,6 +133,7 @@ class Ledger:
         account.credit = 0
         account.is_doubtful, account.tried_ms = True, _NEVER
         self._calm_ms = max(self._calm_ms, account.until_ms + self.ramp_ms)
+        self._has_news()
 
     def _come_back(self, account: _Account, now_ms: int) -> None:
         """Let its part of the turns grow from now on."""
@@ -196,13 +208,20 @@ class Ledger:
         share = self._share(account, now_ms)
         since_ms, until_ms = (account.since_ms, account.until_ms) if share == 0 else (None, None)
         why = account.why if share < _WHOLE else ""
-        return Standing(broker, account.latency_ms, account.usual_ms, share / _WHOLE, until_ms, since_ms, why)
+        return Standing(
+            broker,
+            account.latency_ms,
+            account.usual_ms,
+            share / _WHOLE,
+            until_ms,
+            since_ms,
+            why,
+            account.failures,
+        )
 
     def appeared(self, broker: str, now_ms: int) -> None:
         """Take note that a broker is in a route again that it was not in: it comes back, step by step."""
-        account = self._accounts.get(broker)
-        if account is None:
-            account = self._accounts[broker] = _Account()
+        account = self._accounts.get(broker) or self._new_account(broker)
         if not self.avoids(broker, now_ms):
             self._come_back(account, now_ms)
             account.why = "it was not in the route"

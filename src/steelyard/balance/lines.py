@@ -47,6 +47,10 @@ class _Line:
     """When the broker was started, as far as it told; known anew for each line."""
     trouble: str = ""
     """Why the last heartbeat was refused, as reported."""
+    avoided: int = 0
+    """Messages of its queues that were finished and committed while their queue was being given up."""
+    avoided_told: int = 0
+    """How many of those the broker was told of."""
 
 
 class Lines:
@@ -145,6 +149,25 @@ class Lines:
         line = self._lines.get(broker)
         return line is not None and bool(line.unanswered)
 
+    def note_avoided(self, broker: str, messages: int) -> None:
+        """Take note of messages that were in hand when their queue was given up, and need not be handled again."""
+        line = self._lines.get(broker)
+        if line is not None:
+            line.avoided += messages
+
+    @property
+    def avoided(self) -> int:
+        """How many messages there were of that kind, at all brokers."""
+        return sum(line.avoided for line in self._lines.values())
+
+    def last_beats(self, now_ms: int) -> list[Action]:
+        """Say before the goodbye what brokers of ours were not told of; another make's might list us again for it."""
+        return [
+            self._heartbeat(name, self._lines[name], now_ms)
+            for name in self.brokers()
+            if self.is_ours(name) and self._lines[name].avoided > self._lines[name].avoided_told
+        ]
+
     def beat(self, broker: str | None, now_ms: int) -> list[Action]:
         """Say something new to a broker, or to all: that what we own changed, or that we leave."""
         self._version += 1
@@ -231,12 +254,14 @@ class Lines:
         line.next_ms = now_ms + (line.heartbeat_ms if line.is_registered else self._times.heartbeat_ms)
         line.said_leaving = self.leaving
         line.is_another_wanted = False
+        line.avoided_told = line.avoided
         return Heartbeat(
             broker,
             held=None if line.is_registered else dict(self.claims(broker)),
             leaving=self.leaving,
             strategy=self._options.strategy.name,
             version=self._version,
+            avoided=line.avoided,
         )
 
 

@@ -439,6 +439,10 @@ class Lives(Flow):
         self._go(record)
 
     def _go(self, record: Record) -> None:
+        if record.finishing and record.manner is not Manner.FREE:
+            # All below the low end is stored now: nobody handles it again.
+            avoided = sum(offset < record.window.low for offset in record.finishing)
+            self._board.lines.note_avoided(record.broker, avoided)
         record.state = State.ABSENT
         if record.generation:
             self._board.report("released", "released", record.queue)

@@ -231,6 +231,11 @@ class Member:
         """Return what each member had when this one last planned; None: that is not known."""
         return self.views.owned
 
+    @property
+    def avoided(self) -> int:
+        """How many messages were in hand when their queue was given up, and were finished and committed before that."""
+        return self.lines.avoided
+
     def set_chunk(self, topic: str, messages: int) -> None:
         """Give handlers so many messages of a topic at once from now on."""
         self._lives.handling.chunks[topic] = messages

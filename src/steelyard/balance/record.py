@@ -74,6 +74,7 @@ class Record:
         "denied_ms",
         "drain_by_ms",
         "epoch",
+        "finishing",
         "generation",
         "holders",
         "is_commit_due",
@@ -160,6 +161,8 @@ class Record:
         """What is to be tried again here: offset, message, attempt."""
         self.running: dict[int, Chunk] = {}
         """What handlers have, by offset."""
+        self.finishing: list[int] = []
+        """What they finished while the queue was being given up."""
         self.backs: dict[int, tuple[object, int]] = {}
         """What is on its way back to the broker: message and attempt by offset."""
         self.owed: tuple[tuple[int, object, int, int], ...] = ()
@@ -182,6 +185,7 @@ class Record:
         self.pulling_ms = None
         self.lent = 0
         self.running = {}
+        self.finishing = []
         self.backs = {}
         self.is_suspended = False
 

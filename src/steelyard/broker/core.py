@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from steelyard.broker import catching_up, checks, deliveries, flushing, membership, waking
+from steelyard.broker import catching_up, checks, deliveries, flushing, membership, moves_writing, waking
 from steelyard.broker.guard import check_names
 from steelyard.broker.options import BrokerOptions
 from steelyard.broker.refusals import refused
@@ -85,6 +85,7 @@ class Broker:
         membership.tick(state, now_ms)
         deliveries.tick(state, now_ms)
         checks.tick(state, now_ms)
+        moves_writing.tick(state, now_ms)
         while state.unsynced and state.unsynced[0][1] <= now_ms:
             ack, _ = state.unsynced.popleft()
             state.post(ack.peer, structs.replace(ack.answer, code=ResponseCode.FLUSH_DISK_TIMEOUT))
@@ -150,6 +151,9 @@ class Broker:
     def end_sync(self, job: SyncJob) -> Replies:
         """Take note of how a sync went, and answer those who waited for it."""
         self.state.store.end_sync(job)
+        if job.took_ms is not None:
+            self.state.sync_times.add(job.took_ms)
+            self.state.last_sync_ms = job.took_ms
         flushing.answer_synced(self.state)
         return self._taken()
 
@@ -165,6 +169,7 @@ class Broker:
 
     def close(self, now_ms: int) -> None:
         """Write everything and let go of the directory."""
+        moves_writing.write_all(self.state, now_ms)
         self.flush(now_ms)
         for job in self.saves(now_ms, everything=True):
             job.run()

@@ -37,6 +37,7 @@ def commit(
     lock = state.locks.holder(group, topic, queue_id, now_ms)
     if _is_fenced(state, lock, peer, group, topic, queue_id, offset, epoch):
         offsets.fenced += 1
+        state.tallies.fenced.add(group)
         return Verdict.FENCED
     if offsets.outlives(group, topic, queue_id, offset):
         return Verdict.RESET

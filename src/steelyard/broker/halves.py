@@ -5,7 +5,7 @@ the half anew, at another offset, and what counts is the latest; an answer about
 same. How a transaction ended is remembered for a while, so that to end it twice does no harm.
 """
 
-from collections import deque
+from collections import Counter, deque
 from enum import Enum
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
@@ -56,6 +56,8 @@ class Half(Struct, frozen=True, gc=False):
     stored_ms: int
     ask_ms: int
     """From this time on its producer may be asked."""
+    topic: str = ""
+    """What the message is for."""
 
 
 class Halves:
@@ -64,6 +66,8 @@ class Halves:
     def __init__(self) -> None:
         self.open: dict[int, Half] = {}
         """By origin."""
+        self.topics = Counter[str]()
+        """How many are open for each topic."""
         self.fed = self.fed_ops = -1
         """The next offsets of halves and of their ends to be looked at; negative before the start."""
         self.is_unsure = True
@@ -96,6 +100,7 @@ class Halves:
         if half.origin not in self._ended:
             self._forget(half.origin)
             self.open[half.origin] = half
+            self.topics[half.topic] += 1
             if half.offset != half.origin:
                 self._origins[half.offset] = half.origin
             heappush(self._offsets, (half.offset, half.origin))
@@ -108,6 +113,9 @@ class Halves:
         half = self.open.pop(origin, None)
         if half is not None:
             self._origins.pop(half.offset, None)
+            self.topics[half.topic] -= 1
+            if not self.topics[half.topic]:
+                del self.topics[half.topic]
 
     def add_op(self, op_offset: int, offsets: list[int], ending: Ending | None) -> None:
         """Take note of an end that is in the log: of all these records, or without ``ending`` of replaced ones.

@@ -11,7 +11,8 @@ get a queue who say that they held it before; where two say so, the higher epoch
 """
 
 from collections.abc import Iterable, Iterator
-from typing import TypeAlias
+from enum import Enum
+from typing import Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -19,7 +20,7 @@ from steelyard.broker.refusals import refusal
 from steelyard.broker.timing import first_epoch
 from steelyard.wire.codes import ResponseCode
 
-__all__ = ["LEASE", "Lock", "Locks", "QueueKey", "group_and_lease"]
+__all__ = ["LEASE", "HowFreed", "Lock", "Locks", "QueueKey", "Watch", "group_and_lease"]
 
 LEASE = "%LEASE"
 """How the name of a group ends in a lock that may change hands at once."""
@@ -33,6 +34,33 @@ _JAVA_TRUSTS_MS = 30_000
 """How long a Java member goes on by itself after its last lock call."""
 
 
+class HowFreed(Enum):
+    """How a queue got free."""
+
+    GIVEN_UP = "given up"
+    """By its holder, who stays."""
+    LEFT = "left"
+    """Its holder said goodbye."""
+    LOST = "lost"
+    """Its holder is gone without a word."""
+    EXPIRED = "expired"
+    """Its holder did not renew it in time."""
+    OUTDONE = "outdone"
+    """Another one held it later, before the broker started."""
+    TOPIC_GONE = "topic gone"
+    """There is nothing to hold any more."""
+
+
+class Watch(Protocol):
+    """Who is told when a queue gets another holder."""
+
+    def taken(self, group: str, key: QueueKey, owner: str, now_ms: int, *, is_kept: bool) -> None:
+        """Take note that somebody holds a queue that was free; ``is_kept``: it held it before the broker started."""
+
+    def freed(self, group: str, key: QueueKey, owner: str, how: HowFreed, at_ms: int) -> None:
+        """Take note that a queue is free."""
+
+
 class Lock(Struct, gc=False):
     """A held queue."""
 
@@ -43,6 +71,8 @@ class Lock(Struct, gc=False):
     until_ms: int | None
     """When it is over; None: when its owner is gone."""
     is_lease: bool
+    is_lost: bool = False
+    """Whether its owner is gone, and only its handlers may still be at work."""
 
     def is_live(self, now_ms: int) -> bool:
         """Whether it still counts."""
@@ -61,7 +91,10 @@ def group_and_lease(name: str) -> tuple[str, bool]:
 class Locks:
     """The table of locks."""
 
-    def __init__(self, started_ms: int, settle_ms: int, known_groups: Iterable[str]) -> None:
+    def __init__(
+        self, started_ms: int, settle_ms: int, known_groups: Iterable[str], watch: Watch | None = None
+    ) -> None:
+        self._watch = watch
         self._epoch = first_epoch(started_ms)
         self._settled_ms = started_ms + settle_ms
         self._known_before = frozenset(known_groups)
@@ -110,12 +143,21 @@ class Locks:
             return None
         return _proven(lock, now_ms, until_ms, is_lease)
 
-    def release(self, group: str, key: QueueKey, owner: str, epoch: int | None = None) -> bool:
+    def release(
+        self,
+        group: str,
+        key: QueueKey,
+        owner: str,
+        epoch: int | None,
+        now_ms: int,
+        *,
+        how: HowFreed = HowFreed.GIVEN_UP,
+    ) -> bool:
         """Free a queue, if this owner holds it, under this epoch if one is given; say whether it did."""
         lock = self._groups.get(group, {}).get(key)
         if lock is None or lock.owner != owner or (epoch is not None and epoch != lock.epoch):
             return False
-        self._drop(group, key)
+        self._drop(group, key, how, now_ms)
         return True
 
     def claim(self, group: str, key: QueueKey, owner: str, epoch: int, now_ms: int) -> bool:
@@ -128,7 +170,7 @@ class Locks:
         # A clock that was set back must not give out an epoch that somebody has already.
         self._epoch = max(self._epoch, epoch)
         # Whether it is a lease, the first renewal tells.
-        self._put(group, key, Lock(owner, epoch, now_ms, None, is_lease=False))
+        self._put(group, key, Lock(owner, epoch, now_ms, None, is_lease=False), is_kept=True)
         return True
 
     def bump(self, group: str, topic: str, queue_id: int) -> None:
@@ -137,21 +179,22 @@ class Locks:
         if lock is not None:
             lock.epoch = self._next_epoch()
 
-    def left(self, group: str, owner: str) -> None:
+    def left(self, group: str, owner: str, now_ms: int) -> None:
         """Free all that a member held who said goodbye."""
         for key in sorted(self._owned.get((group, owner), ())):
-            self._drop(group, key)
+            self._drop(group, key, HowFreed.LEFT, now_ms)
 
     def lost(self, group: str, owner: str, now_ms: int, *, order_grace_ms: int) -> None:
         """Free what a member held who is gone without a word: leases at once, others when its handlers must be done."""
         for key in sorted(self._owned.get((group, owner), ())):
             lock = self._groups[group][key]
+            lock.is_lost = True
             if lock.until_ms is not None:
                 lock.until_ms = min(lock.until_ms, lock.proven_ms + _JAVA_TRUSTS_MS)
             elif not lock.is_lease:
                 lock.until_ms = now_ms + order_grace_ms
             else:
-                self._drop(group, key)
+                self._drop(group, key, HowFreed.LOST, now_ms)
 
     def excuse(self, missed_ms: int) -> None:
         """Count a time as not passed for all locks, since the clock was put forward."""
@@ -165,23 +208,33 @@ class Locks:
         """Forget locks that are over."""
         for group in list(self._groups):
             for key in [key for key, lock in self._groups[group].items() if not lock.is_live(now_ms)]:
-                self._drop(group, key)
+                self._drop_over(group, key, now_ms)
 
     def _next_epoch(self) -> int:
         self._epoch += 1
         return self._epoch
 
-    def _put(self, group: str, key: QueueKey, lock: Lock) -> Lock:
+    def _put(self, group: str, key: QueueKey, lock: Lock, *, is_kept: bool = False) -> Lock:
         if key in self._groups.get(group, {}):
-            self._drop(group, key)
+            self._drop_over(group, key, lock.proven_ms)
         if self._count >= _MOST_LOCKS:
             raise refusal(ResponseCode.SYSTEM_ERROR, f"this broker holds {self._count} locks and takes no more")
         self._groups.setdefault(group, {})[key] = lock
         self._owned.setdefault((group, lock.owner), set()).add(key)
         self._count += 1
+        if self._watch is not None:
+            self._watch.taken(group, key, lock.owner, lock.proven_ms, is_kept=is_kept)
         return lock
 
-    def _drop(self, group: str, key: QueueKey) -> None:
+    def _drop_over(self, group: str, key: QueueKey, now_ms: int) -> None:
+        """Forget a lock whose time is over, or that a later one from before the broker's start outdoes."""
+        lock = self._groups[group][key]
+        if lock.until_ms is None or lock.is_live(now_ms):
+            self._drop(group, key, HowFreed.OUTDONE, now_ms)
+        else:
+            self._drop(group, key, HowFreed.LOST if lock.is_lost else HowFreed.EXPIRED, lock.until_ms)
+
+    def _drop(self, group: str, key: QueueKey, how: HowFreed, at_ms: int) -> None:
         locks = self._groups[group]
         lock = locks.pop(key)
         self._count -= 1
@@ -191,8 +244,10 @@ class Locks:
         owned.discard(key)
         if not owned:
             del self._owned[group, lock.owner]
+        if self._watch is not None:
+            self._watch.freed(group, key, lock.owner, how, at_ms)
 
 
 def _proven(lock: Lock, now_ms: int, until_ms: int | None, is_lease: bool) -> Lock:
-    lock.proven_ms, lock.until_ms, lock.is_lease = now_ms, until_ms, is_lease
+    lock.proven_ms, lock.until_ms, lock.is_lease, lock.is_lost = now_ms, until_ms, is_lease, False
     return lock

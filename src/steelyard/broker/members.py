@@ -83,6 +83,8 @@ class Member:
     """Open lines by number; more than one means that two processes may share the id."""
     closed_ms: int | None = None
     """When the last line closed."""
+    avoided: int | None = None
+    """How many duplicates it says that it avoided, in all; None before its first heartbeat."""
 
     @property
     def is_broadcasting(self) -> bool:
@@ -136,6 +138,9 @@ class Heard(Struct, frozen=True, gc=False):
     """The client is to send its subscriptions with the next heartbeat, too."""
     replaced: Member | None = None
     """Who spoke on this line before under another id, and is gone with it."""
+    joined: bool = False
+    wants_other: bool = False
+    """It was there already, and wants other topics now."""
 
 
 class Members:
@@ -222,7 +227,7 @@ class Members:
         leaves = beat.leaving != member.leaving
         member.leaving = beat.leaving
         changed = joined or wants_other or leaves or replaced is not None
-        return Heard(changed, away_ms, ask_again, replaced)
+        return Heard(changed, away_ms, ask_again, replaced, joined, wants_other and not joined)
 
     def _weight_of(self, beat: Beat) -> int:
         """Return what the member takes already: who only says again what it wants makes nothing worse."""

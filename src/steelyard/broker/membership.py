@@ -7,6 +7,7 @@ of its heartbeats, or after two minutes if it is not one of ours; Apache tells n
 
 from steelyard.broker.hazards import hazards_of
 from steelyard.broker.members import Beat, Heard, Member, MemberGroup
+from steelyard.broker.moves import What
 from steelyard.broker.state import State
 from steelyard.wire.codes import RequestCode
 from steelyard.wire.headers.common import Group
@@ -22,10 +23,13 @@ def heard(state: State, beat: Beat, now_ms: int) -> Heard:
     """Register a member or refresh it, and tell the group if that changed something."""
     found = state.members.heard(beat, now_ms)
     if found.replaced is not None:
-        state.locks.left(beat.group, found.replaced.id)
+        because = f"{beat.id} speaks on its line"
+        state.moves.member(beat.group, found.replaced.id, What.GONE, now_ms, because=because)
+        state.locks.left(beat.group, found.replaced.id, now_ms)
     group = state.members.group(beat.group)
     assert group is not None
     if found.changed:
+        _write_down(state, beat, found, now_ms)
         changed(state, group, now_ms)
     elif found.away_ms is not None and group.changed_ms >= found.away_ms:
         # It may have missed a notice while it had no line.
@@ -33,10 +37,22 @@ def heard(state: State, beat: Beat, now_ms: int) -> Heard:
     return found
 
 
+def _write_down(state: State, beat: Beat, found: Heard, now_ms: int) -> None:
+    """Let the history of moves know what a heartbeat changed."""
+    if found.joined:
+        is_new = state.locks.is_settled(beat.group, now_ms)
+        state.moves.member(beat.group, beat.id, What.JOINED if is_new else What.BACK, now_ms)
+    elif found.wants_other:
+        state.moves.member(beat.group, beat.id, What.WANTS, now_ms)
+    elif beat.leaving:
+        state.moves.member(beat.group, beat.id, What.LEAVING, now_ms)
+
+
 def left(state: State, member: Member, peer: Peer, now_ms: int) -> None:
     """Let a member go that says goodbye on this line."""
     if state.members.leave(member, peer):
-        state.locks.left(member.group, member.id)
+        state.moves.member(member.group, member.id, What.LEFT, now_ms)
+        state.locks.left(member.group, member.id, now_ms)
         _gone(state, member, now_ms)
 
 
@@ -64,12 +80,13 @@ def tick(state: State, now_ms: int) -> None:
         state.members.excuse(missed_ms, now_ms)
         state.producers.excuse(missed_ms, now_ms)
     for member in state.members.overdue(now_ms - options.line_grace_ms):
-        _lost(state, member, now_ms)
+        _lost(state, member, "its line closed", now_ms)
     if state.members.scan_is_due(now_ms):
         for member in state.members.silent(now_ms):
             lines = [line.peer for line in member.lines.values()]
-            _lost(state, member, now_ms)
-            why = f"{member.id} of group {member.group} was silent for {(now_ms - member.seen_ms) // 1000} s"
+            silent = f"was silent for {(now_ms - member.seen_ms) // 1000} s"
+            _lost(state, member, f"it {silent}", now_ms)
+            why = f"{member.id} of group {member.group} {silent}"
             # What else speaks on the line keeps it.
             state.outbox.extend(Hangup(peer, why) for peer in lines if not state.members.ids_on(peer))
         state.producers.expire(now_ms - options.client_silence_ms)
@@ -82,8 +99,9 @@ def tick(state: State, now_ms: int) -> None:
     state.relays.expire(now_ms)
 
 
-def _lost(state: State, member: Member, now_ms: int) -> None:
+def _lost(state: State, member: Member, because: str, now_ms: int) -> None:
     state.members.remove(member)
+    state.moves.member(member.group, member.id, What.GONE, now_ms, because=because)
     state.locks.lost(member.group, member.id, now_ms, order_grace_ms=state.options.order_grace_ms)
     _gone(state, member, now_ms)
 
@@ -133,9 +151,18 @@ def _look_around(state: State, now_ms: int) -> None:
     for name in state.members.groups():
         group = state.members.group(name)
         assert group is not None
-        if topics_changed and queue_counts(state, group) != group.queues:
+        if topics_changed and (counts := queue_counts(state, group)) != group.queues:
+            state.moves.queues_changed(name, _other_queues(group.queues, counts), now_ms)
             changed(state, group, now_ms)
         _speak_up(state, group)
+
+
+def _other_queues(before: dict[str, int], now: dict[str, int]) -> str:
+    """Say which topic has other queues than before; of several the first."""
+    topic = min(name for name in before.keys() | now if before.get(name, 0) != now.get(name, 0))
+    had, has = before.get(topic, 0), now.get(topic, 0)
+    added = "1 queue was" if has == had + 1 else f"{has - had} queues were"
+    return f"{added} added to {topic}" if 0 < had < has else f"{topic} has {has} queues here, and had {had}"
 
 
 def _speak_up(state: State, group: MemberGroup) -> None:

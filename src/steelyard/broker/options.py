@@ -42,6 +42,8 @@ class BrokerOptions:
     """Queues of TBW102: what a topic that is made by its first send may have at most."""
     trace_topic: bool = True
     """Whether there is a topic for the traces of other clients."""
+    keep_moves: bool = True
+    """Whether it is written into a topic of the broker's own which queue went from whom to whom, and why."""
 
     max_message_bytes: int = 4 * 1024 * 1024
     """The largest body that is taken."""

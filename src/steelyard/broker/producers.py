@@ -1,20 +1,30 @@
 """Which producers are there, on which lines: for check-backs of transactions and for replies.
 
 A group's producers are kept by line, each with the time it was heard of in this group: one client may have several
-lines, and a group it no longer speaks of grows old by itself. Beside the groups stands who speaks on which line at all.
+lines, and a group it no longer speaks of grows old by itself. Beside the groups stands who speaks on which line at all,
+and what producers of ours told of brokers: the newest ledger of each line, shortened where it is too long, and none of
+those that would be too many.
 """
 
 from collections.abc import Iterable
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from steelyard.broker.refusals import refusal
+from steelyard.wire.bodies.heartbeat import LedgerLine
+from steelyard.wire.bodies.members import ClientWord
 from steelyard.wire.codes import ResponseCode
 from steelyard.wire.peers import Peer
 
 __all__ = ["Producer", "Producers"]
 
 _MOST_PRODUCERS = 100_000
+
+_MOST_LEDGER_LINES = 16_384
+"""Of all ledgers together: an answer that tells all of them has to fit into a frame."""
+_LONGEST_LEDGER = 256
+_LONGEST_BROKER = 255
+_LONGEST_WHY = 200
 
 
 class Producer(Struct, gc=False):
@@ -27,6 +37,15 @@ class Producer(Struct, gc=False):
     seen_ms: int
 
 
+class _Told(Struct, frozen=True, gc=False):
+    """The ledger of a line, and when it was told."""
+
+    ledger: tuple[LedgerLine, ...]
+    at_ms: int
+    weight: int
+    """How many lines of ledgers an answer may have because of it: it is told with each group of the line."""
+
+
 class Producers:
     """The registry of producers."""
 
@@ -37,6 +56,8 @@ class Producers:
         self._lines_of: dict[str, dict[int, Peer]] = {}
         self._turns: dict[str, int] = {}
         self._count = 0
+        self._told: dict[int, _Told] = {}
+        self._weight = 0
 
     def speaks(self, client_id: str, peer: Peer) -> None:
         """Take note that this client speaks on this line, producer or not."""
@@ -76,6 +97,7 @@ class Producers:
         groups.discard(group)
         if not groups:
             del self._on_line[peer.number]
+            self._forget_ledger(peer.number)
 
     def _drop_if_empty(self, group: str) -> None:
         if not self._groups[group]:
@@ -100,6 +122,30 @@ class Producers:
             for producer in [each for each in self._groups[group].values() if each.seen_ms < heard_before_ms]:
                 self.leave(group, producer.peer)
 
+    def told(self, peer: Peer, ledger: tuple[LedgerLine, ...] | None, now_ms: int) -> None:
+        """Keep what the producer on a line knows of brokers, in the place of what it told before."""
+        self._forget_ledger(peer.number)
+        if ledger is None or peer.number not in self._on_line:
+            return
+        kept = tuple(map(_shortened, ledger[:_LONGEST_LEDGER]))
+        weight = len(kept) * len(self._on_line[peer.number])
+        if self._weight + weight <= _MOST_LEDGER_LINES:
+            self._told[peer.number] = _Told(kept, now_ms, weight)
+            self._weight += weight
+
+    def _forget_ledger(self, number: int) -> None:
+        told = self._told.pop(number, None)
+        if told is not None:
+            self._weight -= told.weight
+
+    def word_of(self, producer: Producer, now_ms: int) -> ClientWord | None:
+        """Return what a producer told of brokers, as it is by now; None if it tells nothing."""
+        told = self._told.get(producer.peer.number)
+        if told is None:
+            return None
+        ago_ms = max(0, now_ms - told.at_ms)
+        return ClientWord(ago_ms=ago_ms, ledger=tuple(_aged(line, ago_ms) for line in told.ledger))
+
     def next_of(self, group: str) -> Peer | None:
         """Return a line of the group, each in its turn, or None."""
         lines = self._groups.get(group)
@@ -122,3 +168,17 @@ class Producers:
     def groups(self) -> Iterable[str]:
         """List the groups that have producers."""
         return sorted(self._groups)
+
+
+def _shortened(line: LedgerLine) -> LedgerLine:
+    if len(line.broker) <= _LONGEST_BROKER and len(line.why or "") <= _LONGEST_WHY:
+        return line
+    return structs.replace(line, broker=line.broker[:_LONGEST_BROKER], why=(line.why or "")[:_LONGEST_WHY])
+
+
+def _aged(line: LedgerLine, ago_ms: int) -> LedgerLine:
+    """Count down how long a broker is avoided: that ends by itself, and nobody says so."""
+    if line.avoided_ms is None:
+        return line
+    left_ms = line.avoided_ms - ago_ms
+    return structs.replace(line, avoided_ms=left_ms if left_ms > 0 else None)

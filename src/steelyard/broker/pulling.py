@@ -17,6 +17,7 @@ from steelyard.broker.sifting import sift
 from steelyard.broker.state import State
 from steelyard.broker.topics import Topic
 from steelyard.errors import SubscriptionUnreadable
+from steelyard.model.names import MOVES_TOPIC
 from steelyard.store.slices import Slice
 from steelyard.wire.bodies.groups import GroupSettings
 from steelyard.wire.bodies.heartbeat import MessageModel
@@ -139,13 +140,15 @@ def look(state: State, ask: Ask, reached: Reached, wanted: Filter, request: Comm
         low, high = found.low, found.high
         if found.count and start >= low:
             code, status, following = _FOUND, "FOUND", found.next_offset
-            state.rates.pulled(ask.group, ask.topic, found.count, found.size)
+            if ask.topic != MOVES_TOPIC:  # nobody sent these, and whoever looks on is not counted either
+                state.rates.pulled(ask.group, ask.topic, found.count, found.size)
             if len(found.parts) > _FEW_PARTS:
                 body = b"".join(found.parts)
             else:
                 parts = tuple(found.parts)
         else:
-            state.rates.missed()
+            if ask.topic != MOVES_TOPIC:
+                state.rates.missed()
             code, status, following = _nothing(ask, wanted, found, start)
     state.offsets.note_pull(ask.group, ask.topic, queue_id, following)
     flags = reached.topic.settings.sys_flag, reached.group.sys_flag or 0

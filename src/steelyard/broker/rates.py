@@ -240,6 +240,14 @@ class Rates:
         """Return the counter of what a group got of a topic; None if nothing."""
         return self._up_to_date(self._pairs.get((group, topic)))
 
+    def topics(self) -> list[tuple[str, Counter]]:
+        """List the topics that something came into, with their counters."""
+        return list(self._topics.items())
+
+    def pairs(self) -> list[tuple[tuple[str, str], Counter]]:
+        """List the pairs of group and topic of which the group got something, with their counters."""
+        return list(self._pairs.items())
+
     def of_broker(self) -> tuple[Counter, Counter]:
         """Return the counters of all that came in and all that went out."""
         self._fold((self.stored, self.delivered))

@@ -13,6 +13,7 @@ from steelyard.broker.groups import Groups
 from steelyard.broker.halves import Halves
 from steelyard.broker.locks import Locks
 from steelyard.broker.members import Members
+from steelyard.broker.moves import Moves
 from steelyard.broker.names import OWN_GROUPS
 from steelyard.broker.notices import Notices
 from steelyard.broker.offsets import Offsets
@@ -23,10 +24,12 @@ from steelyard.broker.rates import Rates
 from steelyard.broker.relays import Relays
 from steelyard.broker.schedule import Schedule
 from steelyard.broker.stamps import Stamps
+from steelyard.broker.tallies import Tallies
 from steelyard.broker.timers import Timers
 from steelyard.broker.topics import Topics
 from steelyard.broker.versions import next_version
 from steelyard.model import Route
+from steelyard.model.buckets import Buckets
 from steelyard.store.disk import Disk
 from steelyard.store.state import DELAY_OFFSETS, GROUP_OFFSETS, GROUPS, TOPICS, Document, load
 from steelyard.store.store import Store
@@ -37,6 +40,8 @@ from steelyard.wire.peers import Hangup, Peer, Reply
 __all__ = ["Ack", "State"]
 
 T = TypeVar("T")
+
+_SYNC_BOUNDS_MS = (0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000)
 
 
 class Ack(Struct, frozen=True, gc=False):
@@ -55,6 +60,8 @@ class State:
 
     def __init__(self, options: BrokerOptions, store: Store, disk: Disk, now_ms: int) -> None:
         self.options, self.store, self.disk, self.started_ms = options, store, disk, now_ms
+        self.opening_ms: int | None = None
+        """How long it took to open the directory; the shell measures it."""
         self.ticked_ms = now_ms
         """When the last tick was."""
         self.notes: list[str] = []
@@ -69,9 +76,11 @@ class State:
         self.schedule = Schedule(self._load(DELAY_OFFSETS))
         self.timers, self.halves, self.copies = Timers(), Halves(), Copies(store)
         self.members, self.producers = Members(options.max_members, now_ms), Producers()
-        self.locks = Locks(now_ms, options.settle_ms, [group.name for group in self.groups])
+        self.moves = Moves(now_ms)
+        self.locks = Locks(now_ms, options.settle_ms, [group.name for group in self.groups], self.moves)
         self.notices, self.relays = Notices(options.notice_gap_ms), Relays()
         self.parking, self.rates, self.stamps = Parking(), Rates(now_ms), Stamps(options, now_ms=now_ms)
+        self.tallies = Tallies()
         self.settings_version = next_version(None, now_ms)
         """Changes with each change of the options while the broker runs."""
         self.routes = dict[str, Route]()
@@ -83,6 +92,10 @@ class State:
         """Acks that wait for the disk, in the order of the log, each with the time at which it goes out anyway."""
         self.questions: list[tuple[Command, Peer]] = []
         """Questions by key that wait until the key index has caught up with the log."""
+        self.sync_times = Buckets(_SYNC_BOUNDS_MS)
+        """How long syncs of the log took, in milliseconds, where the shell measured it."""
+        self.last_sync_ms: float | None = None
+        """How long the last one took."""
         self._opaque = 0
         self._turn = 0
 

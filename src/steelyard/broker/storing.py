@@ -14,7 +14,7 @@ from steelyard.broker.refusals import refusal
 from steelyard.broker.state import State
 from steelyard.broker.topics import READ, WRITE
 from steelyard.errors import LimitExceeded, ServerError
-from steelyard.model.names import DEAD, HALF_TOPIC, NOT_WRITABLE, RETRY, TIMER_TOPIC
+from steelyard.model.names import DEAD, HALF_TOPIC, MOVES_TOPIC, NOT_WRITABLE, RETRY, TIMER_TOPIC
 from steelyard.store.marks import DELAY_LEVELS_MS, SCHEDULE_TOPIC
 from steelyard.store.store import Appended
 from steelyard.wire.bodies.topics import TopicSettings
@@ -52,7 +52,7 @@ __all__ = [
     "whole_number",
 ]
 
-CLOSED_TOPICS = NOT_WRITABLE | {TIMER_TOPIC}
+CLOSED_TOPICS = NOT_WRITABLE | {TIMER_TOPIC, MOVES_TOPIC}
 """Topics that nobody but the broker writes to: neither a send nor a message that waited gets there."""
 
 _LEVELS = len(DELAY_LEVELS_MS)

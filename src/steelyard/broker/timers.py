@@ -51,6 +51,10 @@ class Timers:
         self._first = 0
         self._done = bytearray()
 
+    def __len__(self) -> int:
+        """Count the messages that wait."""
+        return len(self._heap)
+
     def start(self, before: Delivered) -> None:
         """Begin where an earlier process left off."""
         self._before, self.fed, self._first = before, before.first_open, before.first_open

@@ -17,6 +17,7 @@ from steelyard.model.names import (
     DEAD,
     DEFAULT_TOPIC,
     HALF_TOPIC,
+    MOVES_TOPIC,
     OP_TOPIC,
     RETRY,
     TIMER_TOPIC,
@@ -239,4 +240,6 @@ def _at_boot(options: BrokerOptions) -> list[TopicSettings]:
         found.append(_settings(DEFAULT_TOPIC, options.default_topic_queues, pattern))
     if options.trace_topic:
         found.append(_settings(TRACE_TOPIC, 1, anything))
+    if options.keep_moves:
+        found.append(_settings(MOVES_TOPIC, 1, READ))
     return found

@@ -100,7 +100,12 @@ def _half(state: State, record: Record) -> Half:
     ask_ms = record.stored_ms
     if find_property(record.properties, CHECK_TIMES.encode()) is None:
         ask_ms += immunity_ms(state, record.properties)
-    return Half(origin_of(record), record.offset, record.position, record.stored_ms, ask_ms)
+    return Half(origin_of(record), record.offset, record.position, record.stored_ms, ask_ms, _topic_of(record))
+
+
+def _topic_of(record: Record) -> str:
+    said = find_property(record.properties, REAL_TOPIC.encode())
+    return "" if said is None else said.decode("utf-8", "replace")
 
 
 def origin_of(record: Record) -> int:

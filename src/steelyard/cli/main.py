@@ -33,7 +33,8 @@ class _Noun(NamedTuple):
 
 NOUNS: dict[str, dict[str, _Noun]] = {
     "Run and use a cluster": {
-        "up": _Noun("up", "up", "Run a name server and brokers here, until Ctrl-C."),
+        "up": _Noun("up", "up", "Run a name server and brokers here, with a page to look at, until Ctrl-C."),
+        "page": _Noun("page", "page", "Show a cluster in the browser, ours or Apache's, until Ctrl-C."),
         "send": _Noun("send.send", "send", "Send messages: one, many, or as they come through a pipe."),
         "consume": _Noun("consume.consume", "consume", "Print messages as they come."),
         "message": _Noun("message.message", "app", "Find messages, look into them, and have them handled again."),

@@ -2,13 +2,14 @@
 
 Without ``--port`` they are where clients look for them: the name server at 9876, the first broker at 10911, further
 ones at 10921, 10931 and so on. With ``--port P`` the name server is at P and the brokers at P+1, P+2 and so on; with
-``--join`` there is no name server, and the first broker is at P. Exit codes: 0 stopped when told to, 1 it could not be
+``--join`` there is no name server, and the first broker is at P. Beside them is a page for browsers, at 9877 or any
+free port. Exit codes: 0 stopped when told to, 1 it could not be
 started (a port or a directory cannot be had), 2 it was asked for something that cannot be.
 """
 
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -18,15 +19,21 @@ import typer
 
 from steelyard.cli.frame.exits import Exit
 from steelyard.cli.frame.nouns import verb
+from steelyard.cli.frame.pages import TOKEN_VARIABLE, page_options
 from steelyard.cli.frame.screen import refuse
 from steelyard.errors import ConfigurationError, StoreError, TransportError
 
 if TYPE_CHECKING:
+    from steelyard.dashboard.options import PageOptions
+    from steelyard.dashboard.page import Page
+    from steelyard.model.measures import Family
+    from steelyard.net.listener import Listener
     from steelyard.serve.cluster import RunningCluster
 
 __all__ = ["FlushMode", "up"]
 
 _DATA = Path("steelyard-data")
+_PAGE = "The page"
 
 
 class FlushMode(StrEnum):
@@ -70,8 +77,46 @@ def up(
         str | None, typer.Option(help="The broker's name, or what several names begin with.", show_default="broker-0")
     ] = None,
     cluster: Annotated[str, typer.Option(help="The cluster's name.")] = "DefaultCluster",
+    page_port: Annotated[
+        int | None,
+        typer.Option(
+            help="The page's port. 0: any free one.", show_default="9877, or any that is free", rich_help_panel=_PAGE
+        ),
+    ] = None,
+    no_page: Annotated[bool, typer.Option("--no-page", help="Serve no page.", rich_help_panel=_PAGE)] = False,
+    page_token: Annotated[
+        str | None,
+        typer.Option(
+            envvar=TOKEN_VARIABLE,
+            help="What lets browsers in; safer in the environment than here.",
+            show_default="a new one each time",
+            show_envvar=True,
+            rich_help_panel=_PAGE,
+        ),
+    ] = None,
+    page_read_only: Annotated[
+        bool,
+        typer.Option("--page-read-only", help="Let nobody change anything through the page.", rich_help_panel=_PAGE),
+    ] = False,
+    page_also_as: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="A further name that browsers know the page by, as that of a proxy; can be repeated.",
+            rich_help_panel=_PAGE,
+        ),
+    ] = None,
+    page_audit: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Add a line to this file for every change made through the page.",
+            show_default=False,
+            rich_help_panel=_PAGE,
+        ),
+    ] = None,
 ) -> None:
-    """Run a name server and brokers here, until Ctrl-C."""
+    """Run a name server and brokers here, with a page to look at, until Ctrl-C."""
     # Here and not above, so that other verbs do not wait for what they do not need.
     from steelyard.client.connect import Connect
     from steelyard.serve.plan import ClusterPlan
@@ -94,11 +139,58 @@ def up(
         cluster=cluster,
         broker_name=broker_name,
     )
+    if page_port is None and port == 0:
+        page_port = 0  # whoever wants free ports means all of them
+    wants_page = not no_page and (page_port is not None or not namesrv_only)
+    options = page_options(
+        port=page_port, token=page_token, hosts=page_also_as, read_only=page_read_only, audit=page_audit
+    )
+    say = _say_json if as_json else _say
     with _log_on_stderr():
+        port_of_page = None
         try:
-            run_cluster(plan, _say_json if as_json else _say)
+            port_of_page = _page_port(options) if wants_page else None
+            run_cluster(plan, lambda cluster: _beside(cluster, options, port_of_page, say))
         except (StoreError, TransportError) as error:
             raise typer.Exit(refuse(str(error), Exit.FAILED)) from None
+        finally:
+            if port_of_page is not None:
+                port_of_page.close()
+
+
+def _page_port(options: "PageOptions") -> "Listener | None":
+    """Take the page's port before anything is started; None where there can be no page and nobody insists."""
+    from steelyard.dashboard.page import can_be_served, take_port
+
+    return take_port(options) if options.port or can_be_served() else None
+
+
+@contextmanager
+def _beside(
+    cluster: "RunningCluster",
+    options: "PageOptions",
+    listener: "Listener | None",
+    say: "Callable[[RunningCluster, Page | None], None]",
+) -> Iterator[None]:
+    if listener is None:
+        say(cluster, None)
+        yield
+        return
+    import asyncio
+
+    from steelyard.dashboard.page import Page
+    from steelyard.serve.measuring import measure_cluster
+
+    loop = asyncio.get_running_loop()
+
+    async def measure() -> "list[Family]":
+        """Measure the brokers on their loop, for the page on its own."""
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(measure_cluster(cluster), loop))
+
+    page = Page(";".join(cluster.name_server_addresses), options, listener=listener, local_measures=measure)
+    say(cluster, page)
+    with page:
+        yield
 
 
 @contextmanager
@@ -114,20 +206,25 @@ def _log_on_stderr() -> Iterator[None]:
         log.removeHandler(handler)
 
 
-def _say_json(cluster: "RunningCluster") -> None:
+def _say_json(cluster: "RunningCluster", page: "Page | None") -> None:
     import msgspec
 
-    ready = {"namesrv": ";".join(cluster.name_server_addresses), "brokers": cluster.broker_addresses}
+    ready = {
+        "namesrv": ";".join(cluster.name_server_addresses),
+        "brokers": cluster.broker_addresses,
+        "page": None if page is None else page.url,
+    }
     sys.stdout.write(msgspec.json.encode(ready).decode() + "\n")
     sys.stdout.flush()
 
 
-def _say(cluster: "RunningCluster") -> None:
+def _say(cluster: "RunningCluster", page: "Page | None") -> None:
     plan = cluster.plan
     name_servers = ";".join(cluster.name_server_addresses)
     lines = [f"name server  {name_servers}{' (joined)' if plan.join else ''}"]
     lines += [f"{name:<11}  {address}" for name, address in cluster.broker_addresses.items()]
     lines.append(f"messages     {'in memory, gone when this ends' if plan.data is None else plan.data.resolve()}")
+    lines.append(f"page         {'none' if page is None else page.url}")
     lines.append("ready; stop it with Ctrl-C")
     sys.stdout.write("\n".join(lines) + "\n")
     sys.stdout.flush()

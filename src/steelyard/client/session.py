@@ -8,7 +8,7 @@ whoever serves their code, and all else to the listener, which is the member of 
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
 from msgspec import structs
@@ -24,7 +24,7 @@ from steelyard.errors import BrokerNotInRoute, ConfigurationError, NoNameServer,
 from steelyard.model import BrokerPlace, Route
 from steelyard.net.clock import steady_ms
 from steelyard.wire.bodies import encode_body
-from steelyard.wire.bodies.heartbeat import Heartbeat, ProducerBeat
+from steelyard.wire.bodies.heartbeat import Heartbeat, HeartbeatWord, LedgerLine, ProducerBeat
 from steelyard.wire.codes import OUR_VERSION, RequestCode, ResponseCode
 from steelyard.wire.command import RESPONSE, Command, answer_to
 from steelyard.wire.headers.group import Unregister
@@ -79,6 +79,8 @@ class Session:
         """Who answers a request of a broker, by its code."""
         self.producer_groups: set[str] = set()
         """Told to every broker, so that it can ask us about our transactions and pass on replies."""
+        self.ledger: Callable[[], Sequence[LedgerLine]] | None = None
+        """What a producer knows of brokers, told to every broker with its groups."""
         self.routes = Routes(self)
         self._switch: Switch | None = None
         self._brokers: dict[str, Caller] = {}
@@ -309,11 +311,16 @@ class Session:
             await asyncio.sleep(_BEAT_S)
             self.tidy(steady_ms())
             if self.producer_groups:
-                await asyncio.gather(*(self._beat_one(caller) for caller in self._brokers.values() if caller.is_open))
+                await self.beat()
+
+    async def beat(self) -> None:
+        """Tell every broker that this producer is here, and what it knows of them all."""
+        await asyncio.gather(*(self._beat_one(caller) for caller in self._brokers.values() if caller.is_open))
 
     async def _beat_one(self, caller: Caller) -> None:
         beats = tuple(ProducerBeat(group=group) for group in sorted(self.producer_groups))
-        body = encode_body(Heartbeat(client_id=self.client_id, producers=beats))
+        word = None if self.ledger is None else HeartbeatWord(ledger=tuple(self.ledger()))
+        body = encode_body(Heartbeat(client_id=self.client_id, producers=beats, steelyard=word))
         try:
             await self.ask_well(caller, Command(RequestCode.HEART_BEAT, body=body))
         except SteelyardError as error:

@@ -167,7 +167,7 @@ class Asking:
         )
 
     def _word(self, action: Heartbeat) -> beats.HeartbeatWord:
-        about = beats.GroupWord(strategy=action.strategy, held=_held(action))
+        about = beats.GroupWord(strategy=action.strategy, held=_held(action), avoided=action.avoided or None)
         return beats.HeartbeatWord(
             groups={self._options.group: about},
             heartbeat_ms=self._options.times.heartbeat_ms,

@@ -7,6 +7,7 @@ __all__ = [
     "DEAD",
     "DEFAULT_TOPIC",
     "HALF_TOPIC",
+    "MOVES_TOPIC",
     "NOT_WRITABLE",
     "OP_TOPIC",
     "OUR_MARK",
@@ -35,6 +36,8 @@ UNRESOLVED_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
 """Where half messages go that nobody resolved."""
 TIMER_TOPIC = "rmq_sys_wheel_timer"
 TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
+MOVES_TOPIC = "rmq_sys_steelyard_moves"
+"""Where brokers of ours write down which queue went from whom to whom, and why."""
 
 NOT_WRITABLE = frozenset(
     {"SCHEDULE_TOPIC_XXXX", HALF_TOPIC, OP_TOPIC, UNRESOLVED_TOPIC, "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT"}

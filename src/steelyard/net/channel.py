@@ -83,6 +83,7 @@ class Channel(asyncio.Protocol):
         """Take what arrived: hand on each command, then write all answers at once."""
         board = self._board
         now_ms = self.heard_ms = board.clock()
+        board.received_bytes += len(data)
         if self._closing_ms is not None:
             return
         self.is_queued = True

@@ -42,6 +42,11 @@ class Listener:
         return cls(bound)
 
     @property
+    def socket(self) -> socket.socket:
+        """The port itself, for a server that takes lines in its own way."""
+        return self._socket
+
+    @property
     def address(self) -> str:
         """Host and port as clients write them."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"

@@ -73,6 +73,8 @@ class Switchboard:
         self._now_ms = clock()
         self._halves_bytes = self._backlogs_bytes = 0
         self._told = self._bugs = 0
+        self.received_bytes = self.sent_bytes = self.lines_opened = self.lines_closed = self.bugs = 0
+        """What came in and went out, lines that were opened, those that we closed, and bugs, since the start."""
 
     def __len__(self) -> int:
         """Count the lines."""
@@ -90,6 +92,7 @@ class Switchboard:
         channel.heard_ms = self.clock()
         self._channels[channel.peer.number] = channel
         self._of_address[host] += 1
+        self.lines_opened += 1
         if self._is_shut:
             channel.give_up("nobody is let in just now")
         elif len(self._channels) > self._limits.lines:
@@ -147,11 +150,13 @@ class Switchboard:
     def tell(self, channel: Channel, why: str) -> None:
         """Say in the log why a line is closed by us."""
         self._told += 1
+        self.lines_closed += 1
         if self._told <= _TOLD:
             _log.info("%s closes the line of %s: %s", self._name, channel.peer.address, why)
 
     def _tell_bug(self, what: str) -> None:
         self._bugs += 1
+        self.bugs += 1
         if self._bugs <= _BUGS:
             _log.exception("%s: %s met a bug", self._name, what)
 
@@ -167,6 +172,7 @@ class Switchboard:
     def note_written(self, size: int) -> int:
         """Take note of bytes handed to a transport; return the time."""
         self._backlogs_bytes += size
+        self.sent_bytes += size
         if self._backlogs_bytes > self._limits.all_backlogs_bytes:
             self._loop.call_soon(self.sweep)
             self._backlogs_bytes = 0

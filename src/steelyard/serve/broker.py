@@ -11,7 +11,9 @@ from dataclasses import replace
 
 from steelyard.broker.core import Broker, Replies
 from steelyard.broker.options import BrokerOptions
+from steelyard.model.buckets import Buckets
 from steelyard.net.clock import now_ms as read_clock
+from steelyard.net.clock import steady_ms, steady_ns
 from steelyard.net.limits import LineLimits
 from steelyard.net.listener import Listener
 from steelyard.net.switchboard import Switchboard
@@ -30,6 +32,8 @@ _log = logging.getLogger("steelyard.broker")
 
 _TICK_MS = 50
 _SWEEP_MS = 1_000
+_MILLISECOND_NS = 1_000_000
+_LAG_BOUNDS_MS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000)
 # How long lines may take to take their last answers when the broker stops.
 _GOODBYE_MS = 300
 
@@ -54,6 +58,9 @@ class RunningBroker:
         self._announcer = Announcer(broker, name_servers, clock)
         self._disk_work = DiskWork(broker, self._hold, clock)
         self._rounds = (Round(_TICK_MS, self._tick), Round(_SWEEP_MS, self.board.sweep))
+        self.loop_lag = Buckets(_LAG_BOUNDS_MS)
+        """How many milliseconds later than it was due each tick came: all that runs on this loop waits so long."""
+        self._due_ns = steady_ns() + _TICK_MS * _MILLISECOND_NS
 
     @classmethod
     async def start(
@@ -76,7 +83,9 @@ class RunningBroker:
             options = replace(options, port=listener.port)
             kept = replace(store_options or StoreOptions(), store_host=host_bytes(options.address))
             # In a thread: a long log that was not closed takes its time, and others share the loop.
+            began_ms = steady_ms()
             broker = await asyncio.to_thread(Broker.open, options, disk, kept, now_ms=clock())
+            broker.state.opening_ms = steady_ms() - began_ms
         except BaseException:
             listener.close()
             raise
@@ -129,6 +138,9 @@ class RunningBroker:
     # -- its life -----------------------------------------------------------------------------------------------------
 
     def _tick(self) -> None:
+        began_ns = steady_ns()
+        self.loop_lag.add(max(0, began_ns - self._due_ns) / _MILLISECOND_NS)
+        self._due_ns = began_ns + _TICK_MS * _MILLISECOND_NS
         self.board.tick()
         now_ms = self._clock()
         self._disk_work.sync(now_ms)

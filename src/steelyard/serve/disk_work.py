@@ -10,9 +10,16 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from steelyard.broker.core import Broker, Replies
+from steelyard.net.clock import steady_ns
 from steelyard.store.syncing import SyncJob
 
 __all__ = ["DiskWork"]
+
+
+def _run_timed(job: SyncJob) -> None:
+    began_ns = steady_ns()
+    job.run()
+    job.took_ms = (steady_ns() - began_ns) / 1_000_000
 
 
 class DiskWork:
@@ -33,7 +40,7 @@ class DiskWork:
         job = self._broker.begin_sync(now_ms)
         if job.files:
             self._is_syncing = True
-            self._start(self._syncer, job.run, partial(self._synced, job))
+            self._start(self._syncer, partial(_run_timed, job), partial(self._synced, job))
         else:
             job.run()  # nothing to do takes no thread
             self._post(self._broker.end_sync(job))

@@ -105,6 +105,12 @@ class RealDisk:
             room = os.statvfs(self._root)
         return room.f_bavail * room.f_frsize
 
+    def size_bytes(self) -> int | None:
+        """Return how many bytes the file system has at all."""
+        with _Border("statvfs", str(self._root)):
+            room = os.statvfs(self._root)
+        return room.f_blocks * room.f_frsize
+
     def lock(self, path: str) -> "_RealLock":
         """Lock the directory by a file in it; `StoreLocked` if another process has it, or this one already does."""
         place = self._place_to_change(path, "lock")

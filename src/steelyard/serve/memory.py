@@ -98,6 +98,10 @@ class MemoryDisk:
         """Return how many bytes can still be written, as if there were no end."""
         return _PLENTY_BYTES
 
+    def size_bytes(self) -> int | None:
+        """Return None: nobody counts."""
+        return None
+
     def lock(self, path: str) -> "_MemoryLock":
         """Lock the directory by a file in it; `StoreLocked` if it is locked already."""
         if path in self._locks:

@@ -1,26 +1,33 @@
-"""A cluster as a process: it starts, says that it is ready, and stops when it is told to."""
+"""A cluster as a process: it starts, says that it is ready, and stops when it is told to.
+
+What runs beside it, as its page does, begins when it is ready and ends before it stops.
+"""
 
 import asyncio
 import resource
 import signal
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
+from typing import TypeAlias
 
 from steelyard.net.loops import new_loop
 from steelyard.serve.cluster import RunningCluster
 from steelyard.serve.plan import ClusterPlan
 
-__all__ = ["run_cluster"]
+__all__ = ["Beside", "run_cluster"]
+
+Beside: TypeAlias = Callable[[RunningCluster], AbstractContextManager[object]]
+"""What is entered once all servers can be used, and left before they stop."""
 
 
-def run_cluster(plan: ClusterPlan, ready: Callable[[RunningCluster], None]) -> None:
-    """Run servers until SIGTERM or SIGINT; ``ready`` is called once all of them can be used."""
+def run_cluster(plan: ClusterPlan, beside: Beside) -> None:
+    """Run servers until SIGTERM or SIGINT, with something ``beside`` them."""
     _take_handles()
     with asyncio.Runner(loop_factory=new_loop) as runner:
-        runner.run(_run(plan, ready))
+        runner.run(_run(plan, beside))
 
 
-async def _run(plan: ClusterPlan, ready: Callable[[RunningCluster], None]) -> None:
+async def _run(plan: ClusterPlan, beside: Beside) -> None:
     told = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -32,10 +39,15 @@ async def _run(plan: ClusterPlan, ready: Callable[[RunningCluster], None]) -> No
     if not starting.done():
         await starting
     starting.result()
-    if not told.is_set():
-        ready(cluster)
-    await stopping
-    await cluster.stop()
+    company = ExitStack()
+    try:
+        if not told.is_set():
+            company.enter_context(beside(cluster))
+        await stopping
+    finally:
+        # In a thread: what is beside the cluster may ask it something before it ends.
+        await asyncio.to_thread(company.close)
+        await cluster.stop()
 
 
 def _take_handles() -> None:

@@ -106,7 +106,8 @@ class BrokerProcess(Process):
         state, ear, now_ms = broker.state, self._ear, self.clock.wall_ms()
         ear.peer = ear.epoch = None
         self._members = WatchedMembers(ear, self.options.max_members, now_ms)
-        self._locks = WatchedLocks(ear, now_ms, self.options.settle_ms, [group.name for group in state.groups])
+        known = [group.name for group in state.groups]
+        self._locks = WatchedLocks(ear, now_ms, self.options.settle_ms, known, state.moves)
         state.members, state.locks = self._members, self._locks
         state.offsets = self._offsets = WatchedOffsets(ear, state.offsets, self._members)
         self._topics = state.topics

@@ -195,6 +195,10 @@ class ForgettingDisk:
             return _PLENTY_BYTES
         return max(0, self._capacity - sum(content.room_bytes for content in self._names.files()))
 
+    def size_bytes(self) -> int | None:
+        """Return how many bytes there are at all; None without a capacity."""
+        return self._capacity
+
     def lock(self, path: str) -> "_HeldLock":
         """Lock the directory by a file in it; `StoreLocked` if it is locked already."""
         self._check_alive()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from steelyard.broker.locks import LEASE, Lock, Locks, QueueKey
+from steelyard.broker.locks import LEASE, HowFreed, Lock, Locks, QueueKey, Watch
 from steelyard.broker.members import Beat, Heard, Member, Members
 from steelyard.broker.names import OWN_GROUPS
 from steelyard.broker.offsets import Offsets
@@ -83,8 +83,10 @@ class WatchedMembers(Members):
 class WatchedLocks(Locks):
     """The table of locks."""
 
-    def __init__(self, ear: Ear, started_ms: int, settle_ms: int, known_groups: Iterable[str]) -> None:
-        super().__init__(started_ms, settle_ms, known_groups)
+    def __init__(
+        self, ear: Ear, started_ms: int, settle_ms: int, known_groups: Iterable[str], watch: Watch | None = None
+    ) -> None:
+        super().__init__(started_ms, settle_ms, known_groups, watch)
         self._ear = ear
         self._how = "expired"
         self._is_new = False
@@ -125,10 +127,19 @@ class WatchedLocks(Locks):
         self._tell_again(group, key, lock)
         return lock
 
-    def release(self, group: str, key: QueueKey, owner: str, epoch: int | None = None) -> bool:
+    def release(
+        self,
+        group: str,
+        key: QueueKey,
+        owner: str,
+        epoch: int | None,
+        now_ms: int,
+        *,
+        how: HowFreed = HowFreed.GIVEN_UP,
+    ) -> bool:
         """Free a queue."""
         with self._because("unlocked"):
-            return super().release(group, key, owner, epoch)
+            return super().release(group, key, owner, epoch, now_ms, how=how)
 
     def claim(self, group: str, key: QueueKey, owner: str, epoch: int, now_ms: int) -> bool:
         """Let a member go on with what it held before the broker started; one that was there before it is outdone."""
@@ -136,26 +147,26 @@ class WatchedLocks(Locks):
         with self._because("claimed"):
             return super().claim(group, key, owner, epoch, now_ms)
 
-    def left(self, group: str, owner: str) -> None:
+    def left(self, group: str, owner: str, now_ms: int) -> None:
         """Free all that a member held who said goodbye."""
         with self._because("gone"):
-            super().left(group, owner)
+            super().left(group, owner, now_ms)
 
     def lost(self, group: str, owner: str, now_ms: int, *, order_grace_ms: int) -> None:
         """Free what a member held who is gone without a word, now or later."""
         with self._because("gone"):
             super().lost(group, owner, now_ms, order_grace_ms=order_grace_ms)
 
-    def _put(self, group: str, key: QueueKey, lock: Lock) -> Lock:
+    def _put(self, group: str, key: QueueKey, lock: Lock, *, is_kept: bool = False) -> Lock:
         self._is_new = True
-        put = super()._put(group, key, lock)  # a lock that goes, goes under its own name
+        put = super()._put(group, key, lock, is_kept=is_kept)  # a lock that goes, goes under its own name
         self._rename(group, key)
         self._tell_granted(group, key, lock, again=False)
         return put
 
-    def _drop(self, group: str, key: QueueKey) -> None:
+    def _drop(self, group: str, key: QueueKey, how: HowFreed, at_ms: int) -> None:
         lock = self._groups[group][key]
-        super()._drop(group, key)
+        super()._drop(group, key, how, at_ms)
         self._tell_freed(group, key, lock, self._how)
 
     def _rename(self, group: str, key: QueueKey) -> None:

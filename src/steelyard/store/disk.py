@@ -74,5 +74,8 @@ class Disk(Protocol):
     def free_bytes(self) -> int:
         """Return how many bytes can still be written."""
 
+    def size_bytes(self) -> int | None:
+        """Return how many bytes there are at all, those of others too; None if nothing has an end."""
+
     def lock(self, path: str) -> Lock:
         """Lock the directory by a file in it; `StoreLocked` if another process has it."""

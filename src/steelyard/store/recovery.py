@@ -17,7 +17,10 @@ from steelyard.store.sums import SUM_BYTES, Sums, sums_path
 from steelyard.store.walk import Damage, Found, Walk
 from steelyard.wire.record_layout import SMALLEST_BYTES
 
-__all__ = ["Indexes", "Rebuilt", "rebuild"]
+__all__ = ["CUT_OFF", "Indexes", "Rebuilt", "rebuild"]
+
+CUT_OFF = "cut off"
+"""What a damage is called that lies behind the last whole record."""
 
 _CHUNK = 1 << 16
 _ZEROS = bytes(_CHUNK)
@@ -31,6 +34,8 @@ class Rebuilt:
     """The position after the last whole record."""
     indexes: Indexes
     damages: list[Damage]
+    records: int = 0
+    """How many whole records were found."""
 
 
 def rebuild(
@@ -41,7 +46,9 @@ def rebuild(
     walk = Walk(segments, sums)
     numbering = _Numbering(evidence, walk)
     indexes = numbering.indexes
+    records = 0
     for found in walk:
+        records += 1
         index = indexes.get((found.topic, found.queue_id))
         if index is None or found.offset != index.end:
             index = numbering.index_for(found, index)
@@ -61,7 +68,7 @@ def rebuild(
         index.show()
         index.forget_holes()
         index.saved, index.is_anew = index.start, True
-    return Rebuilt(walk.end, indexes, damages + numbering.refused + list(_damaged_sums(sums)))
+    return Rebuilt(walk.end, indexes, damages + numbering.refused + list(_damaged_sums(sums)), records)
 
 
 class _Numbering:
@@ -131,7 +138,7 @@ def _tail(segments: Sequence[Segment], sums: dict[int, Sums], end: int, evidence
         if segment.end > end:
             start = max(end, segment.start)
             size, records = _written(segment.written, start - segment.start), evidence.count(start, segment.end)
-            yield Damage(segment.path, start, size, records, "cut off")
+            yield Damage(segment.path, start, size, records, CUT_OFF)
     there = {segment.start for segment in segments}
     for start, each in sums.items():
         if start not in there and (start >= end or start < segments[0].start):

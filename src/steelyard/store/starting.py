@@ -7,6 +7,7 @@ are written again, since they may know numbers that the log does not.
 
 from contextlib import suppress
 from dataclasses import dataclass, field
+from enum import Enum
 
 from steelyard.errors import DiskFailed
 from steelyard.store.cutting import cut
@@ -16,12 +17,38 @@ from steelyard.store.index_files import Indexes, checksum, load_indexes, remove_
 from steelyard.store.log import Log
 from steelyard.store.marks import mark_of
 from steelyard.store.opening import Opened, mark_as_ours
-from steelyard.store.recovery import rebuild
+from steelyard.store.recovery import CUT_OFF, Rebuilt, rebuild
 from steelyard.store.state import Closed
 from steelyard.store.sum_files import drop_foreign_sums, drop_stale_sums, load_sums
 from steelyard.store.walk import Damage, Found
 
-__all__ = ["Started", "start"]
+__all__ = ["Recovery", "Started", "StartedFrom", "start"]
+
+
+class StartedFrom(Enum):
+    """What a process found when it began."""
+
+    NOTHING = "nothing"
+    """A directory without a log."""
+    CLOSED = "closed"
+    """What the last process closed in order: no record was looked at."""
+    UNCLOSED = "unclosed"
+    """What the last process did not close, or another broker changed: all of it was looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What had to be done to begin, for people to look at; how long it took is for the shell to say."""
+
+    found: StartedFrom
+    records: int = 0
+    """Whole records that were read."""
+    read_bytes: int = 0
+    """Bytes of the log that were looked at."""
+    cut_bytes: int = 0
+    """Bytes behind the last whole record, which were cut off."""
+    damages: tuple[Damage, ...] = ()
+    """What was lost, the tail that was cut off too."""
 
 
 @dataclass(slots=True)
@@ -33,6 +60,7 @@ class Started:
     trusted_from: int
     """Records from this position on need no check when they are read."""
     damages: list[Damage] = field(default_factory=list)
+    recovery: Recovery = Recovery(StartedFrom.CLOSED)
 
 
 def start(disk: Disk, found: Opened) -> Started:
@@ -66,7 +94,14 @@ def _make_again(disk: Disk, found: Opened) -> Started:
     forget_again(disk, rebuilt.indexes)
     with suppress(DiskFailed):
         save_indexes(disk, rebuilt.indexes)  # a full disk may still be read
-    return Started(Log(disk, size, segments, rebuilt.end), rebuilt.indexes, 0, rebuilt.damages)
+    return Started(Log(disk, size, segments, rebuilt.end), rebuilt.indexes, 0, rebuilt.damages, _report(found, rebuilt))
+
+
+def _report(found: Opened, rebuilt: Rebuilt) -> Recovery:
+    read_bytes = rebuilt.end - found.segments[0].start if found.segments else 0
+    cut_bytes = sum(damage.size for damage in rebuilt.damages if damage.what == CUT_OFF)
+    how = StartedFrom.UNCLOSED if found.segments or rebuilt.damages else StartedFrom.NOTHING
+    return Recovery(how, rebuilt.records, read_bytes, cut_bytes, tuple(rebuilt.damages))
 
 
 def _mark(found: Found) -> int:

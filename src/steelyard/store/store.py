@@ -74,6 +74,8 @@ class Store:
         self._reader = Reader(log, queues, self._old_sums, started.trusted_from)
         self._reader.damages += started.damages
         self._syncing = Syncing(log)
+        self.recovery = started.recovery
+        """What had to be done to open the directory."""
         self.lookup = Lookup(disk, log, queues, self._old_sums)
         """Messages by place, by time and by key."""
         self.refusal: str | None = None
@@ -97,6 +99,11 @@ class Store:
     def end(self) -> int:
         """The position behind the last message of the log."""
         return self._log.end
+
+    @property
+    def files(self) -> int:
+        """How many files the log has."""
+        return len(self._log.segments)
 
     @property
     def durable(self) -> int:

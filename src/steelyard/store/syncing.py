@@ -27,6 +27,8 @@ class SyncJob:
     """The segments that the files are of."""
     is_run: bool = False
     is_over: bool = False
+    took_ms: float | None = None
+    """How long it ran, if whoever ran it measured that."""
 
     def run(self) -> None:
         """Sync all files; may be called in another thread. What went wrong is kept, not raised."""

@@ -1,8 +1,9 @@
 """Heartbeats and leaving: 34, 35, 46.
 
 34 HEART_BEAT           a client and all its groups. Makes groups and their topics of retries where that is allowed,
-                        registers members and producers. A group that may not be made is passed over, as Apache does,
-                        so that one wrong group does not take the others off the air; one of ours is told (26).
+                        registers members and producers, and keeps what our producers know of brokers. A group that may
+                        not be made is passed over, as Apache does, so that one wrong group does not take the others off
+                        the air; one of ours is told (26).
                         Java's second version has a fingerprint, and may leave its subscriptions out. The fingerprint is
                         kept by client and not by group, so that two clients that differ are not asked again for ever.
 35 UNREGISTER_CLIENT    a client leaves a group, at once: on the line it is registered on, or if that is closed.
@@ -65,6 +66,8 @@ def _heartbeat(state: State, request: Command, peer: Peer, now_ms: int) -> Comma
     for each in body.producers:
         language = request.language[:_LONGEST_LANGUAGE]
         state.producers.heard(each.group, Producer(body.client_id, peer, language, request.version, now_ms))
+    if body.producers:
+        state.producers.told(peer, None if word is None else word.ledger, now_ms)
     if refused is not None:
         raise refused
     return answer_to(
@@ -89,8 +92,20 @@ def _consumer(state: State, request: Command, body: Heartbeat, told: ConsumerBea
     state.topics.retry_topic(told.group, settings.retry_queues, now_ms)
     found = membership.heard(state, beat, now_ms)
     if beat.ours:
-        _take_claims(state, beat, _group_word(body, told.group), now_ms)
+        word = _group_word(body, told.group)
+        _take_claims(state, beat, word, now_ms)
+        _count_avoided(state, beat, word)
     return found.ask_again
+
+
+def _count_avoided(state: State, beat: Beat, word: GroupWord | None) -> None:
+    """Count what a member avoided since its last heartbeat; what it did before it came here was counted then."""
+    member = state.members.on_line(beat.peer, beat.group)
+    if member is not None:
+        told = 0 if word is None or word.avoided is None else word.avoided
+        if member.avoided is not None and told > member.avoided:
+            state.tallies.avoided.add(beat.group, count=told - member.avoided)
+        member.avoided = told
 
 
 def _check(body: Heartbeat) -> None:

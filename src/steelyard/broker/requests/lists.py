@@ -3,8 +3,9 @@
 38 GET_CONSUMER_LIST_BY_GROUP        the ids of a group; an empty group is refused (1), as Java expects. Ours also get
                                      which of them are ours, the queues here, who holds which, and what looks wrong
 203 GET_CONSUMER_CONNECTION_LIST     lines, ways and subscriptions of a group; 206 if nobody is there
-204 GET_PRODUCER_CONNECTION_LIST     the lines of a producer group; 1 if nobody is there
-328 GET_ALL_PRODUCER_INFO            every producer
+204 GET_PRODUCER_CONNECTION_LIST     the lines of a producer group; 1 if nobody is there. Ours also get what each of
+                                     our producers knows of brokers
+328 GET_ALL_PRODUCER_INFO            every producer; ours get the same with it
 343 QUERY_TOPICS_BY_CONSUMER         topics in which a group has offsets
 345 QUERY_SUBSCRIPTION_BY_CONSUMER   what a group wants of a topic; without a subscription if nothing
 """
@@ -15,11 +16,14 @@ from steelyard.broker import membership
 from steelyard.broker.handlers import Handler
 from steelyard.broker.hazards import hazards_of
 from steelyard.broker.members import Member, MemberGroup
+from steelyard.broker.owners import owners_of
+from steelyard.broker.producers import Producer
 from steelyard.broker.refusals import refusal
 from steelyard.broker.requests.rows import check_rows
 from steelyard.broker.state import State
 from steelyard.wire.bodies import encode_body
 from steelyard.wire.bodies.members import (
+    ClientWord,
     Connection,
     ConsumerConnections,
     ConsumerIds,
@@ -55,19 +59,13 @@ def _ids(state: State, request: Command, _peer: Peer, now_ms: int) -> Command:
 
 
 def _view(state: State, group: MemberGroup, now_ms: int) -> GroupView:
-    ids = group.ids
-    places = {client_id: place for place, client_id in enumerate(ids)}
     queues = membership.queue_counts(state, group)
     check_rows(sum(queues.values()), f"let the members of {group.name} want fewer topics", _MOST_OWNERS)
-    owners = {topic: [-1] * count for topic, count in queues.items()}
-    for (topic, queue_id), lock in state.locks.of(group.name, now_ms):
-        if queue_id < queues.get(topic, 0):
-            owners[topic][queue_id] = places.get(lock.owner, -1)
     return GroupView(
         epoch=group.epoch,
         hazards=tuple(hazard.sentence for hazard in hazards_of(group)) or None,
-        members=tuple(_member(group.members[client_id]) for client_id in ids),
-        owners={topic: tuple(places) for topic, places in owners.items()},
+        members=tuple(_member(group.members[client_id]) for client_id in group.ids),
+        owners=owners_of(state, group, now_ms),
         queues=queues,
         settled=state.locks.is_settled(group.name, now_ms),
     )
@@ -105,19 +103,29 @@ def _connection(member: Member) -> Connection:
     )
 
 
-def _producer_connections(state: State, request: Command, _peer: Peer, _now_ms: int) -> Command:
+def _producer_connections(state: State, request: Command, _peer: Peer, now_ms: int) -> Command:
     name = request.header(ProducerGroup).producer_group
     producers = state.producers.of(name)
     if not producers:
         raise refusal(ResponseCode.SYSTEM_ERROR, f"the producer group[{name}] not exist")
     lines = tuple(
-        Connection(client_address=each.peer.address, client_id=each.id, language=each.language, version=each.version)
+        Connection(
+            client_address=each.peer.address,
+            client_id=each.id,
+            language=each.language,
+            steelyard=_producer_word(state, request, each, now_ms),
+            version=each.version,
+        )
         for each in producers
     )
     return answer_to(request, body=encode_body(ProducerConnections(connections=lines)))
 
 
-def _all_producers(state: State, request: Command, _peer: Peer, _now_ms: int) -> Command:
+def _producer_word(state: State, request: Command, producer: Producer, now_ms: int) -> ClientWord | None:
+    return state.producers.word_of(producer, now_ms) if request.language == OUR_LANGUAGE else None
+
+
+def _all_producers(state: State, request: Command, _peer: Peer, now_ms: int) -> Command:
     table = {
         group: tuple(
             ProducerLine(
@@ -125,6 +133,7 @@ def _all_producers(state: State, request: Command, _peer: Peer, _now_ms: int) ->
                 language=each.language,
                 seen_ms=each.seen_ms,
                 remote_ip=f"/{each.peer.address}",
+                steelyard=_producer_word(state, request, each, now_ms),
                 version=each.version,
             )
             for each in state.producers.of(group)

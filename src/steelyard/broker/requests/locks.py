@@ -12,7 +12,7 @@ match, and the epoch if one is given; if they do not, nothing happens, and the a
 from collections.abc import Mapping
 
 from steelyard.broker.handlers import Handler
-from steelyard.broker.locks import Lock, QueueKey, group_and_lease
+from steelyard.broker.locks import HowFreed, Lock, QueueKey, group_and_lease
 from steelyard.broker.members import Member
 from steelyard.broker.names import check_group, check_topic
 from steelyard.broker.refusals import refusal
@@ -56,13 +56,14 @@ def _lock(state: State, request: Command, peer: Peer, now_ms: int) -> Command:
     return answer_to(request, body=encode_body(LockAnswer(granted=tuple(granted), steelyard=word)))
 
 
-def _unlock(state: State, request: Command, peer: Peer, _now_ms: int) -> Command:
+def _unlock(state: State, request: Command, peer: Peer, now_ms: int) -> Command:
     body = decode_body(LockRequest, request.body)
     group, _ = group_and_lease(body.group)
     _checked(state, body, group, peer)
     for ref, epoch in zip(body.queues, _epochs(body), strict=True):
         if ref.broker_name == state.options.name:
-            state.locks.release(group, (ref.topic, ref.queue_id), body.client_id, epoch)
+            how = HowFreed.GIVEN_UP if state.topics.get(ref.topic) is not None else HowFreed.TOPIC_GONE
+            state.locks.release(group, (ref.topic, ref.queue_id), body.client_id, epoch, now_ms, how=how)
     return answer_to(request)
 
 

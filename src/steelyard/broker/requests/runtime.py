@@ -2,8 +2,8 @@
 
 The first is a table of texts. Tools fail on a name that is missing, so every name of 4.9 and of 5.x is here, both
 spellings of those that changed; what a broker like this one has not (thread pools with queues, buffers outside the
-heap) says 0. The share of the disk that the log takes is told of what the log has and may still get, since nothing else
-of the disk is known.
+heap) says 0. The share of the disk that the log takes is told of what the log has and may still get: what others wrote
+there is not the broker's to judge. Ours also get a report with the disk, the flushing and what the last start found.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,10 +11,13 @@ from collections.abc import Iterable, Mapping
 from steelyard.broker.handlers import Handler
 from steelyard.broker.state import State
 from steelyard.store.marks import SCHEDULE_TOPIC
+from steelyard.store.recovery import CUT_OFF
+from steelyard.store.walk import Damage
 from steelyard.wire.bodies import encode_body
 from steelyard.wire.bodies.replicas import Replication
+from steelyard.wire.bodies.reports import REPORT_NAME, BrokerReport, DamageReport, RecoveryReport
 from steelyard.wire.bodies.shared import TextTable
-from steelyard.wire.codes import SERVER_VERSION, Version
+from steelyard.wire.codes import OUR_LANGUAGE, SERVER_VERSION, Version
 from steelyard.wire.codes import RequestCode as Code
 from steelyard.wire.command import Command, answer_to
 from steelyard.wire.peers import Peer
@@ -50,6 +53,10 @@ _NEVER_ANYTHING_ELSE: Mapping[str, str] = {
     "timerReadBehind": "0",
 }
 
+_MOST_DAMAGES = 100
+"""Places that are told; a log may have any number of them."""
+_LONGEST_REFUSAL = 500
+
 _UNITS = "KMGTPE"
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 
@@ -65,6 +72,8 @@ def _runtime(state: State, request: Command, _peer: Peer, now_ms: int) -> Comman
         **_log(state),
         **_delays(state),
     }
+    if request.language == OUR_LANGUAGE:
+        table[REPORT_NAME] = encode_body(_report(state)).decode()
     return answer_to(request, body=encode_body(TextTable(table=dict(sorted(table.items())))))
 
 
@@ -119,6 +128,43 @@ def _delays(state: State) -> dict[str, str]:
         if end:
             told[f"scheduleMessageOffset_{queue_id + 1}"] = f"{reached},{end}"
     return told
+
+
+def _report(state: State) -> BrokerReport:
+    """Tell of disk and flushing in whole numbers, and what was found when the broker was started."""
+    store, options = state.store, state.options
+    return BrokerReport(
+        damage=tuple(map(_damage, store.damages[:_MOST_DAMAGES])) or None,
+        damages=len(store.damages),
+        disk_bytes=state.disk.size_bytes(),
+        disk_free_bytes=state.disk.free_bytes(),
+        flush=options.flush,
+        flush_interval_ms=options.flush_interval_ms,
+        flush_last_us=None if state.last_sync_ms is None else round(state.last_sync_ms * 1_000),
+        log_bytes=store.end - store.start,
+        log_files=store.files,
+        recovery=_recovery(state),
+        refusal=None if store.refusal is None else store.refusal[:_LONGEST_REFUSAL],
+        unflushed_bytes=max(0, store.end - store.durable),
+    )
+
+
+def _recovery(state: State) -> RecoveryReport:
+    done = state.store.recovery
+    return RecoveryReport(
+        cut_bytes=done.cut_bytes,
+        damages=sum(each.what != CUT_OFF for each in done.damages),
+        found=done.found.value,
+        read_bytes=done.read_bytes,
+        records=done.records,
+        took_ms=state.opening_ms,
+    )
+
+
+def _damage(found: Damage) -> DamageReport:
+    return DamageReport(
+        path=found.path, position=found.position, records=found.records, size=found.size, what=found.what
+    )
 
 
 def _numbers(speeds: Iterable[float]) -> str:

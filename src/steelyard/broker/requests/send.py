@@ -212,8 +212,10 @@ def _retry_or_dead(
     if times <= most and not is_orderly:
         return place
     properties.pop(DELAY_LEVEL, None)
-    properties.setdefault(DEAD_ORIGIN_TOPIC, properties.get(RETRY_TOPIC) or place.topic)
+    origin_topic = properties.get(RETRY_TOPIC) or place.topic
+    properties.setdefault(DEAD_ORIGIN_TOPIC, origin_topic)
     properties.setdefault(DEAD_ORIGIN_ID, properties[UNIQUE_KEY])
+    state.tallies.dead.add(group.name, origin_topic)
     return Place(state.topics.dead_letters(group.name, now_ms).name, 0)
 
 

@@ -15,6 +15,7 @@ from steelyard.broker.handlers import Handler
 from steelyard.broker.refusals import refusal
 from steelyard.broker.state import State
 from steelyard.broker.storing import CLOSED_TOPICS, Place, as_text, delayed_place, put_copy
+from steelyard.model.names import DEAD
 from steelyard.wire.codes import RequestCode, ResponseCode
 from steelyard.wire.command import Command, answer_to
 from steelyard.wire.headers.send import SendBack
@@ -62,6 +63,8 @@ def _take_back(state: State, request: Command, peer: Peer, now_ms: int) -> Comma
         place = delayed_place(properties, place, now_ms, most_ms=state.options.timer_max_ms)
     text, times = as_text(properties), record.reconsume_times + 1
     done = put_copy(state, record, place, text, now_ms, reconsume_times=times)
+    if place.topic.startswith(DEAD):
+        state.tallies.dead.add(group.name, origin_topic)
     if not request.is_oneway:
         state.acknowledge(peer, answer_to(request), done.end, waits=state.options.is_sync)
     return None

@@ -14,10 +14,11 @@ Apache counts the lag of 317 over queues for writing; here it is those for readi
 Times in texts are in UTC.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 
 from steelyard.broker.handlers import Handler
+from steelyard.broker.lags import wanted_topics
 from steelyard.broker.rates import DAY, HOUR, MINUTE, Counter, Flow, Window
 from steelyard.broker.refusals import refusal
 from steelyard.broker.requests.rows import check_rows
@@ -71,7 +72,9 @@ def _consume_stats(state: State, request: Command, _peer: Peer, now_ms: int) -> 
     asked = request.header(admin.ConsumeStats)
     group = asked.consumer_group
     listed = [name for name in (asked.topic_list or "").split(";") if name.strip()]
-    names = listed or _wanted(state, group, [asked.topic] if asked.topic else state.offsets.topics_of(group), now_ms)
+    names = listed or wanted_topics(
+        state, group, [asked.topic] if asked.topic else state.offsets.topics_of(group), now_ms
+    )
     topics = [topic for name in dict.fromkeys(names) if (topic := state.topics.get(name))]
     check_rows(sum(topic.read_queues for topic in topics), "ask for one topic of the group at a time")
     stats = [_places(state, group, topic, now_ms) for topic in topics]
@@ -80,19 +83,6 @@ def _consume_stats(state: State, request: Command, _peer: Peer, now_ms: int) -> 
         queues=ByQueue({queue: place for each in stats for queue, place in each.queues.items()}),
     )
     return answer_to(request, body=encode_body(together))
-
-
-def _wanted(state: State, group: str, topics: Iterable[str], now_ms: int) -> list[str]:
-    """Return the topics that a group subscribes to or reads otherwise; all of them if nobody of it is there."""
-    members = state.members.group(group)
-    if members is None or not members.subscriptions:
-        return list(topics)
-    return [topic for topic in topics if topic in members.subscriptions or _is_read(state, group, topic, now_ms)]
-
-
-def _is_read(state: State, group: str, topic: str, now_ms: int) -> bool:
-    counter = state.rates.of_group(group, topic)
-    return counter is not None and counter.within(HOUR, now_ms).messages > 0
 
 
 def _places(state: State, group: str, topic: Topic, now_ms: int) -> ConsumeStats:
@@ -116,7 +106,7 @@ def _broker_consume_stats(state: State, request: Command, _peer: Peer, now_ms: i
     only_ordered = request.header(admin.BrokerConsumeStats).is_order
     read: dict[str, list[Topic]] = {}
     for settings in state.groups:
-        names = _wanted(state, settings.name, state.offsets.topics_of(settings.name), now_ms)
+        names = wanted_topics(state, settings.name, state.offsets.topics_of(settings.name), now_ms)
         found = filter(None, map(state.topics.get, names))
         read[settings.name] = [topic for topic in found if topic.settings.order or not only_ordered]
     check_rows(

@@ -75,6 +75,8 @@ def _end(state: State, request: Command, peer: Peer, now_ms: int) -> Command | N
         raise refusal(ResponseCode.ILLEGAL_OPERATION, "the transaction is about to be asked for: answer that question")
     copy = _commit(state, half, now_ms) if ending is Ending.COMMITTED else None
     _answer_later(state, request, peer, write_ending(state, half, ending, now_ms, copy).end)
+    tallies = state.tallies
+    (tallies.committed if ending is Ending.COMMITTED else tallies.rolled_back).add(half.topic)
     return None
 
 

@@ -1,21 +1,21 @@
 """Looking at brokers: which there are, how one is in plain words, how far groups are on it, and how fast it stores."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from steelyard.cli.broker.noun import ReplicaId, app
-from steelyard.cli.broker.words import ago, release, share, size, span
+from steelyard.cli.broker.showing import as_values, in_words
+from steelyard.cli.broker.words import ago, release, share, span
 from steelyard.cli.frame.arguments import BrokerName, InGroup, InTopic
 from steelyard.cli.frame.output import Column, Out
 from steelyard.cli.frame.screen import note
 from steelyard.cli.frame.where import Where, at_cluster
 
 if TYPE_CHECKING:
-    from steelyard.client.admin.brokers import BrokerState, GroupLag
+    from steelyard.client.admin.brokers import GroupLag
     from steelyard.client.admin.cluster import Broker
-    from steelyard.client.admin.readings import Rates
 
 _PROBES_MOST = 10_000
 
@@ -90,74 +90,9 @@ def _show(
     if all_of_it:
         out.rows([Column("name"), Column("value")], ({"name": key, "value": text} for key, text in state.told.items()))
     else:
-        out.one(_in_words(state) if out.is_table else _as_values(state))
-
-
-def _in_words(state: "BrokerState") -> dict[str, object]:
-    def shown(value: float | None, show: Callable[[float], str]) -> str | None:
-        return None if value is None else show(value)
-
-    log_bytes = None if state.log_start is None or state.log_end is None else state.log_end - state.log_start
-    return {
-        "broker": str(state.server),
-        "cluster": state.server.cluster,
-        "address": state.server.address,
-        "version": state.version and release(state.version),
-        "up": state.up and span(state.up),
-        "started": state.started_at,
-        "stored": _flow(state.put, state.stored_today),
-        "delivered": _flow(state.delivered, state.delivered_today),
-        "log": shown(log_bytes, lambda count: f"{size(count)}, from {state.log_start} to {state.log_end}"),
-        "oldest message": state.oldest_at,
-        "disk of the log": shown(state.log_disk_used, lambda part: f"{share(part)} full"),
-        "disk of the indexes": shown(state.index_disk_used, lambda part: f"{share(part)} full"),
-        "indexes behind": shown(state.index_behind_bytes, size),
-        "page cache": shown(state.page_cache_ms, lambda ms: f"held for {ms:.0f} ms by the last writer"),
-        "sends waiting": _waiting(state.sends_waiting, state.send_wait_ms),
-        "pulls waiting": _waiting(state.pulls_waiting, state.pull_wait_ms),
-    }
-
-
-def _flow(rates: "Rates | None", today: int | None) -> str | None:
-    if rates is None:
-        return None
-    now = f"{rates.ten_seconds:.1f}/s"
-    if rates.minute is not None and rates.ten_minutes is not None:
-        now += f" (last minute {rates.minute:.1f}/s, ten minutes {rates.ten_minutes:.1f}/s)"
-    return now if today is None else f"{now}, {today} today"
-
-
-def _waiting(count: int | None, first_ms: int | None) -> str | None:
-    if count is None:
-        return None
-    return str(count) if not count or first_ms is None else f"{count}, the first for {first_ms} ms"
-
-
-def _as_values(state: "BrokerState") -> dict[str, object]:
-    return {
-        "broker": state.server.broker,
-        "cluster": state.server.cluster,
-        "id": state.server.broker_id,
-        "address": state.server.address,
-        "version": state.version and release(state.version),
-        "started_at": state.started_at,
-        "up": state.up,
-        "in_tps": state.put,
-        "out_tps": state.delivered,
-        "in_today": state.stored_today,
-        "out_today": state.delivered_today,
-        "log_start": state.log_start,
-        "log_end": state.log_end,
-        "oldest_at": state.oldest_at,
-        "log_disk_used": state.log_disk_used,
-        "index_disk_used": state.index_disk_used,
-        "index_behind_bytes": state.index_behind_bytes,
-        "page_cache_ms": state.page_cache_ms,
-        "sends_waiting": state.sends_waiting,
-        "send_wait_ms": state.send_wait_ms,
-        "pulls_waiting": state.pulls_waiting,
-        "pull_wait_ms": state.pull_wait_ms,
-    }
+        out.one(in_words(state) if out.is_table else as_values(state))
+        for lost in state.reports.lost if out.is_table else ():
+            note(str(lost))
 
 
 @app.verb(

@@ -72,6 +72,7 @@ class _Story:
         queues = [Queue(TOPIC, broker, number) for broker in cluster.brokers for number in range(QUEUES)]
         self._page = Pictures(console, queues)
         self._page.say(f"two brokers are up after {took_ms:.0f} ms, with {len(queues)} queues for the topic {TOPIC}")
+        self._show_in_browsers(stack)
         directory = Path(stack.enter_context(TemporaryDirectory(prefix="steelyard-demo-")))
         self._proof = Proof()
         self._crew = Crew(cluster.namesrv, TOPIC, GROUP, self._proof)
@@ -84,6 +85,14 @@ class _Story:
         self._patience = Patience(ending, _PATIENCE_S, lambda: "; ".join(self._crew.complaints[-3:]))
         self._patience_with_spark = Patience(ending, _SPARK_PATIENCE_S, lambda: self._spark.complaint)
         self._has_spark = False
+
+    def _show_in_browsers(self, stack: ExitStack) -> None:
+        """Serve the page while the story is told; where it cannot be served the story is the same."""
+        from steelyard.dashboard.page import Page, can_be_served
+
+        if can_be_served():
+            page = stack.enter_context(Page(self._cluster.namesrv))
+            self._page.say(f"see it in a browser, while this runs: {page.link(f'groups/{GROUP}')}")
 
     def tell(self) -> int:
         """Tell all of it."""

@@ -1,8 +1,8 @@
 """`steelyard group`: which groups there are, who in one has which queue, how that changes, and their settings.
 
 `explain` is one look; `watch` goes on looking and shows only what changed: on a terminal a grid that is redrawn, on a
-pipe one line for each change. Both only ask: nothing is joined and nothing is moved. The verbs that change something
-are in cli/group/changing.py.
+pipe one line for each change. Both only ask: nothing is joined and nothing is moved. What happened while nobody looked
+is told by `moves` (cli/group/moves.py). The verbs that change something are in cli/group/changing.py.
 """
 
 import sys
@@ -18,6 +18,7 @@ from steelyard.cli.frame.nouns import Noun
 from steelyard.cli.frame.output import Column, Format, Out
 from steelyard.cli.frame.where import Where, at_cluster
 from steelyard.cli.group.changing import apply_groups, create_group, delete_group, set_group, set_mode
+from steelyard.cli.group.moves import show_moves
 
 if TYPE_CHECKING:
     from steelyard.client.admin.group_rules import GroupRules
@@ -195,6 +196,12 @@ def _ago_s(when: datetime) -> float:
     return max(0.0, round((datetime.now(when.tzinfo) - when).total_seconds(), 3))
 
 
+app.verb(
+    "moves",
+    "steelyard group moves billing",
+    "steelyard group moves billing --since 2h --output csv > moves.csv",
+    "steelyard group moves billing --follow",
+)(show_moves)
 app.verb(
     "create",
     "steelyard group create billing",

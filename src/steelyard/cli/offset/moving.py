@@ -1,23 +1,20 @@
 """Moving a group as the verbs do it: work it out, show it, ask, do it."""
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from steelyard.cli.frame.confirming import confirm
 from steelyard.cli.frame.counting import counted
-from steelyard.cli.frame.moments import moment
 from steelyard.cli.frame.output import Column, Out
 from steelyard.cli.frame.screen import note
 from steelyard.cli.frame.where import Where
-from steelyard.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from steelyard.client.admin.resets import Reset, Target
+    from steelyard.client.admin.resets import Reset
     from steelyard.client.blocking.admin import Admin
     from steelyard.model import Queue
 
-__all__ = ["QUEUE", "move", "queue_values", "target_of"]
+__all__ = ["QUEUE", "move", "queue_values"]
 
 QUEUE = (Column("topic"), Column("broker"), Column("queue_id", "queue", right=True))
 _MOVES = (
@@ -32,31 +29,6 @@ _MOVES = (
 def queue_values(queue: "Queue") -> dict[str, object]:
     """Return the values of the columns of a queue."""
     return {"topic": queue.topic, "broker": queue.broker, "queue_id": queue.queue_id}
-
-
-def target_of(text: str) -> "Target":
-    """Read where to go: an end, an offset, so many on or back, or a time.
-
-    >>> target_of("first"), target_of("42"), target_of("-10")
-    ('first', 42, Shift(by=-10))
-    """
-    from steelyard.client.admin.resets import Shift
-
-    words = text.strip()
-    if words == "first":
-        return "first"
-    if words == "last":
-        return "last"
-    digits = words.lstrip("+-")
-    if digits.isascii() and digits.isdigit() and len(words) - len(digits) <= 1 and len(digits) < 19:
-        return int(words) if digits == words else Shift(int(words))
-    try:
-        return moment(words, datetime.now(UTC))
-    except ConfigurationError:
-        raise ConfigurationError(
-            f"{text!r} is no place to move to",
-            next_step="give first, last, 2026-11-01T08:00:00Z or '2 hours ago', an offset, or +10 or -10",
-        ) from None
 
 
 def move(where: Where, out: Out, plan: "Callable[[Admin], list[Reset]]", *, dry_run: bool, yes: bool) -> None:

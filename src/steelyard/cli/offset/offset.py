@@ -4,6 +4,7 @@ A move is worked out and shown before it is done: from where to where in each qu
 or come again. It counts whether the group's members run or not (client/admin/resets.py).
 """
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,7 +15,7 @@ from steelyard.cli.frame.moments import on_the_clock
 from steelyard.cli.frame.nouns import Noun
 from steelyard.cli.frame.output import Column, Out
 from steelyard.cli.frame.where import Where, at_cluster
-from steelyard.cli.offset.moving import QUEUE, move, queue_values, target_of
+from steelyard.cli.offset.moving import QUEUE, move, queue_values
 from steelyard.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -128,7 +129,9 @@ def _reset_offsets(
 
     What that does is shown first. It counts whether the group's members run or not.
     """
-    target = target_of(to)
+    from steelyard.client.admin.targets import target_of
+
+    target = target_of(to, datetime.now(UTC))
 
     def plan(admin: "Admin") -> "list[Reset]":
         if queue is None:

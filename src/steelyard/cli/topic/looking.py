@@ -77,8 +77,8 @@ def show_topic(where: Where, out: Out, topic: TopicName) -> None:
     """
     from steelyard.cli.frame.screen import note
     from steelyard.cli.topic.rights import May
-    from steelyard.cli.topic.skew import skew
     from steelyard.client.blocking.admin import Admin
+    from steelyard.client.skew import skew
 
     with Admin(where.connect()) as admin:
         view = admin.topic(topic)

@@ -5,6 +5,7 @@ from steelyard.client.admin.controllers import Controllers
 from steelyard.client.admin.dead_letters import DeadLetters
 from steelyard.client.admin.exporting import Exporting
 from steelyard.client.admin.following import Following
+from steelyard.client.admin.moves import Moves
 from steelyard.client.admin.policies import Policies
 from steelyard.client.admin.probing import Probing
 from steelyard.client.admin.producers import Producers
@@ -15,7 +16,7 @@ __all__ = ["Admin"]
 
 
 class Admin(
-    Exporting, DeadLetters, Following, Producers, Probing, Replicas, Upkeep, Controllers, Policies, PlainAccounts
+    Exporting, DeadLetters, Following, Moves, Producers, Probing, Replicas, Upkeep, Controllers, Policies, PlainAccounts
 ):
     """Looks after a cluster: ours, or Apache's from 4.9 on.
 

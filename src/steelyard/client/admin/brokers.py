@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from steelyard.client.admin.broker_reports import Reports, read_reports
 from steelyard.client.admin.cluster import Brokers
 from steelyard.client.admin.readings import Rates, position, rates, share, whole
 from steelyard.client.admin.servers import Server
@@ -62,6 +63,8 @@ class BrokerState:
     """How long the first of those that wait has waited."""
     pulls_waiting: int | None
     pull_wait_ms: int | None
+    reports: Reports
+    """Its disk, its flushing, and what its last start found."""
     told: Mapping[str, str]
 
 
@@ -214,6 +217,7 @@ def _state(server: Server, told: Mapping[str, str]) -> BrokerState:
         send_wait_ms=whole(told.get("sendThreadPoolQueueHeadWaitTimeMills")),
         pulls_waiting=whole(told.get("pullThreadPoolQueueSize")),
         pull_wait_ms=whole(told.get("pullThreadPoolQueueHeadWaitTimeMills")),
+        reports=read_reports(told),
         told=dict(sorted(told.items())),
     )
 

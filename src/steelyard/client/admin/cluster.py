@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from steelyard.client.admin.asking import together
+from steelyard.client.admin.broker_reports import Reports, read_reports
 from steelyard.client.admin.readings import rates, share, whole
 from steelyard.client.admin.servers import Servers
 from steelyard.client.admin.times import moment
@@ -41,6 +42,8 @@ class Broker:
     disk_used: float | None = None
     """The share of its disk that is full, from 0 to 1."""
     problem: str | None = None
+    reports: Reports | None = None
+    """Its disk, its flushing, and what its last start found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,7 @@ class Brokers(Servers):
             put_tps=put.ten_seconds if put is not None else None,
             get_tps=got.ten_seconds if got is not None else None,
             disk_used=share(told.get("commitLogDiskRatio")),
+            reports=read_reports(told),
         )
 
     async def _name_server(self, address: str) -> NameServer:

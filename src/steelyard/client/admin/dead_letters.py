@@ -7,6 +7,7 @@ comes to that group alone. So what was given twice comes twice.
 from dataclasses import dataclass
 from datetime import datetime
 
+from steelyard.client.admin.asking import together
 from steelyard.client.admin.messages import Messages, place_in
 from steelyard.client.admin.times import Moment
 from steelyard.client.admin.topic_changes import TopicChanges
@@ -22,13 +23,14 @@ from steelyard.wire.property_names import (
     DEAD_ORIGIN_TOPIC,
     DELAY_LEVEL,
     MAX_RECONSUME_TIMES,
+    ORIGIN_MESSAGE_ID,
     REAL_QUEUE_ID,
     REAL_TOPIC,
     RECONSUME_TIME,
     RETRY_TOPIC,
 )
 
-__all__ = ["DeadLetters", "GivenUp", "topic_of"]
+__all__ = ["DeadLetters", "GivenUp", "origin_id_of", "topic_of"]
 
 _ON_ITS_WAY = (
     DELAY_LEVEL,
@@ -56,19 +58,23 @@ def topic_of(dead: StoredMessage) -> str:
     return dead.properties.get(RETRY_TOPIC) or dead.properties.get(DEAD_ORIGIN_TOPIC) or ""
 
 
+def origin_id_of(dead: StoredMessage) -> str | None:
+    """Return the id of the message that was given up, as it lay in the topic that it was sent to; None if not told."""
+    return dead.properties.get(DEAD_ORIGIN_ID) or dead.properties.get(ORIGIN_MESSAGE_ID)
+
+
 class DeadLetters(Messages, TopicChanges):
     """What an administrator does with dead letters."""
 
     async def given_up(self) -> list[GivenUp]:
         """List the groups that have dead letters."""
-        found: list[GivenUp] = []
-        for name in await self._topic_names():
-            if name.startswith(DEAD) and self._is_here(name):
-                topic = self._names.bare(name)
-                view = await self.topic(topic)
-                if view.messages:
-                    found.append(GivenUp(topic.removeprefix(DEAD), view.messages, view.stored_at))
-        return found
+        topics = [
+            self._names.bare(name)
+            for name in await self._topic_names()
+            if name.startswith(DEAD) and self._is_here(name)
+        ]
+        views = await together(self.topic, topics)
+        return [GivenUp(view.name.removeprefix(DEAD), view.messages, view.stored_at) for view in views if view.messages]
 
     async def dead_letters(
         self,
@@ -77,16 +83,18 @@ class DeadLetters(Messages, TopicChanges):
         start: Moment | int | None = None,
         end: Moment | None = None,
         most: int = 100,
+        newest: bool = False,
         queue: Queue | None = None,
     ) -> list[StoredMessage]:
         """Read the messages that a group gave up, from ``start`` on and before ``end``, the oldest first.
 
-        A number as ``start`` is an offset; with ``queue`` that one of `dead_letter_queues` alone is read.
+        A number as ``start`` is an offset; with ``queue`` that one of `dead_letter_queues` alone is read. With
+        ``newest`` the last ones are read and not the first.
         """
         topic = f"{DEAD}{group}"
         if await self._find_route(self._names.full(topic)) is None:
             return []
-        return await self.messages(topic, start=start, end=end, most=most, queue=queue)
+        return await self.messages(topic, start=start, end=end, most=most, newest=newest, queue=queue)
 
     async def dead_letter_queues(self, group: str) -> list[Queue]:
         """Return the queues that a group's dead letters lie in; none if it never gave anything up."""

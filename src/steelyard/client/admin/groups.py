@@ -7,14 +7,13 @@ from steelyard.client.admin.asking import together
 from steelyard.client.admin.group_rules import GroupChange, GroupPlan, GroupRules
 from steelyard.client.admin.group_view import GroupView
 from steelyard.client.admin.topic_changes import TopicChanges
-from steelyard.client.admin.viewing import KINDS, Viewing
+from steelyard.client.admin.viewing import Viewing
 from steelyard.errors import ConfigurationError, RequestNotSupported, error_for
 from steelyard.model import BrokerPlace
 from steelyard.model.names import DEAD, RETRY, is_system_group
 from steelyard.wire.bodies import decode_body, encode_body
 from steelyard.wire.bodies.assignment import RequestMode, RequestModeSetting
 from steelyard.wire.bodies.groups import GroupSettings, GroupTable
-from steelyard.wire.bodies.heartbeat import MessageModel
 from steelyard.wire.codes import RequestCode, ResponseCode, Version
 from steelyard.wire.headers.admin import DeleteGroup
 
@@ -37,6 +36,14 @@ class Group:
     """How many messages wait, where it has offsets."""
     tps: float
     """How many messages a second it gets."""
+    topics: tuple[str, ...] = ()
+    """What it subscribes to, or has offsets in while nobody is online; without its retries."""
+    queues: int | None = None
+    """How many queues its members share, without those of retries; None where brokers do not tell."""
+    strategy: str | None = None
+    """By which its members share them; None where they do not say."""
+    hazards: tuple[str, ...] = ()
+    """What looks wrong, as far as lists tell; `Admin.group` asks further."""
 
 
 class Groups(Viewing, TopicChanges):
@@ -55,17 +62,30 @@ class Groups(Viewing, TopicChanges):
             self._names.bare(name) for name in tables if self._is_here(name) and (system or not is_system_group(name))
         )
 
-    async def group(self, name: str, earlier: GroupView | None = None, *, is_known: bool = False) -> GroupView:
+    async def group(
+        self, name: str, earlier: GroupView | None = None, *, is_known: bool = False, ask_members: bool = True
+    ) -> GroupView:
         """Look at a group: members, the owner of every queue, lag, and what looks wrong.
 
         With an ``earlier`` view it is also seen which queues have not moved since. Who has the name from a list says
         ``is_known``: brokers tell whether a group is there only by telling all of them, which takes long if there are
-        thousands.
+        thousands. Without ``ask_members`` those are not asked whose queues locks of our brokers tell, which is much
+        cheaper; then it is not known since when they are there, and since when they have what they have.
         """
         places = await self._places()
         if not is_known:
             await self._known_group(self._names.full(name), places)
-        return await self._view(name, places, earlier)
+        return await self._view(name, places, earlier, ask_members=ask_members)
+
+    async def glance(self, name: str, earlier: GroupView | None = None) -> GroupView:
+        """Look at a group from afar: brokers are asked and nobody else, two questions each, for who looks at many.
+
+        Who has which queue is known where brokers of ours have locks; elsewhere only members know. A group that is not
+        there looks like one that has nothing.
+        """
+        full, places = self._names.full(name), (await self._places()).values()
+        connections = await self._connections(full, places)
+        return self._glance(full, connections, await self._stats(full, places), earlier)
 
     async def group_rules(self, name: str) -> dict[str, GroupRules]:
         """Return a group's settings by broker."""
@@ -176,12 +196,20 @@ class Groups(Viewing, TopicChanges):
     async def _listed(self, name: str, places: Iterable[BrokerPlace]) -> Group:
         connections = await self._connections(name, places)
         stats = await self._stats(name, places)
-        told = next(iter(connections.values()), None)
+        view = self._glance(name, connections, stats)
+        users = [each for each in view.queues if not each.queue.topic.startswith(RETRY)]
+        wanted = {self._names.bare(topic) for body in connections.values() for topic in body.subscriptions}
+        wanted = wanted or {each.queue.topic for each in users}
+        is_told = any(body.steelyard is not None for body in connections.values())
         return Group(
-            self._names.bare(name),
-            len(self._members_in(connections)),
-            None if told is None else KINDS.get(told.kind),
-            told is not None and told.model is MessageModel.BROADCASTING,
+            view.group,
+            len(view.members),
+            view.kind,
+            view.broadcast,
             stats.lag,
             stats.tps,
+            tuple(sorted(topic for topic in wanted if not topic.startswith(RETRY))),
+            len(users) if is_told else None,
+            view.strategy,
+            tuple(hazard.sentence for hazard in view.hazards),
         )

@@ -11,7 +11,6 @@ from datetime import datetime
 from steelyard.balance.member_options import is_ours
 from steelyard.client.admin.asking import Asking
 from steelyard.client.admin.group_view import Member
-from steelyard.client.admin.releases import release
 from steelyard.client.admin.times import moment
 from steelyard.errors import ConsumerOffline, SteelyardError, error_for
 from steelyard.model import BrokerPlace, Queue, names_in_order
@@ -22,6 +21,7 @@ from steelyard.wire.bodies.running import RunningState
 from steelyard.wire.codes import RequestCode, ResponseCode
 from steelyard.wire.headers.common import Group
 from steelyard.wire.headers.group import AskRunningState
+from steelyard.wire.releases import release
 
 __all__ = ["HeldQueue", "Members", "Running", "TopicSpeed", "started_at"]
 

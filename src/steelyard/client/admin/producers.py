@@ -1,25 +1,46 @@
 """Producers: who sends, as brokers know it from heartbeats.
 
 A producer says hello to the brokers that it has sent to, so each broker knows only some: what several tell is put
-together. Left out: what producers send, which brokers do not count by producer.
+together. Producers of ours that keep a ledger (``avoid_slow_brokers``) tell it to brokers of ours: then it can be seen
+here who walks around which broker, and why. Left out: what producers send, which brokers do not count by producer.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 from steelyard.client.admin.asking import Asking
-from steelyard.client.admin.releases import release
 from steelyard.client.admin.times import moment
 from steelyard.client.nearest import nearest
 from steelyard.errors import GroupNotFound, error_for
 from steelyard.model.names import is_system_group
 from steelyard.wire.bodies import decode_body
-from steelyard.wire.bodies.members import ProducerConnections, ProducerTable
+from steelyard.wire.bodies.heartbeat import LedgerLine
+from steelyard.wire.bodies.members import ClientWord, ProducerConnections, ProducerTable
 from steelyard.wire.codes import RequestCode, ResponseCode
 from steelyard.wire.headers.admin import ProducerGroup
+from steelyard.wire.releases import release
 
-__all__ = ["ProducerLine", "Producers"]
+__all__ = ["LedgerRow", "ProducerLine", "Producers"]
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerRow:
+    """What a producer knows of one broker."""
+
+    broker: str
+    latency_ms: int
+    """Of its last attempt; a failure counts as a fixed long time."""
+    usual_ms: int | None
+    """What answers of this broker usually take, the latest counting most; None if it never answered."""
+    share: float
+    """The part of its turns that the broker gets: 0 while it is avoided, 1 when all is well."""
+    avoided_ms: int | None
+    """For how long it will be avoided still; None if it is not, or not any more."""
+    why: str
+    """Why it does not get all its turns; empty if it does."""
+    failures: int
+    """Attempts that failed, since the producer knows this broker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +57,10 @@ class ProducerLine:
     """Where it is registered."""
     seen_at: datetime | None = None
     """When it said hello last; told only of all producers."""
+    ledger: tuple[LedgerRow, ...] | None = None
+    """What it knows of brokers, by name; None if nobody tells: it keeps none, or it or the broker is Apache's."""
+    told_at: datetime | None = None
+    """When it told its ledger last."""
 
 
 class Producers(Asking):
@@ -61,6 +86,7 @@ class Producers(Asking):
                             release(line.version),
                             (place.name,),
                             moment(line.seen_ms),
+                            *_ledger(line.steelyard),
                         )
                         for line in lines
                     )
@@ -79,6 +105,8 @@ class Producers(Asking):
                 line.language or "",
                 release(line.version),
                 (place.name,),
+                None,
+                *_ledger(line.steelyard),
             )
             for place, answer in answers
             # Who is not there is an error of the server's without a code of its own.
@@ -104,5 +132,36 @@ def _put_together(lines: Iterable[ProducerLine]) -> list[ProducerLine]:
         known = found.setdefault((line.group, line.id), line)
         seen_at = max((each for each in (known.seen_at, line.seen_at) if each is not None), default=None)
         brokers = tuple(sorted({*known.brokers, *line.brokers}))
-        found[line.group, line.id] = replace(known, brokers=brokers, seen_at=seen_at)
+        # All brokers are told the same, but not all at the same time.
+        newest = max(known, line, key=lambda each: _LONG_AGO if each.told_at is None else each.told_at)
+        found[line.group, line.id] = replace(
+            known, brokers=brokers, seen_at=seen_at, ledger=newest.ledger, told_at=newest.told_at
+        )
     return [found[key] for key in sorted(found)]
+
+
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+
+
+def _ledger(word: ClientWord | None) -> tuple[tuple[LedgerRow, ...] | None, datetime | None]:
+    """Return the ledger of a producer, and when it was told."""
+    if word is None or word.ledger is None:
+        return None, None
+    told_at = datetime.now(UTC) - timedelta(milliseconds=min(max(0, word.ago_ms), _LONGEST_AGO_MS))
+    return tuple(_row(line) for line in sorted(word.ledger, key=lambda line: line.broker)), told_at
+
+
+_LONGEST_AGO_MS = 366 * 24 * 3_600_000
+"""A broker that says more is mistaken, and no date may come of it that cannot be."""
+
+
+def _row(line: LedgerLine) -> LedgerRow:
+    return LedgerRow(
+        line.broker,
+        line.latency_ms,
+        line.usual_ms,
+        min(1.0, max(0.0, line.share / 1_000)),
+        line.avoided_ms,
+        line.why or "",
+        line.failures,
+    )

@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 
-__all__ = ["Rates", "position", "rates", "share", "whole"]
+__all__ = ["Rates", "position", "rates", "share", "told_bytes", "whole"]
+
+_UNITS = {"B": 1, **{f"{letter}iB": 1 << 10 * power for power, letter in enumerate("KMGTPE", 1)}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +58,17 @@ def whole(text: str | None) -> int | None:
         return int(text or "")
     except ValueError:
         return None
+
+
+def told_bytes(text: str) -> int | None:
+    """Read a number of bytes as Apache prints it, if it is one.
+
+    >>> told_bytes("940 B"), told_bytes("1.2 KiB"), told_bytes("plenty")
+    (940, 1229, None)
+    """
+    number, _, unit = text.partition(" ")
+    try:
+        count = float(number) * _UNITS[unit]
+    except (KeyError, ValueError):
+        return None
+    return round(count) if 0 <= count < 1 << 63 else None

@@ -8,6 +8,7 @@ from steelyard.balance.hazards import Progress
 from steelyard.client.admin.asking import together
 from steelyard.client.admin.group_view import Facts, GroupView, Member, look_at
 from steelyard.client.admin.members import started_at
+from steelyard.client.admin.offsets import Stats
 from steelyard.client.admin.resets import Resets
 from steelyard.client.admin.times import moment
 from steelyard.errors import SteelyardError
@@ -34,11 +35,15 @@ _MOST_ASKED = 64
 class Viewing(Resets):
     """The part of an administrator's client that looks at a whole group."""
 
-    async def _view(self, group: str, places: Mapping[str, BrokerPlace], earlier: GroupView | None) -> GroupView:
+    async def _view(
+        self, group: str, places: Mapping[str, BrokerPlace], earlier: GroupView | None, *, ask_members: bool = True
+    ) -> GroupView:
         full = self._names.full(group)
         connections = await self._connections(full, places.values())
         members = self._members_in(connections)
-        states, notes = await self._states(full, members, places)
+        locks_tell = not ask_members and all(body.steelyard is not None for body in connections.values())
+        asked = [member for member in members if not (locks_tell and member.ours)]
+        states, notes = await self._states(full, asked, places)
         topics = {topic for body in connections.values() for topic in body.subscriptions}
         topics |= {self._names.full(topic) for member in members for topic in member.topics or ()}
         queues, missing = await self._readable(topics)
@@ -53,11 +58,7 @@ class Viewing(Resets):
             kind=None if told is None else KINDS.get(told.kind),
             topics=frozenset(map(self._names.bare, topics)),
             queues=tuple(map(self._names.bare_queue, queues)) if connections else tuple(row.queue for row in rows),
-            locked={
-                self._names.bare_queue(queue): owner
-                for broker, body in connections.items()
-                for queue, owner in _locked(broker, body).items()
-            },
+            locked=self._locked(connections),
             our_brokers=frozenset(broker for broker, body in connections.items() if body.steelyard is not None),
             claimed={name: frozenset(map(self._names.bare_queue, _held(state))) for name, state in states.items()},
             owned_at={
@@ -67,13 +68,51 @@ class Viewing(Resets):
             },
             progress={row.queue: Progress(at_ms, row.committed, row.end) for row in rows},
             consumed={row.queue: row.consumed_at for row in rows if row.consumed_at is not None},
-            listed={
-                broker: tuple(line.client_id or "" for line in body.connections) for broker, body in connections.items()
-            },
+            listed=_listed(connections),
             told={broker: body.steelyard.hazards or () for broker, body in connections.items() if body.steelyard},
             notes=(*notes, *missing),
         )
         return look_at(facts, earlier)
+
+    def _glance(
+        self,
+        group: str,
+        connections: Mapping[str, ConsumerConnections],
+        stats: Stats,
+        earlier: GroupView | None = None,
+    ) -> GroupView:
+        """Make a view of what lists tell, for many groups at a time: no member is asked, and no name server."""
+        told, at_ms = next(iter(connections.values()), None), now_ms()
+        words = {broker: body.steelyard for broker, body in connections.items() if body.steelyard is not None}
+        queues = [
+            Queue(topic, broker, queue_id)
+            for broker, word in words.items()
+            for topic, count in (word.queues or {}).items()
+            for queue_id in range(count)
+        ]
+        topics = {topic for body in connections.values() for topic in body.subscriptions}
+        facts = Facts(
+            group=self._names.bare(group),
+            at_ms=at_ms,
+            members=tuple(self._members_in(connections)),
+            broadcast=told is not None and told.model is MessageModel.BROADCASTING,
+            kind=None if told is None else KINDS.get(told.kind),
+            topics=frozenset(map(self._names.bare, topics)),
+            queues=tuple(map(self._names.bare_queue, queues)) if words else tuple(row.queue for row in stats.rows),
+            locked=self._locked(connections),
+            our_brokers=frozenset(words),
+            progress={row.queue: Progress(at_ms, row.committed, row.end) for row in stats.rows},
+            listed=_listed(connections),
+            told={broker: word.hazards or () for broker, word in words.items()},
+        )
+        return look_at(facts, earlier)
+
+    def _locked(self, connections: Mapping[str, ConsumerConnections]) -> dict[Queue, str]:
+        return {
+            self._names.bare_queue(queue): owner
+            for broker, body in connections.items()
+            for queue, owner in _locked(broker, body).items()
+        }
 
     async def _states(
         self, group: str, members: list[Member], places: Mapping[str, BrokerPlace]
@@ -121,6 +160,11 @@ class Viewing(Resets):
             if route is None
         ]
         return queues, missing
+
+
+def _listed(connections: Mapping[str, ConsumerConnections]) -> dict[str, tuple[str, ...]]:
+    """Return the ids that each broker lists, as it lists them."""
+    return {broker: tuple(line.client_id or "" for line in body.connections) for broker, body in connections.items()}
 
 
 def _held(state: RunningState) -> set[Queue]:

@@ -130,6 +130,12 @@ class Producer(Face[AsyncProducer]):
         if self._client.options.linger_ms is not None:
             return self.submit(message, key=key, select=select, queue=queue, timeout_s=timeout_s).result()
         direct = self._ways_now().direct
+        observing = self._client.observing
+        if observing is not None and observing.takes(message):
+            with observing.sending(message) as flight:
+                return flight.stored(
+                    self.send(flight.message, key=key, select=select, queue=queue, timeout_s=timeout_s)
+                )
         outbox = self._client.outbox
         message = outbox.checked(message)
         picker, options = outbox.picker(message.topic), self._options(timeout_s)
@@ -158,9 +164,26 @@ class Producer(Face[AsyncProducer]):
         """
         ways = self._ways_now()
         client, outbox = self._client, self._client.outbox
+        is_delayed = delay_s is not None or deliver_at is not None
+        if client.observing is not None and client.observing.takes(message):
+            flight = client.observing.sending(message, kind="delayed" if is_delayed else "normal")
+            try:
+                told = self.submit(
+                    flight.message,
+                    key=key,
+                    select=select,
+                    queue=queue,
+                    delay_s=delay_s,
+                    deliver_at=deliver_at,
+                    timeout_s=timeout_s,
+                )
+            except BaseException as error:
+                flight.ended(error)
+                raise
+            told.add_done_callback(flight.landed)
+            return told
         message = outbox.checked(message)
         picker, options = outbox.picker(message.topic), self._options(timeout_s)
-        is_delayed = delay_s is not None or deliver_at is not None
         future: Future[Sent] = Future()
         future.set_running_or_notify_cancel()  # it cannot be called back
         try:
@@ -185,7 +208,10 @@ class Producer(Face[AsyncProducer]):
         ``timeout_s`` is each batch's. Raises PartlySent if some were not stored; its ``results`` say which.
         """
         given = list(messages)
-        ways, outbox = self._ways_now(), self._client.outbox
+        ways, outbox, observing = self._ways_now(), self._client.outbox, self._client.observing
+        if observing is not None and observing.takes_all(given):
+            with observing.sending(*given) as flight:
+                return flight.stored(self.send_many(flight.messages, key=key, timeout_s=timeout_s))
         together = [outbox.checked(message) for message in given]
         if key is None and len(pack(together, most_bytes=self._client.options.batch_bytes)) == 1:
             return self._send_together(ways.direct, together, self._options(timeout_s))
@@ -208,6 +234,11 @@ class Producer(Face[AsyncProducer]):
     def post(self, message: Message, *, timeout_s: float | None = None) -> None:
         """Send a message one way: no answer, no promise; tried once. Raises SendFailed if there is no line."""
         direct = self._ways_now().direct
+        observing = self._client.observing
+        if observing is not None and observing.takes(message):
+            with observing.sending(message, kind="oneway") as flight:
+                self.post(flight.message, timeout_s=timeout_s)
+            return
         outbox = self._client.outbox
         message = outbox.checked(message)
         picker, options = outbox.picker(message.topic), self._client.options.send_options(timeout_s, is_oneway=True)

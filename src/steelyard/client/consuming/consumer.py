@@ -26,6 +26,8 @@ from steelyard.client.consuming.news import Moved
 from steelyard.client.consuming.signals import ended_by_signals
 from steelyard.client.context import Context
 from steelyard.client.keywords import with_options
+from steelyard.client.observing.message_trace import MessageTrace
+from steelyard.client.observing.observing import Observing
 from steelyard.client.session import Session
 from steelyard.errors import ConfigurationError
 from steelyard.model import Queue
@@ -147,7 +149,12 @@ class Consumer(Context):
         return self
 
     async def _start(self) -> None:
-        consuming = Consuming(self._session, self.options, self._handlers, self._moved, self._hazard)
+        options = self.options
+        trace = None
+        if options.message_trace:
+            trace = MessageTrace(self._connect, "consumer", options.group, options.trace_topic)
+        observing = Observing.of("consumer", options.group, options.observers, trace)
+        consuming = Consuming(self._session, options, self._handlers, self._moved, self._hazard, observing)
         try:
             await consuming.start()
         except BaseException:

@@ -1,7 +1,7 @@
 """How a consumer works: one value, checked together once; every option is a keyword of `Consumer`."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypedDict
@@ -13,7 +13,10 @@ from steelyard.balance.member_options import MemberOptions, Mode, Times
 from steelyard.client.consuming.handlers import Handlers
 from steelyard.client.moments import StartFrom, start_of
 from steelyard.client.names import Names
+from steelyard.client.observing.observer import Observer
+from steelyard.client.observing.observing import check_observers
 from steelyard.errors import ConfigurationError
+from steelyard.model.names import TRACE_TOPIC
 
 __all__ = ["Allocate", "ConsumerOptions", "ConsumerSettings"]
 
@@ -40,6 +43,9 @@ class ConsumerSettings(TypedDict, total=False):
     most_tries: int
     offsets_dir: str | Path | None
     times: Times
+    observers: Sequence[Observer]
+    message_trace: bool
+    trace_topic: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +89,12 @@ class ConsumerOptions:
     """Where a broadcasting member keeps how far it is."""
     times: Times = field(default_factory=Times)
     """The times of the balancing protocol; all members of a group should have the same."""
+    observers: Sequence[Observer] = ()
+    """Who is told what happens: `steelyard.otel.OpenTelemetry`, `steelyard.metrics.ClientMetrics`, or your own."""
+    message_trace: bool = False
+    """Whether to write down what becomes of each message, for `steelyard message trace` and Java's tools."""
+    trace_topic: str = TRACE_TOPIC
+    """Where that is written."""
     strategy: Strategy = field(init=False)
     java_strategy: Strategy = field(init=False)
     start: Start = field(init=False)
@@ -99,6 +111,7 @@ class ConsumerOptions:
                 raise ConfigurationError(f"{name} is {getattr(self, name)}", next_step="give 1 or more")
         if self.drain_s is not None and not self.drain_s >= 0:
             raise ConfigurationError(f"drain_s is {self.drain_s}", next_step="give 0 or more, or None for no bound")
+        check_observers(self.observers)
         strategy = find_strategy(self.allocate, self.allocate_settings)
         if self.mixed is not None:
             java = find_strategy(self.mixed, self.allocate_settings)

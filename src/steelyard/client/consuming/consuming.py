@@ -7,9 +7,11 @@ has a bound, and whatever goes wrong in one, the next is taken.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import cast
 
 from steelyard.balance.actions import Handle, Report
+from steelyard.balance.events import Pulled
 from steelyard.balance.hazards import Hazard
 from steelyard.balance.member_options import MemberOptions, Mode
 from steelyard.client.conditions import check_condition
@@ -20,9 +22,11 @@ from steelyard.client.consuming.handlers import Handlers
 from steelyard.client.consuming.local_offsets import LocalOffsets, offsets_path
 from steelyard.client.consuming.membership import Membership
 from steelyard.client.consuming.news import Moved, News, is_of_retries
-from steelyard.client.consuming.received import received_in
+from steelyard.client.consuming.received import Received, received_in
 from steelyard.client.consuming.serving import Serving
 from steelyard.client.ids import UniqueKeys
+from steelyard.client.observing.observer import Cached
+from steelyard.client.observing.observing import Observing
 from steelyard.client.session import Session
 from steelyard.dialect.replying import reply_request
 from steelyard.errors import SteelyardError
@@ -52,12 +56,14 @@ class Consuming:
         handlers: Handlers,
         moved: Callable[[Moved], None],
         hazard: Callable[[Hazard], None],
+        observing: Observing | None = None,
     ) -> None:
-        self._session, self._options = session, options
+        self._session, self._options, self._observing = session, options, observing
         names = session.names
         self._member_options = options.member_options(handlers, names, session.client_id, now_ms())
         self._by_topic = {names.full(handler.topic): handler for handler in handlers}
-        self._news = News(options.group, names, moved, hazard)
+        self._on_move = moved
+        self._news = News(options.group, names, self._moved, hazard)
         self._loop = asyncio.get_running_loop()
         self._left: asyncio.Future[None] = self._loop.create_future()
         self._keys = UniqueKeys(session.address)
@@ -97,6 +103,7 @@ class Consuming:
             left=self._note_left,
             offsets=self._offsets,
             message_type=received_in(self._session.names),
+            received=None if self._observing is None else self._received,
         )
         member = self.membership.member
         self.crew = Crew(
@@ -107,9 +114,12 @@ class Consuming:
             resize=member.set_chunk,
             replier=self,
             name=f"steelyard-{self._options.group}",
+            observing=self._observing,
         )
         self._handle_with_crew(options)
         Serving(self._session, self.membership, self.crew)
+        if self._observing is not None:
+            self._observing.opened(self._session)
         self.membership.start()
         self._session.spawn(self._look_around())
 
@@ -166,6 +176,8 @@ class Consuming:
         finally:
             self._close_offsets()
             self.assignment = ()
+            if self._observing is not None:
+                await self._observing.closed()
             await self._session.close()
 
     def _note_left(self) -> None:
@@ -195,6 +207,15 @@ class Consuming:
         plan = f"{member.strategy_name} among {count} member{'' if count == 1 else 's'}"
         self._news.moved(now_ms(), self._session.client_id, self.assignment, plan)
 
+    def _moved(self, moved: Moved) -> None:
+        if self._observing is not None:
+            self._observing.moved(moved, self.membership.member.avoided)
+        self._on_move(moved)
+
+    def _received(self, event: Pulled) -> None:
+        if event.messages and self._observing is not None:
+            self._observing.received(cast("Sequence[Received]", event.messages))
+
     async def send_reply(self, message: StoredMessage, body: bytes) -> None:
         """Answer a message that was sent as a request."""
         request = reply_request(
@@ -219,11 +240,23 @@ class Consuming:
             await asyncio.sleep(_LOOK_S)
             looks += 1
             self._news.lasting(self._hazards())
+            if self._observing is not None:
+                self._observing.cached(self._cached())
             if looks % _SAVE_LOOKS == 0:
                 self.crew.tallies.sample(now_ms())
                 await self._try_to_save()
             if looks % _COUNT_LOOKS == 0:
                 self.crew.troubles.tell()
+
+    def _cached(self) -> dict[str, Cached]:
+        """Add up what was fetched and is not finished."""
+        names, found = self._session.names, dict[str, Cached]()
+        for look in self.membership.member.looks():
+            topic = names.bare(look.queue.topic)
+            before = found.get(topic, Cached(0, 0))
+            messages = look.waiting + look.running
+            found[topic] = Cached(before.messages + messages, before.body_bytes + look.body_bytes)
+        return found
 
     def _hazards(self) -> list[Hazard]:
         """Find what looks wrong from here: topics that are nowhere, brokers without a master."""

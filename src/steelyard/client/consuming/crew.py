@@ -15,6 +15,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from queue import SimpleQueue
 from typing import cast
 
@@ -27,6 +28,8 @@ from steelyard.client.consuming.job import Finished, Job, MayStart
 from steelyard.client.consuming.received import Received, sent_to
 from steelyard.client.consuming.tallies import Tallies
 from steelyard.client.consuming.troubles import Troubles
+from steelyard.client.observing.handled import observed
+from steelyard.client.observing.observing import Observing
 from steelyard.net.clock import steady_ns
 
 __all__ = ["Crew"]
@@ -51,12 +54,13 @@ class Crew:
         resize: Callable[[str, int], None],
         replier: Replier | None = None,
         name: str = "steelyard",
+        observing: Observing | None = None,
     ) -> None:
         self._handlers = handlers
         """By topic, as servers call it."""
         self._workers = workers
         self._may_start, self._told, self._resize, self._replier = may_start, told, resize, replier
-        self._name = name
+        self._name, self._observing = name, observing
         self._loop = asyncio.get_running_loop()
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
@@ -177,12 +181,19 @@ class Crew:
 
     def _run(self, job: Job) -> None:
         function = job.handler.function
+        # Once for a chunk: to ask for each message would cost more than a quick handler does.
+        observing = self._observing
+        call = self._call if observing is None or not observing.is_on else partial(self._call_observed, observing)
         if job.handler.batch > 1:
             if not self._is_closed and job.begins_all():
-                self._call(job, function, list(job.messages))
+                call(job, function, list(job.messages))
             return
         while not self._is_closed and job.begins():
-            self._call(job, function, job.current)
+            call(job, function, job.current)
+
+    def _call_observed(self, observing: Observing, job: Job, function: Callable[..., object], given: object) -> None:
+        with observed(observing, job):
+            self._call(job, function, given)
 
     def _call(self, job: Job, function: Callable[..., object], given: object) -> None:
         try:
@@ -212,13 +223,21 @@ class Crew:
     async def _run_async(self, job: Job) -> None:
         set_delivery(job.delivery)
         function: Callable[..., object] = job.handler.function
+        observing = self._observing
+        wait = self._await if observing is None or not observing.is_on else partial(self._await_observed, observing)
         if job.handler.batch > 1:
             if not self._is_closed and job.begins_all():
-                await self._await(job, function, list(job.messages))
+                await wait(job, function, list(job.messages))
         else:
             while not self._is_closed and job.begins():
-                await self._await(job, function, job.current)
+                await wait(job, function, job.current)
         self._note(job)
+
+    async def _await_observed(
+        self, observing: Observing, job: Job, function: Callable[..., object], given: object
+    ) -> None:
+        with observed(observing, job):
+            await self._await(job, function, given)
 
     async def _await(self, job: Job, function: Callable[..., object], given: object) -> None:
         try:

@@ -22,6 +22,7 @@ from steelyard.balance.events import (
     LeaveAsked,
     LineOpened,
     OffsetSeen,
+    Pulled,
     RouteFailed,
     Tick,
 )
@@ -57,6 +58,7 @@ class Membership:
         stepped: Callable[[], None] | None = None,
         offsets: MutableMapping[Queue, int] | None = None,
         message_type: type[StoredMessage] = Received,
+        received: Callable[[Pulled], None] | None = None,
     ) -> None:
         self.options = options
         self.member = Member(options, steady_ms())
@@ -65,6 +67,8 @@ class Membership:
         self._handle, self._report, self._left = handle, report, left
         self._stepped = stepped
         """Who wants to look at the machine each time it took something in."""
+        self._received = received
+        """Who wants to see messages as they come."""
         self._is_broadcast = options.mode is Mode.BROADCAST
         self._offsets: MutableMapping[Queue, int] = {} if offsets is None else offsets
         self._slaves = Slaves(session, self.voice, self._answered_by_slave)
@@ -142,6 +146,10 @@ class Membership:
                 caller.say(reply)
         for said in heard.says:
             self._say(said)
+        if self._received is not None:
+            for event in heard.events:
+                if isinstance(event, Pulled):
+                    self._received(event)
         self._feed(heard.events)
 
     def _ask_the_next(self, lost: Sequence[Event]) -> list[Event]:

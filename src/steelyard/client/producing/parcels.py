@@ -112,7 +112,8 @@ class Single:
         receipt = read_receipt(answer, queue, unique_key=self._unique_key)
         queue = receipt.queue
         shown = self._stamp.names.bare_queue(queue) if self._stamp.names.namespace else queue
-        return Sent(shown, receipt.offset, self._unique_key, receipt.late, attempts_of(tried) if tried else ())
+        attempts = attempts_of(tried) if tried else ()
+        return Sent(shown, receipt.offset, self._unique_key, receipt.late, attempts, receipt.message_id)
 
     def _delay(self, queue: Queue, at_ms: int) -> Mapping[str, str]:
         stamp = self._stamp
@@ -153,7 +154,9 @@ class HalfMessage:
         receipt = read_receipt(answer, queue, unique_key=self._unique_key, is_half=True)
         assert receipt.half is not None
         shown = self._stamp.names.bare_queue(receipt.queue)
-        return Sent(shown, receipt.offset, self._unique_key, receipt.late, attempts_of(tried)), receipt.half
+        attempts = attempts_of(tried)
+        sent = Sent(shown, receipt.offset, self._unique_key, receipt.late, attempts, receipt.message_id)
+        return sent, receipt.half
 
 
 class Batch:
@@ -174,6 +177,6 @@ class Batch:
         receipts = read_batch_receipts(answer, queue, self._unique_keys)
         shown, attempts = self._stamp.names.bare_queue(receipts[0].queue), attempts_of(tried)
         return [
-            Sent(shown, receipt.offset, key, receipt.late, attempts)
+            Sent(shown, receipt.offset, key, receipt.late, attempts, receipt.message_id)
             for receipt, key in zip(receipts, self._unique_keys, strict=True)
         ]

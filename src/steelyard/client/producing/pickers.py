@@ -6,7 +6,7 @@ A new route replaces a picker's list as a whole, and its counter goes on.
 
 import random
 import threading
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from steelyard.balance.latency_table import LatencyTable
@@ -47,6 +47,11 @@ class _SharedLedger(Ledger):
     def __init__(self, table: LatencyTable, lock: threading.Lock, *, against_median: bool) -> None:
         super().__init__(table, against_median=against_median)
         self._lock = lock
+        self.on_news: Callable[[], None] | None = None
+
+    def _has_news(self) -> None:
+        if self.on_news is not None:
+            self.on_news()
 
     def note(self, broker: str, took_ms: int, failed: bool, now_ms: int) -> None:
         """Note a finished attempt."""
@@ -95,12 +100,26 @@ class Pickers:
     def _brokers(self) -> set[str]:
         return {broker for each in list(self._by_topic.values()) for broker in each.brokers}
 
+    def watch(self, on_news: Callable[[], None]) -> bool:
+        """Have somebody called when a broker is new or begins to be avoided, on any thread; False without a ledger."""
+        if self._ledger is not None:
+            self._ledger.on_news = on_news
+        return self._ledger is not None
+
+    def is_calm(self) -> bool:
+        """Say whether nobody is avoided or coming back."""
+        return self._ledger is None or self._ledger.is_calm(steady_ms())
+
+    def look(self) -> tuple[Standing, ...]:
+        """Show what is known of each broker, with times of the steady clock."""
+        if self._ledger is None:
+            return ()
+        with self._lock:
+            return self._ledger.look(steady_ms())
+
     def standings(self) -> list[Standing]:
         """Show what is known of each broker, with times in milliseconds since 1970."""
-        if self._ledger is None:
-            return []
-        with self._lock:
-            seen = self._ledger.look(steady_ms())
+        seen = self.look()
         ahead_ms = now_ms() - steady_ms()
         return [
             replace(

@@ -20,6 +20,8 @@ from steelyard.client.connect import Connect, Where
 from steelyard.client.context import Context
 from steelyard.client.guard import closed
 from steelyard.client.keywords import with_options
+from steelyard.client.observing.message_trace import MessageTrace
+from steelyard.client.observing.observing import Observing
 from steelyard.client.producing.batches import Key, Lingering, send_many
 from steelyard.client.producing.flights import Flights
 from steelyard.client.producing.outbox import Outbox, Select
@@ -29,6 +31,7 @@ from steelyard.client.producing.producer_options import ProducerOptions, Produce
 from steelyard.client.producing.requests import Requests
 from steelyard.client.producing.sends import Dispatch, Promise
 from steelyard.client.producing.sent import Sent
+from steelyard.client.producing.telling import LedgerTeller
 from steelyard.client.producing.transactions import Check, Transaction, Transactions
 from steelyard.client.session import Session
 from steelyard.dialect.delays import has_timers
@@ -83,6 +86,10 @@ class Producer(Context):
         self.connect = Connect.of(where)
         self.options = ProducerOptions(**settings)
         self._group, self._check = group, check
+        options = self.options
+        trace = MessageTrace(self.connect, "producer", group, options.trace_topic) if options.message_trace else None
+        self.observing = Observing.of("producer", group, options.observers, trace)
+        """Who is told what happens; None where nobody is."""
         self._usual = self.options.send_options()
         self._told: set[str] = set()
         self._session: Session | None = None
@@ -114,6 +121,8 @@ class Producer(Context):
             await asyncio.sleep(_LOOK_S)
         self.flights.close(LineClosed("the producer was closed before an answer came"))
         self._requests.close()
+        if self.observing is not None:
+            await self.observing.closed()
         await session.close()
 
     async def _ready(self) -> Session:
@@ -141,6 +150,7 @@ class Producer(Context):
             self._tell_once,
         )
         self.outbox = Outbox(session, stamp.group, options, stamp)
+        LedgerTeller(session, self.outbox.pickers)
         self.flights = Flights(options.in_flight, options.in_flight_bytes)
         self._requests = Requests(session)
         self._transactions = Transactions(
@@ -151,6 +161,9 @@ class Producer(Context):
             self._lingering = Lingering(
                 self._launch_batch, self.outbox, options.linger_ms, options.batch_bytes, options.compress_from
             )
+        if self.observing is not None:
+            self._transactions.on_end = self.observing.ended_transaction
+            self.observing.opened(session)
         self._session = session
         return session
 
@@ -190,6 +203,21 @@ class Producer(Context):
         the order of sending, as long as each is waited for. ``select`` chooses by another rule, ``queue`` names it.
         Raises SendFailed, which lists each attempt.
         """
+        if self.observing is not None and self.observing.takes(message):
+            await self._ready()
+            kind = "normal" if delay_s is None and deliver_at is None else "delayed"
+            with self.observing.sending(message, kind=kind) as flight:
+                return flight.stored(
+                    await self.send(
+                        flight.message,
+                        key=key,
+                        select=select,
+                        queue=queue,
+                        delay_s=delay_s,
+                        deliver_at=deliver_at,
+                        timeout_s=timeout_s,
+                    )
+                )
         session = self._session
         if session is None or self._is_closed or self.is_elsewhere:
             session = await self._ready()
@@ -225,18 +253,25 @@ class Producer(Context):
         ``timeout_s`` is each batch's. Raises PartlySent if some were not stored; its ``results`` say which.
         """
         await self._ready()
-        options = self._options(timeout_s)
+        options, given = self._options(timeout_s), list(messages)
+        if self.observing is not None and self.observing.takes_all(given):
+            with self.observing.sending(*given) as flight:
+                return flight.stored(await self.send_many(flight.messages, key=key, timeout_s=timeout_s))
 
         async def deliver(picker: SharedPicker, together: Sequence[Message], queue: Queue | None) -> list[Sent]:
             if len(together) == 1:
                 return [await self.deliver(picker, self.outbox.single(together[0]), options, queue)]
             return await self.deliver(picker, self.outbox.batch(together), options, queue)
 
-        return await send_many(self.outbox, deliver, messages, key, self.options.batch_bytes)
+        return await send_many(self.outbox, deliver, given, key, self.options.batch_bytes)
 
     async def post(self, message: Message, *, timeout_s: float | None = None) -> None:
         """Send a message one way: no answer, no promise; tried once. Raises SendFailed if there is no line."""
         session = await self._ready()
+        if self.observing is not None and self.observing.takes(message):
+            with self.observing.sending(message, kind="oneway") as flight:
+                await self.post(flight.message, timeout_s=timeout_s)
+            return
         message = self.outbox.checked(message)
         options = self.options.send_options(timeout_s, is_oneway=True)
         picker, options = await self.outbox.find_in_time(message.topic, options)
@@ -275,7 +310,10 @@ class Producer(Context):
         options = self._options(timeout_s)
         await self._ready()
 
-        async def send(more: Mapping[str, str]) -> Sent:
+        async def send(message: Message, more: Mapping[str, str]) -> Sent:
+            if self.observing is not None and self.observing.takes(message):
+                with self.observing.sending(message) as flight:
+                    return flight.stored(await send(flight.message, more))
             full = self.outbox.checked(message)
             picker, left = await self.outbox.find_in_time(full.topic, options)
             chosen = self.outbox.choose(picker, full, key, select, queue)
@@ -332,6 +370,10 @@ class Producer(Context):
 
     async def _send_half(self, message: Message, unique_key: str, timeout_s: float | None) -> tuple[Sent, Half]:
         await self._ready()
+        if self.observing is not None and self.observing.takes(message):
+            with self.observing.sending(message, kind="half") as flight:
+                sent, half = await self._send_half(flight.message, unique_key, timeout_s)
+                return flight.stored(sent), half
         message = self.outbox.checked(message)
         picker, options = await self.outbox.find_in_time(message.topic, self._options(timeout_s))
         return await self.deliver(picker, HalfMessage(self.outbox.stamp, message, unique_key), options)

@@ -1,12 +1,16 @@
 """How a producer works: one value, checked together once; every option is a keyword of `Producer`."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import TypedDict
 
 from steelyard.balance.attempts import SendOptions
 from steelyard.balance.latency_table import LatencyTable, latency_table
+from steelyard.client.observing.observer import Observer
+from steelyard.client.observing.observing import check_observers
 from steelyard.errors import ConfigurationError
+from steelyard.model.names import TRACE_TOPIC
 from steelyard.wire.sysflag import Compression
 
 __all__ = ["ProducerOptions", "ProducerSettings"]
@@ -64,6 +68,12 @@ class ProducerOptions:
     """How large they may be together."""
     close_timeout_s: float = 5.0
     """How long `close` waits for messages that are on their way."""
+    observers: Sequence[Observer] = ()
+    """Who is told what happens: `steelyard.otel.OpenTelemetry`, `steelyard.metrics.ClientMetrics`, or your own."""
+    message_trace: bool = False
+    """Whether to write down what becomes of each message, for `steelyard message trace` and Java's tools."""
+    trace_topic: str = TRACE_TOPIC
+    """Where that is written."""
 
     def __post_init__(self) -> None:
         for name, least in (*_WHOLE.items(), *_SPANS.items()):
@@ -79,6 +89,7 @@ class ProducerOptions:
             )
         if isinstance(self.latency_table, str):
             latency_table(self.latency_table)
+        check_observers(self.observers)
 
     @property
     def kind(self) -> Compression:
@@ -121,3 +132,6 @@ class ProducerSettings(TypedDict, total=False):
     in_flight: int
     in_flight_bytes: int
     close_timeout_s: float
+    observers: Sequence[Observer]
+    message_trace: bool
+    trace_topic: str

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Requests"]
 
-_Send = Callable[[Mapping[str, str]], Awaitable[Sent]]
+_Send = Callable[[Message, Mapping[str, str]], Awaitable[Sent]]
 
 
 class Requests:
@@ -42,7 +42,7 @@ class Requests:
         end_ms = steady_ms() + timeout_ms
         reply = self._waiting[correlation_id] = asyncio.get_running_loop().create_future()
         try:
-            await send(request_properties(self._session.client_id, correlation_id, timeout_ms))
+            await send(message, request_properties(self._session.client_id, correlation_id, timeout_ms))
             return await asyncio.wait_for(reply, max(0, end_ms - steady_ms()) / 1000)
         except TimeoutError:
             raise ReplyTimedOut(f"nobody replied to a request to {message.topic!r} in {timeout_ms} ms") from None

@@ -26,6 +26,8 @@ class Sent(Struct, frozen=True, gc=False):
     """Whether its flush or its replica was not done in time: it is stored, and a crash now may lose it."""
     attempts: Attempts = ()
     """What was tried before that and did not do."""
+    offset_id: str = ""
+    """The id made of its place in the broker's log, by which `mqadmin` finds it too."""
 
 
 def attempts_of(tried: tuple[Tried, ...]) -> Attempts:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 from msgspec import structs
 
+from steelyard.client.observing.observer import TransactionEnd
 from steelyard.client.producing.sent import Sent
 from steelyard.client.threads import call_in_thread
 from steelyard.dialect.sending import Half
@@ -67,11 +68,9 @@ class Transactions:
         self._failures: set[type[BaseException]] = set()
         """What checks raised: told with where it came from once."""
         self._is_told = False
+        self.on_end: Callable[[TransactionEnd], None] | None = None
+        """Who wants to know how transactions end."""
         session.serves[RequestCode.CHECK_TRANSACTION_STATE] = self._take_question
-
-    def full_topic(self, topic: str) -> str:
-        """Return a topic as brokers know it."""
-        return self._session.names.full(topic)
 
     async def begin(self, message: Message, timeout_s: float | None) -> tuple[Sent, Half]:
         """Store half of a message; from now on its transaction is open here."""
@@ -84,14 +83,15 @@ class Transactions:
             self._open.discard(key)
             raise
 
-    async def end(self, topic: str, broker: str, half: Half, *, commits: bool) -> bool:
-        """Tell a broker how a transaction ends; return whether it has confirmed it. A no is raised."""
+    async def end(self, message: Message, broker: str, half: Half, *, commits: bool) -> bool:
+        """Tell a broker how the transaction of a message ends; return whether it has confirmed it. A no is raised."""
+        self._tell_end(message, broker, half, commits=commits)
         self._open.discard(half.unique_key)
         while len(self._decided) >= _MOST_KEPT:
             del self._decided[next(iter(self._decided))]
         self._decided[half.unique_key] = commits
         try:
-            request = end_request(self._group, topic, half, commits=commits)
+            request = end_request(self._group, self._session.names.full(message.topic), half, commits=commits)
             answer = await self._session.broker(broker).ask(request, self._end_ms)
         except TransportError as error:
             how = "commit" if commits else "roll back"
@@ -146,8 +146,16 @@ class Transactions:
             self._answer(broker, message, half, commits=bool(commits))
 
     def _answer(self, broker: str, message: StoredMessage, half: Half, *, commits: bool) -> None:
+        self._tell_end(message, broker, half, commits=commits, was_asked=True)
         request = end_request(self._group, message.topic, half, commits=commits, was_asked=True, is_oneway=True)
         self._session.broker(broker).say(request)
+
+    def _tell_end(
+        self, message: Message | StoredMessage, broker: str, half: Half, *, commits: bool, was_asked: bool = False
+    ) -> None:
+        if self.on_end is not None:
+            topic, keys = self._session.names.bare(message.topic), tuple(message.keys)
+            self.on_end(TransactionEnd(half.unique_key, topic, message.tags, keys, broker, commits, was_asked))
 
 
 class Transaction:
@@ -201,7 +209,7 @@ class Transaction:
                 f"the transaction of {sent.message_id} has ended already", next_step="end it once: commit or roll back"
             )
         self._has_ended = True
-        return await desk.end(desk.full_topic(self._message.topic), sent.queue.broker, half, commits=commits)
+        return await desk.end(self._message, sent.queue.broker, half, commits=commits)
 
     def _needs_begin(self) -> "_Begun":
         if self._begun is None:

@@ -29,6 +29,7 @@ from steelyard.client.consuming.news import Moved
 from steelyard.client.consuming.received import Received
 from steelyard.client.keywords import with_options
 from steelyard.client.moments import StartFrom, start_of
+from steelyard.client.observing.observing import Observing
 from steelyard.client.pulling.assigned import Assigned
 from steelyard.client.pulling.puller_options import POLL_MOST, PullerOptions, PullerSettings
 from steelyard.client.pulling.questions import Questions
@@ -64,6 +65,7 @@ class Puller(Questions):
         """Say where, for which group, and how (`PullerOptions`); nothing is connected before the first call."""
         connect = Connect.of(where)
         self.options = PullerOptions(group, **settings)
+        self._observing = Observing.of("puller", group, self.options.observers)
         super().__init__(connect if name is None else replace(connect, name=name), group)
         self._topics: dict[str, Subscription] = {}
         self._queues: dict[Queue, Subscription] = {}
@@ -103,6 +105,8 @@ class Puller(Questions):
                     self._count_as_done(reading)
                 await reading.close()
         finally:
+            if self._observing is not None:
+                await self._observing.closed()
             await super().close()
 
     async def __aexit__(
@@ -122,6 +126,8 @@ class Puller(Questions):
                     self._check_open()
                     reading.start()
                     self._reading = reading
+                    if self._observing is not None:
+                        self._observing.opened(session)
         self._session.check_loop()
         return self._reading
 
@@ -159,6 +165,8 @@ class Puller(Questions):
         return function
 
     def _moved(self, moved: Moved) -> None:
+        if self._observing is not None:
+            self._observing.moved(moved, self._reading.avoided if isinstance(self._reading, Shared) else 0)
         self._tell(self._on_move, moved)
 
     def _looks_wrong(self, hazard: Hazard) -> None:
@@ -250,6 +258,8 @@ class Puller(Questions):
             taken = self._shelves.take(most, reading.may_give)
             if taken:
                 reading.polled()
+                if self._observing is not None:
+                    self._observing.received(taken)
                 return taken
             trouble, reading.trouble = reading.trouble, None
             if trouble is not None:

@@ -1,6 +1,6 @@
 """How a puller works: one value, checked together once; every option is a keyword of `Puller`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypedDict
 
@@ -8,6 +8,7 @@ from steelyard.balance.actions import Start
 from steelyard.balance.member_options import MemberOptions, Times
 from steelyard.client.consuming.consumer_options import Allocate, ConsumerOptions
 from steelyard.client.moments import StartFrom
+from steelyard.client.observing.observer import Observer
 from steelyard.model import Subscription
 
 __all__ = ["POLL_MOST", "PullerOptions", "PullerSettings"]
@@ -34,6 +35,7 @@ class PullerSettings(TypedDict, total=False):
     queue_messages: int
     queue_bytes: int
     times: Times
+    observers: Sequence[Observer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,8 @@ class PullerOptions:
     """The same for the bytes of their bodies."""
     times: Times = field(default_factory=Times)
     """The times of the balancing protocol; all members of a group should have the same."""
+    observers: Sequence[Observer] = ()
+    """Who is told what happens: `steelyard.otel.OpenTelemetry`, `steelyard.metrics.ClientMetrics`, or your own."""
     _checked: ConsumerOptions = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -84,6 +88,7 @@ class PullerOptions:
             queue_messages=self.queue_messages,
             queue_bytes=self.queue_bytes,
             times=self.times,
+            observers=self.observers,
         )
         object.__setattr__(self, "_checked", checked)
 

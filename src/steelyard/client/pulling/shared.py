@@ -118,6 +118,11 @@ class Shared:
         """Return the queues that are owned now."""
         return self.member.assignment()
 
+    @property
+    def avoided(self) -> int:
+        """How many messages were polled when their queue had to go, and were done before that."""
+        return self.member.avoided
+
     def may_give(self, shelf: Shelf) -> bool:
         """Say whether messages of a shelf may be polled: its queue is ours beyond doubt."""
         return self.member.may_start(shelf.queue, shelf.generation, steady_ms())

@@ -5,10 +5,14 @@ There is no excuse.
 
 from collections.abc import Iterable, Iterator
 
+from steelyard.model.names import MOVES_TOPIC, OP_TOPIC
 from steelyard.sim.checkers.checker import Checker, End, Finding, Terms
 from steelyard.sim.facts import Fact, Joined, Sent, Started
 
 __all__ = ["NothingUnexpected"]
+
+_OWN_TOPICS = (OP_TOPIC, MOVES_TOPIC)
+"""Where a broker writes what nobody sent."""
 
 
 class NothingUnexpected(Checker):
@@ -35,7 +39,7 @@ class NothingUnexpected(Checker):
     def finish(self, end: End) -> Iterator[Finding]:
         """Look for messages from nowhere in the logs."""
         for logged in end.logged:
-            if logged.uid and logged.uid not in self._topics and not logged.queue.topic.startswith("RMQ_SYS_TRANS_OP"):
+            if logged.uid and logged.uid not in self._topics and logged.queue.topic not in _OWN_TOPICS:
                 sentence = f"offset {logged.offset} of {logged.queue} holds {logged.uid}, which nobody sent"
                 yield self.finding("safety", "log", end.at_ms, sentence, logged)
 

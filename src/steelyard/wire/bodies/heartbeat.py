@@ -24,6 +24,7 @@ __all__ = [
     "Heartbeat",
     "HeartbeatWord",
     "Held",
+    "LedgerLine",
     "MessageModel",
     "ProducerBeat",
     "StartFrom",
@@ -130,18 +131,39 @@ class Held(NamedTuple):
 class GroupWord(Body, frozen=True, kw_only=True):
     """What our member says of one of its groups."""
 
+    avoided: Int64 | None = None
+    """Messages of the broker that hears it that this member had in hand when their queue was given up, and finished and
+    committed before that: in all, since it began. A client of another make would have them handled again."""
     held: Mapping[str, tuple[Held, ...]] | None = None
     """By topic; only in the first heartbeat of a line."""
     strategy: str | None = None
 
 
+class LedgerLine(Body, frozen=True, kw_only=True):
+    """What our producer knows of one broker: how quick it is, and whether it is avoided."""
+
+    avoided_ms: Int64 | None = None
+    """For how long it will be avoided still; absent if it is not."""
+    broker: str
+    failures: Int64 = always(0)
+    """Attempts that failed, since the producer knows this broker."""
+    latency_ms: Int64 = always(0)
+    """Of the last attempt; a failure counts as the producer's table says."""
+    share: Int32 = always(1_000)
+    """The part of its turns that it gets now, in thousandths."""
+    usual_ms: Int64 | None = None
+    why: str | None = None
+
+
 class HeartbeatWord(Body, frozen=True, kw_only=True):
-    """What our member tells our broker with a heartbeat."""
+    """What our member or producer tells our broker with a heartbeat."""
 
     groups: Mapping[str, GroupWord] | None = None
     heartbeat_ms: Int64 | None = None
     instance: str | None = None
     leaving: bool | None = None
+    ledger: tuple[LedgerLine, ...] | None = None
+    """Of a producer that keeps one."""
     v: Int32 = always(1)
 
 

@@ -4,11 +4,12 @@ from collections.abc import Mapping
 
 from msgspec import field
 
-from steelyard.wire.bodies.heartbeat import ConsumeKind, MessageModel, StartFrom, SubscriptionBody
+from steelyard.wire.bodies.heartbeat import ConsumeKind, LedgerLine, MessageModel, StartFrom, SubscriptionBody
 from steelyard.wire.body import Body, always, always_map
 from steelyard.wire.numbers import Int32, Int64
 
 __all__ = [
+    "ClientWord",
     "Connection",
     "ConsumerConnections",
     "ConsumerIds",
@@ -54,12 +55,23 @@ class ConsumerIds(Body, frozen=True, kw_only=True):
     steelyard: GroupView | None = None
 
 
+class ClientWord(Body, frozen=True, kw_only=True):
+    """What our broker tells our tools of a client of ours, beyond Java."""
+
+    ago_ms: Int64 = always(0)
+    """How long ago the client said it."""
+    ledger: tuple[LedgerLine, ...] | None = None
+    """What a producer knows of brokers, as it is by now: what was avoided may be so no longer."""
+    v: Int32 = always(1)
+
+
 class Connection(Body, frozen=True, kw_only=True):
     """A client's line to a broker."""
 
     client_address: str | None = field(default=None, name="clientAddr")
     client_id: str | None = None
     language: str | None = None
+    steelyard: ClientWord | None = None
     version: Int32 = always(0)
 
 
@@ -87,6 +99,7 @@ class ProducerLine(Body, frozen=True, kw_only=True):
     language: str | None = None
     seen_ms: Int64 = always(0, "lastUpdateTimestamp")
     remote_ip: str | None = field(default=None, name="remoteIP")
+    steelyard: ClientWord | None = None
     version: Int32 = always(0)
 
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.cli.topic.skew import skew
 from steelyard.client.admin.topics import QueueEnds
+from steelyard.client.skew import skew
 from steelyard.model import Queue
 
 

@@ -1,0 +1,136 @@
+"""The first page: how much passes, who is behind, how brokers are, and what looks wrong, of the whole cluster.
+
+All of it comes from the survey, so an answer costs the cluster nothing. It is short however large the cluster is: the
+groups furthest behind, the busiest topics, and of each kind of hazard the first few.
+"""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Sequence
+
+from msgspec import Struct
+
+from steelyard.dashboard.asking import Ask
+from steelyard.dashboard.desk import Desk
+from steelyard.dashboard.routes import reads, streams
+from steelyard.dashboard.survey import survey_of
+from steelyard.dashboard.survey_values import BrokerRow, HazardRow, Point, Seen
+from steelyard.dashboard.watching import Trouble
+
+__all__ = ["ROUTES", "BehindRow", "BusyRow", "Overview"]
+
+_MOST_ROWS = 8
+_MOST_OF_A_KIND = 4
+_MOST_HAZARDS = 40
+
+
+class BehindRow(Struct, frozen=True):
+    """A group that is behind."""
+
+    name: str
+    lag: int
+    out_rate: float | None
+    members: int | None
+
+
+class BusyRow(Struct, frozen=True):
+    """A topic that is busy."""
+
+    name: str
+    in_rate: float
+    groups: int
+
+
+class Overview(Struct, frozen=True, kw_only=True):
+    """The cluster at a glance."""
+
+    at_ms: int
+    groups_seen_ms: int | None
+    """When the group was seen that was not looked at for longest; None while some were not seen at all."""
+    in_rate: float | None
+    out_rate: float | None
+    lag: int | None
+    topics: int
+    """How many the users have."""
+    groups: int
+    groups_seen: int
+    members: int
+    brokers: tuple[BrokerRow, ...]
+    behind: tuple[BehindRow, ...]
+    busiest: tuple[BusyRow, ...]
+    hazards: tuple[HazardRow, ...]
+    hazards_more: int
+    """How many hazards are not among them."""
+    notes: tuple[str, ...]
+    command: str
+    is_whole: bool
+    """Whether ``points`` are all there are; else those that came since the last answer."""
+    points: tuple[Point, ...]
+
+
+def overview_of(seen: Seen, command: str, since_ms: int | None = None) -> Overview:
+    """Make the short answer of a whole survey, with the points after a time."""
+    last = seen.points[-1] if seen.points else Point(seen.at_ms, None, None, None)
+    looked_at = [row for row in seen.groups.values() if row.at_ms is not None]
+    behind = sorted((row for row in looked_at if row.lag), key=lambda row: -(row.lag or 0))
+    busy = sorted(
+        (row for row in seen.topics.values() if row.in_rate and row.kind == "users"),
+        key=lambda row: -(row.in_rate or 0),
+    )
+    shown = _first_of_each_kind(seen.hazards)
+    return Overview(
+        at_ms=seen.at_ms,
+        groups_seen_ms=seen.groups_seen_ms,
+        in_rate=last.in_rate,
+        out_rate=last.out_rate,
+        lag=sum(row.lag or 0 for row in looked_at) if looked_at or not seen.groups else None,
+        topics=sum(row.kind == "users" for row in seen.topics.values()),
+        groups=len(seen.groups),
+        groups_seen=len(looked_at),
+        members=sum(row.members or 0 for row in looked_at),
+        brokers=seen.brokers,
+        behind=tuple(BehindRow(row.name, row.lag or 0, row.out_rate, row.members) for row in behind[:_MOST_ROWS]),
+        busiest=tuple(BusyRow(row.name, row.in_rate or 0.0, len(row.groups)) for row in busy[:_MOST_ROWS]),
+        hazards=shown,
+        hazards_more=len(seen.hazards) - len(shown),
+        notes=seen.notes,
+        command=command,
+        is_whole=since_ms is None,
+        points=seen.points if since_ms is None else _after(seen.points, since_ms),
+    )
+
+
+def _first_of_each_kind(hazards: Iterable[HazardRow]) -> tuple[HazardRow, ...]:
+    """Leave out what a hundred groups have in common after the first few: it would hide all else."""
+    told: Counter[str] = Counter()
+    shown: list[HazardRow] = []
+    for each in hazards:
+        told[each.kind] += 1
+        if told[each.kind] <= _MOST_OF_A_KIND and len(shown) < _MOST_HAZARDS:
+            shown.append(each)
+    return tuple(shown)
+
+
+def _after(points: Sequence[Point], since_ms: int) -> tuple[Point, ...]:
+    return tuple(each for each in points[-_MOST_HAZARDS:] if each.at_ms > since_ms)
+
+
+@reads("/api/overview")
+async def _overview(desk: Desk, ask: Ask) -> Overview:
+    del ask
+    return overview_of(await survey_of(desk).seen(), desk.command("cluster", "stats"))
+
+
+@streams("/api/overview/live")
+async def _live(desk: Desk, ask: Ask) -> AsyncIterator[Overview | Trouble]:
+    del ask
+    since_ms: int | None = None
+    command = desk.command("cluster", "stats")
+    async for seen in survey_of(desk).watch():
+        if isinstance(seen, Trouble):
+            yield seen
+        else:
+            yield overview_of(seen, command, since_ms)
+            since_ms = seen.points[-1].at_ms if seen.points else since_ms
+
+
+ROUTES = (_live, _overview)

@@ -1,0 +1,135 @@
+// One broker in full: what comes and goes, its disk, its flushing, the report of its last start, its settings.
+import { path, useGet, useLive } from "../frame/api.js";
+import { ago, bytes, duration, rate, short, time, whole } from "../frame/format.js";
+import { html, useMemo, useRef } from "../frame/html.js";
+import { title } from "../frame/shell.js";
+import { t } from "../frame/words.js";
+import { DiskMeter, flushWords, LastStart, release } from "../parts/broker.js";
+import { Chart } from "../parts/chart.js";
+import { Command } from "../parts/command.js";
+import { Fact, Facts, Hazards, Liveness, Loading, Notes, Problem } from "../parts/states.js";
+import { Table } from "../parts/table.js";
+
+const KEPT = 300;
+const FIRST = 60;
+const axis = (value) => (value < 10 ? String(Number(value.toFixed(1))) : short(value));
+
+// Names and values, one below the other; what is not known is a dash.
+const List = ({ rows }) => html`<dl class="list">${rows.map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd>${value ?? "–"}</dd></div>`)}</dl>`;
+
+function Flow({ flow }) {
+  const series = [
+    { label: t("brokers.in"), colour: "--series-1", values: flow.put },
+    { label: t("brokers.out"), colour: "--series-2", values: flow.delivered },
+  ];
+  return html`
+    <section class="card"><h2>${t("brokers.flow")}</h2>
+      <${Chart} times=${flow.times} series=${series} height=${150} format=${axis}
+        says=${t("brokers.flowSays", { in: rate(flow.put.at(-1)), out: rate(flow.delivered.at(-1)) })} /></section>`;
+}
+
+function StartReport({ health }) {
+  const start = health.recovery;
+  const columns = [
+    { key: "path", name: t("brokers.file"), value: (row) => row.path, cell: (row) => html`<span class="mono">${row.path}</span>` },
+    { key: "position", name: t("brokers.position"), number: true, value: (row) => row.position, cell: (row) => whole(row.position) },
+    { key: "size", name: t("brokers.bytes"), number: true, value: (row) => row.size_bytes, cell: (row) => whole(row.size_bytes) },
+    { key: "messages", name: t("brokers.messagesLost"), number: true, value: (row) => row.messages, cell: (row) => whole(row.messages) },
+    { key: "what", name: t("brokers.what"), value: (row) => row.what },
+  ];
+  return html`
+    <section class="card"><h2>${t("brokers.lastStart")}</h2>
+      <p><${LastStart} health=${health} /></p>
+      ${start && html`
+        <p>${t(`brokers.startSays.${start.found}`)}</p>
+        <${List} rows=${[
+          [t("brokers.took"), duration(start.took_ms)],
+          [t("brokers.recordsRead"), whole(start.records)],
+          [t("brokers.bytesRead"), bytes(start.read_bytes)],
+          [t("brokers.cutOff"), bytes(start.cut_bytes)],
+          [t("brokers.damages"), whole(health.damages)],
+        ]} />`}
+      ${health.lost.length > 0 && html`<${Table} caption=${t("brokers.damages")} columns=${columns} rows=${health.lost} rowKey=${(row) => `${row.path} ${row.position}`} />`}
+    </section>`;
+}
+
+function Settings({ settings }) {
+  const rows = useMemo(() => Object.entries(settings.value?.settings || {}), [settings.value]);
+  const columns = [
+    { key: "name", name: t("brokers.setting"), value: ([name]) => name, cell: ([name]) => html`<span class="mono">${name}</span>` },
+    { key: "value", name: t("brokers.value"), value: ([, value]) => value, cell: ([, value]) => html`<span class="mono">${value}</span>` },
+  ];
+  return html`
+    <section class="card settings"><h2>${t("brokers.settings")}</h2>
+      ${settings.error && html`<${Problem} error=${settings.error} again=${settings.again} />`}
+      ${settings.value && html`
+        <${Table} caption=${t("brokers.settings")} columns=${columns} rows=${rows} rowKey=${([name]) => name} search=${true} sortBy="name" first=${12} />
+        <${Command} line=${settings.value.command} />`}
+    </section>`;
+}
+
+function nothing(now) {
+  const none = Array(FIRST).fill(null);
+  return { times: none.map((_, place) => now - FIRST + place), put: none, delivered: none };
+}
+
+export function OneBroker({ broker }) {
+  title(broker);
+  const flow = useRef({ times: [], put: [], delivered: [] });
+  const live = useLive(path`/api/brokers/${broker}/live`, (told) => {
+    const add = (list, value) => [...list, value].slice(-KEPT);
+    const now = Date.now() / 1000;
+    // A minute of nothing to begin with, so that the picture does not stretch two points over its whole width.
+    const before = flow.current.times.length ? flow.current : nothing(now);
+    flow.current = { times: add(before.times, now), put: add(before.put, told.put?.ten_seconds ?? null), delivered: add(before.delivered, told.delivered?.ten_seconds ?? null) };
+  });
+  const settings = useGet(path`/api/brokers/${broker}/settings`);
+  const told = live.value;
+  const head = html`
+    <p class="crumb"><a href="/brokers">${t("frame.brokers")}</a> /</p>
+    <div class="page-head"><div><h1>${broker}</h1><p>${told && html`${told.cluster} · <span class="mono">${told.address}</span>`}</p></div>
+      <span class=${`pulse ${live.state}`}>${t("frame.live")}</span></div>
+    <${Liveness} live=${live} />`;
+  if (!told) return html`${head}${!live.trouble && html`<${Loading} />`}`;
+  const { health } = told;
+  const hazards = [];
+  if (health.refusal) hazards.push(t("brokers.refuses", { broker, why: health.refusal }));
+  if (health.damages) hazards.push(t("brokers.damaged", { n: health.damages, broker }));
+  return html`
+    ${head}
+    <${Facts}>
+      <${Fact} name=${t("brokers.version")} value=${release(told.version) ?? "–"} />
+      <${Fact} name=${t("brokers.up")} value=${duration(told.up_ms)} hint=${time(told.started_at)} />
+      <${Fact} name=${t("brokers.in")} value=${rate(told.put?.ten_seconds)} />
+      <${Fact} name=${t("brokers.out")} value=${rate(told.delivered?.ten_seconds)} />
+      <${Fact} name=${t("brokers.storedToday")} value=${short(told.stored_today)} />
+      <${Fact} name=${t("brokers.deliveredToday")} value=${short(told.delivered_today)} />
+    <//>
+    <${Hazards} sentences=${hazards} />
+    <${Flow} flow=${flow.current} />
+    <div class="columns">
+      <section class="card"><h2>${t("brokers.disk")}</h2>
+        <${DiskMeter} health=${health} used=${told.disk_used} />
+        <${List} rows=${[
+          [t("brokers.log"), told.log_end === null || told.log_start === null ? null : t("brokers.fromTo", { size: bytes(told.log_end - told.log_start), from: whole(told.log_start), to: whole(told.log_end) })],
+          [t("brokers.files"), health.log_files === null ? null : whole(health.log_files)],
+          [t("brokers.oldest"), told.oldest_at ? `${time(told.oldest_at)} (${ago(told.oldest_at)})` : null],
+          [t("brokers.indexBehind"), bytes(told.index_behind_bytes)],
+        ]} />
+      </section>
+      <section class="card"><h2>${t("brokers.flushing")}</h2>
+        <${List} rows=${[
+          [t("brokers.flushed"), flushWords(health, settings.value)],
+          [t("brokers.unsafe"), bytes(health.unflushed_bytes)],
+          [t("brokers.flushTook"), duration(health.last_flush_ms)],
+          [t("brokers.pageCache"), duration(told.page_cache_ms)],
+          [t("brokers.sendsWaiting"), whole(told.sends_waiting)],
+          [t("brokers.pullsWaiting"), whole(told.pulls_waiting)],
+        ]} />
+      </section>
+      <${StartReport} health=${health} />
+    </div>
+    <${Command} line=${told.command} />
+    <${Settings} settings=${settings} />
+    <${Notes} sentences=${health.recovery ? [] : [t("brokers.note", { brokers: broker })]} />`;
+}

@@ -1,0 +1,3 @@
+import { html } from "../frame/html.js";
+
+export const DeadLetters = () => html`<h1>DeadLetters</h1>`;

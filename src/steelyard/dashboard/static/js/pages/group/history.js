@@ -1,0 +1,100 @@
+// The history of a group: what belongs together, where one can stop, and who had what at any time. Nothing is drawn here.
+
+const TOGETHER_MS = 1000, LONGEST_MS = 60000;
+
+const began = (record) => record.rebalance?.began_ms ?? Math.min(record.at_ms, ...record.moves.map((move) => move.at_ms));
+const ended = (record) => record.rebalance?.ended_ms ?? record.at_ms;
+const isStop = (record) => record.moves.length > 0 || record.changed.length > 0;
+const queueKey = (each) => `${each.topic}@${each.broker}:${each.queue}`;
+
+// New records put to those that are known; the same record may come twice.
+export function withNew(known, added, isFirst) {
+  if (isFirst) return sorted(added);
+  if (!added.length) return known;
+  const keys = new Set(known.map((record) => record.key));
+  return sorted([...known, ...added.filter((record) => !keys.has(record.key))]);
+}
+const sorted = (records) => [...records].sort((a, b) => a.at_ms - b.at_ms).slice(-2000);
+
+// The times at which something changed: where ← and → go.
+export const stopsOf = (records) => [...new Set(records.filter(isStop).map((record) => record.at_ms))];
+
+// Rebalances: records of all brokers that come together, with the queues that changed hands from first to last.
+export function eventsOf(records) {
+  const events = [];
+  for (const record of records) {
+    const from = began(record), last = events[events.length - 1];
+    if (last && from <= last.end + TOGETHER_MS && record.at_ms - last.start < LONGEST_MS) {
+      last.records.push(record);
+      last.start = Math.min(last.start, from);
+      last.end = Math.max(last.end, ended(record));
+    } else events.push({ records: [record], start: from, end: ended(record) });
+  }
+  return events.map(told).filter((event) => event.moves.length || event.changed.length);
+}
+
+function told({ records, start, end }) {
+  const queues = new Map(), changed = new Map();
+  let left = 0;
+  for (const record of records) {
+    for (const each of record.changed) changed.set(each.member, each.what);
+    for (const move of record.moves) {
+      const known = queues.get(queueKey(move));
+      queues.set(queueKey(move), known ? { ...move, before: known.before } : move);
+    }
+    left += record.moved - record.moves.length;
+  }
+  const moves = [...queues.values()].filter((move) => move.before !== move.after);
+  const settled = records.map((record) => record.rebalance).filter(Boolean);
+  const gaps = moves.map((move) => move.gap_ms).filter((gap) => gap !== null);
+  const lasts = records.filter(isStop);
+  return {
+    key: records[0].key,
+    start,
+    end,
+    at: (lasts[lasts.length - 1] ?? records[records.length - 1]).at_ms,
+    changed: [...changed].map(([member, what]) => ({ member, what })),
+    moves,
+    moved: moves.filter((move) => move.before && move.after).length + left,
+    taken: moves.filter((move) => !move.before).length,
+    freed: moves.filter((move) => !move.after).length,
+    reasons: [...new Set(moves.map((move) => move.why))],
+    gap: gaps.length ? Math.max(...gaps) : null,
+    lasted: settled.length ? Math.max(...settled.map((line) => line.ended_ms)) - Math.min(...settled.map((line) => line.began_ms)) : null,
+    least: settled.length && settled.every((line) => line.least !== null) ? settled.reduce((sum, line) => sum + line.least, 0) : null,
+    firstKey: records[0].key,
+  };
+}
+
+// The group as it was: { members, parts }, or null if nothing is known of that time.
+export function stateAt(records, at) {
+  const past = records.filter((record) => record.at_ms <= at);
+  if (!past.length) return null;
+  const owners = new Map();
+  for (const record of past) {
+    for (const [broker, topics] of Object.entries(record.owners)) owners.set(broker, { names: record.names, topics });
+  }
+  const parts = [];
+  for (const [broker, { names, topics }] of [...owners].sort(([a], [b]) => a.localeCompare(b))) {
+    for (const [topic, row] of Object.entries(topics)) {
+      const rows = row.map((places, queue) => ({
+        queue, lag: null, owners: (Array.isArray(places) ? places : places < 0 ? [] : [places]).map((place) => names[place]),
+      }));
+      parts.push({ topic, broker, retry: topic.startsWith("%RETRY%"), rows });
+    }
+  }
+  parts.sort((a, b) => a.retry - b.retry || a.topic.localeCompare(b.topic) || a.broker.localeCompare(b.broker));
+  return { members: past[past.length - 1].members, parts };
+}
+
+// The rebalance that a time belongs to: the last one that had begun.
+export function eventAt(events, at) {
+  for (let place = events.length - 1; place >= 0; place -= 1) if (events[place].start <= at) return events[place];
+  return null;
+}
+
+// Who had which queue before, of the moves of an event up to a time: { "orders@broker-0:3": move }.
+export const movedIn = (event, at) =>
+  Object.fromEntries((event?.moves ?? []).filter((move) => move.at_ms <= at).map((move) => [queueKey(move), move]));
+
+export { queueKey };

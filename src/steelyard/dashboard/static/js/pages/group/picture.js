@@ -1,0 +1,42 @@
+// What the grid shows, made of the live group or of a moment of its history: columns of members, rows of queues.
+import { movedIn, queueKey, stateAt } from "./history.js";
+
+const FRESH_MS = 6000;
+
+// A picture: { past, at, members: [{ id, head, gone, queues, lag }], parts: [{ topic, broker, retry, rows, lag }] };
+// a row is { key, queue, owners, lag, move }: `move` is how it came to its owner, if that was just then.
+export function livePicture(now, event) {
+  const ids = now.members.map((member) => member.id);
+  const isFresh = event && now.at_ms - event.end < FRESH_MS;
+  const parts = now.parts.map((part) => ({
+    ...part, rows: part.queues.map((queue, place) => ({ queue, owners: part.owners[place].map((owner) => ids[owner]), lag: part.lags[place] })),
+  }));
+  return drawn(parts, now.members.map((head) => ({ id: head.id, head })), isFresh ? event : null, now.at_ms, false);
+}
+
+export function pastPicture(records, event, at) {
+  const state = stateAt(records, at);
+  if (!state) return null;
+  return drawn(state.parts, state.members.map((id) => ({ id, head: null })), event, at, true);
+}
+
+function drawn(parts, members, event, at, past) {
+  const moved = movedIn(event, past ? at : Infinity);
+  const columns = new Map(members.map((member) => [member.id, { ...member, gone: false, queues: 0, lag: 0 }]));
+  const column = (id) => {
+    if (!columns.has(id)) columns.set(id, { id, head: null, gone: true, queues: 0, lag: 0 });
+    return columns.get(id);
+  };
+  const shown = parts.map((part) => {
+    const rows = part.rows.map((row) => {
+      const key = queueKey({ ...part, queue: row.queue });
+      const move = moved[key]?.before && !row.owners.includes(moved[key].before) ? moved[key] : null;
+      row.owners.forEach((owner) => { column(owner).queues += 1; column(owner).lag += row.lag ?? 0; });
+      // Who had it and is gone keeps a column for a moment.
+      if (move && !part.retry) column(move.before);
+      return { ...row, key, move };
+    });
+    return { topic: part.topic, broker: part.broker, retry: part.retry, rows, lag: rows.reduce((sum, row) => sum + (row.lag ?? 0), 0) };
+  });
+  return { past, at, parts: shown, members: [...columns.values()], unowned: shown.some((part) => part.rows.some((row) => !row.owners.length && !part.retry)) };
+}

@@ -1,0 +1,66 @@
+// Charts over time: uPlot in the page's colours, with a sentence for whoever cannot see them.
+import uPlot from "../../vendor/uplot.js";
+import { html, useEffect, useRef } from "../frame/html.js";
+
+// A variable of the style sheet as a colour: what it is, light or dark, only an element that is drawn with it knows.
+function colour(name) {
+  const probe = document.createElement("span");
+  probe.hidden = true;
+  probe.style.color = `var(${name})`;
+  document.body.append(probe);
+  const found = getComputedStyle(probe).color;
+  probe.remove();
+  return found;
+}
+const faint = (name) => `color-mix(in srgb, ${colour(name)} 14%, transparent)`;
+
+// series: [{ label, colour: "--series-1", values: [..] }], times: seconds since the epoch, as many as values.
+// `says` is the sentence that stands for the picture; `format` writes the numbers of the axis.
+export function Chart({ times, series, says, height = 160, format = (value) => String(value) }) {
+  const box = useRef(null);
+  const plot = useRef(null);
+  const values = [times, ...series.map((each) => each.values)];
+  const newest = useRef(values);
+  newest.current = values;
+  useEffect(() => {
+    const axis = () => ({ stroke: colour("--text-quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } });
+    const draw = () => {
+      plot.current?.destroy();
+      plot.current = new uPlot({
+        width: box.current.clientWidth || 300,
+        height,
+        legend: { show: series.length > 1 },
+        cursor: { y: false },
+        scales: { y: { range: (_, least, most) => [Math.min(0, least ?? 0), Math.max(1, (most ?? 1) * 1.08)] } },
+        axes: [{ ...axis(), size: 28 }, { ...axis(), size: 56, values: (_, ticks) => ticks.map(format) }],
+        series: [{}, ...series.map((each) => ({
+          label: each.label, stroke: colour(each.colour), width: 2, fill: faint(each.colour), points: { show: false }, value: (_, value) => (value === null || value === undefined ? "–" : format(value)),
+        }))],
+      }, newest.current, box.current);
+    };
+    draw();
+    const resized = new ResizeObserver(() => plot.current?.setSize({ width: box.current.clientWidth || 300, height }));
+    resized.observe(box.current);
+    addEventListener("steelyard:theme", draw);
+    const scheme = matchMedia("(prefers-color-scheme: dark)");
+    scheme.addEventListener("change", draw);
+    return () => {
+      resized.disconnect();
+      removeEventListener("steelyard:theme", draw);
+      scheme.removeEventListener("change", draw);
+      plot.current?.destroy();
+      plot.current = null;
+    };
+  }, [series.length, height]);
+  useEffect(() => { plot.current?.setData(values); }, [times, series]);
+  return html`<div class="chart" role="img" aria-label=${says} ref=${box}></div>`;
+}
+
+// A line as high as a word: the last values of something.
+export function Spark({ values, says, width = 90, height = 22 }) {
+  const known = values.filter((value) => value !== null && value !== undefined);
+  if (known.length < 2) return html`<svg class="spark" width=${width} height=${height} role="img" aria-label=${says}></svg>`;
+  const most = Math.max(1e-9, ...known);
+  const points = values.map((value, place) => `${((place / (values.length - 1)) * (width - 2) + 1).toFixed(1)},${(height - 2 - ((value ?? 0) / most) * (height - 4)).toFixed(1)}`);
+  return html`<svg class="spark" width=${width} height=${height} viewBox=${`0 0 ${width} ${height}`} role="img" aria-label=${says}><polyline points=${points.join(" ")} /></svg>`;
+}

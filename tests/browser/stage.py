@@ -1,0 +1,68 @@
+"""A cluster, its page, and a real browser that looks at it; whatever the browser complains of fails the test."""
+
+from typing import Any
+
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Response
+from playwright.sync_api import Page as Sheet
+
+from steelyard import Message, Producer
+from steelyard.dashboard.page import Page
+from steelyard.serve.embedded import Cluster
+
+__all__ = ["Stage"]
+
+_WIDTH, _HEIGHT = 1360, 900
+
+
+class Stage:
+    """What a browser test plays on: ``stage.open("/groups/billing")`` gives a playwright page that is let in."""
+
+    def __init__(self, browser: Browser, page: Page, cluster: Cluster | None, namesrv: str) -> None:
+        self.browser, self.page, self.cluster, self.namesrv = browser, page, cluster, namesrv
+        self.complaints: list[str] = []
+        """What browsers said on their consoles, and answers that were not good."""
+        self.expected: set[int] = set()
+        """Statuses that this test provokes on purpose."""
+        self._contexts: list[BrowserContext] = []
+
+    def context(self, **settings: Any) -> BrowserContext:
+        """Make a browser window of its own, with its own cookies; ``color_scheme``, ``locale`` … as playwright's."""
+        viewport = settings.pop("viewport", {"width": _WIDTH, "height": _HEIGHT})
+        context = self.browser.new_context(viewport=viewport, **settings)
+        context.set_default_timeout(15_000)
+        self._contexts.append(context)
+        return context
+
+    def open(self, path: str = "/", **settings: Any) -> Sheet:
+        """Open a path of the page in a new window, let in by the token."""
+        sheet = self.context(**settings).new_page()
+        sheet.on("console", self._heard)
+        sheet.on("pageerror", self._broke)
+        sheet.on("response", self._answered)
+        joint = "&" if "?" in path else "?"
+        sheet.goto(f"{self.page.address.rstrip('/')}{path}{joint}token={self.page.options.token}")
+        sheet.locator("main h1").first.wait_for()
+        return sheet
+
+    def _heard(self, message: ConsoleMessage) -> None:
+        # A status that was expected is said on the console, too.
+        if message.type in ("error", "warning") and not (self.expected and "Failed to load resource" in message.text):
+            self.complaints.append(f"console {message.type}: {message.text}")
+
+    def _broke(self, error: Error) -> None:
+        self.complaints.append(f"script: {error}")
+
+    def _answered(self, response: Response) -> None:
+        if response.status >= 400 and response.status not in self.expected:
+            self.complaints.append(f"{response.status} for {response.url}")
+
+    def send(self, topic: str, *bodies: bytes | str, **fields: Any) -> None:
+        """Send some messages."""
+        with Producer(self.namesrv) as producer:
+            for body in bodies:
+                producer.send(Message(topic, body.encode() if isinstance(body, str) else body, **fields))
+
+    def close(self) -> None:
+        """Close all windows."""
+        for context in self._contexts:
+            context.close()

@@ -1,0 +1,114 @@
+"""Every page of a busy cluster: nobody's screen reader stumbles (axe-core), and pictures of them for the documentation.
+
+With STEELYARD_PICTURES the pictures are put where the documentation has them; without, they are made and thrown away.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page as Sheet
+from playwright.sync_api import expect
+from tests.browser.stage import Stage
+
+from steelyard import Admin, Connect, Consumer, Message, Producer
+from steelyard.client.consuming.received import Received
+
+_FOUND = find_spec("axe_playwright_python")
+_AXE = Path(_FOUND.origin if _FOUND is not None and _FOUND.origin else "axe").with_name("axe.min.js")
+_PICTURES = Path(__file__).parents[2] / "docs" / "pictures" / "page"
+
+_PAGES = {
+    "overview": "/",
+    "topics": "/topics",
+    "topic": "/topics/orders",
+    "groups": "/groups",
+    "group": "/groups/billing",
+    "plan": "/groups/billing/plan",
+    "offsets": "/groups/billing/offsets",
+    "dead-letters": "/groups/billing/dead-letters",
+    "all-dead-letters": "/dead-letters",
+    "messages": "/messages?topic=orders",
+    "message": "/messages/orders/broker-0/0/0",
+    "tail": "/messages?topic=orders&tail=1",
+    "producers": "/producers",
+    "brokers": "/brokers",
+}
+
+
+def _handled(message: Received) -> None:
+    if b"bad" in message.body:
+        raise ValueError("no such customer")
+
+
+@contextmanager
+def _shop(stage: Stage) -> Iterator[Producer]:
+    """Open a shop: orders are sent, billed by three members, and some of them cannot be."""
+    with ExitStack() as open_ones:
+        admin = open_ones.enter_context(Admin(stage.namesrv))
+        for topic, queues in (("orders", 4), ("payments", 2), ("clicks", 8)):
+            admin.create_topic(topic, queues)
+        admin.create_group("billing", retries=0)
+        producer = open_ones.enter_context(Producer(stage.namesrv, group="shop"))
+        for name in ("bill-1", "bill-2", "bill-3"):
+            consumer = Consumer(Connect(stage.namesrv, name=name), group="billing", start_from="first")
+            consumer.handles("orders")(_handled)
+            open_ones.enter_context(consumer)
+        for number in range(200):
+            word = "bad" if number % 50 == 0 else "paid"
+            body = json.dumps({"id": number, "state": word, "amount": number * 7}).encode()
+            producer.send(Message("orders", body, tags=word, keys=f"order-{number}"))
+        for number in range(60):
+            producer.send(Message("clicks", f"click {number}".encode(), keys=f"visitor-{number % 3}"))
+        yield producer
+
+
+def _settled(sheet: Sheet) -> None:
+    """Wait until a page shows what it has to show."""
+    expect(sheet.get_by_text("One moment…")).to_have_count(0)
+    sheet.wait_for_load_state("load")
+
+
+def _findings(sheet: Sheet) -> list[str]:
+    sheet.evaluate(_AXE.read_text(encoding="utf-8"))
+    found: dict[str, Any] = sheet.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    return [
+        f"{each['impact']} {each['id']}: {each['help']}: {[node['html'][:120] for node in each['nodes'][:3]]}"
+        for each in found["violations"]
+        if each["impact"] in ("serious", "critical")
+    ]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pages_can_be_read_by_everybody(stage: Stage, tmp_path: Path, scheme: str) -> None:
+    pictures = _PICTURES if os.environ.get("STEELYARD_PICTURES") else tmp_path
+    pictures.mkdir(parents=True, exist_ok=True)
+    with _shop(stage) as producer:
+        findings = {}
+        for name, path in _PAGES.items():
+            sheet = stage.open(path, color_scheme=scheme, viewport={"width": 1280, "height": 860})
+            if name == "tail":
+                producer.send_many([Message("orders", f'{{"id": {1000 + number}}}'.encode()) for number in range(20)])
+                expect(sheet.get_by_text("1019")).to_be_visible()
+            _settled(sheet)
+            findings[name] = _findings(sheet)
+            sheet.screenshot(path=pictures / f"{name}-{scheme}.png")
+            sheet.context.close()
+        assert not {name: found for name, found in findings.items() if found}
+
+
+@pytest.mark.parametrize("path", _PAGES.values(), ids=_PAGES)
+def test_pages_fit_a_narrow_screen(stage: Stage, path: str) -> None:
+    with Admin(stage.namesrv) as admin:
+        admin.create_topic("orders", 4)
+        admin.create_group("billing")
+    stage.send("orders", b"one")
+    stage.expected.add(404)  # where the message is not in the first queue
+    sheet = stage.open(path, viewport={"width": 420, "height": 800})
+    _settled(sheet)
+    assert sheet.evaluate("document.documentElement.scrollWidth") <= 425

@@ -1,0 +1,58 @@
+"""The frame around all pages: it comes up, goes from page to page, speaks two languages, and is light or dark."""
+
+from playwright.sync_api import expect
+from tests.browser.stage import Stage
+
+
+def test_every_page_is_reached_from_the_first(stage: Stage) -> None:
+    sheet = stage.open("/")
+    for name in ("Topics", "Groups", "Messages", "Dead letters", "Producers", "Brokers", "Overview"):
+        sheet.get_by_role("navigation", name="Pages").get_by_role("link", name=name).click()
+        expect(sheet.locator("main h1")).to_be_visible()
+    assert sheet.url == stage.page.address
+
+
+def test_the_token_leaves_the_address_bar(stage: Stage) -> None:
+    sheet = stage.open("/topics?x=1")
+    assert sheet.url == f"{stage.page.address}topics?x=1"
+
+
+def test_who_has_no_token_is_asked_for_it(stage: Stage) -> None:
+    stage.expected.add(401)
+    sheet = stage.context().new_page()
+    sheet.goto(f"{stage.page.address}groups")
+    sheet.get_by_label("Token").fill(stage.page.options.token)
+    sheet.get_by_role("button").click()
+    expect(sheet.locator("header.top")).to_be_visible()
+    assert sheet.url == f"{stage.page.address}groups"
+
+
+def test_it_speaks_chinese_to_who_does(stage: Stage) -> None:
+    sheet = stage.open("/", locale="zh-CN")
+    expect(sheet.get_by_role("link", name="总览")).to_be_visible()
+    sheet.get_by_label("语言").select_option("en")
+    expect(sheet.get_by_role("link", name="Overview")).to_be_visible()
+
+
+def test_it_is_dark_for_who_likes_that(stage: Stage) -> None:
+    light, dark = (
+        stage.open("/", color_scheme=each).evaluate("getComputedStyle(document.documentElement).backgroundColor")
+        for each in ("light", "dark")
+    )
+    assert light != dark
+    sheet = stage.open("/", color_scheme="dark")
+    sheet.get_by_label("Colours").select_option("light")
+    assert sheet.evaluate("getComputedStyle(document.documentElement).backgroundColor") == light
+
+
+def test_keys_go_to_pages(stage: Stage) -> None:
+    sheet = stage.open("/")
+    sheet.keyboard.press("g")
+    sheet.keyboard.press("b")
+    expect(sheet.get_by_role("navigation", name="Pages").get_by_role("link", name="Brokers")).to_have_attribute(
+        "aria-current", "page"
+    )
+    sheet.keyboard.press("?")
+    expect(sheet.get_by_role("dialog")).to_be_visible()
+    sheet.keyboard.press("Escape")
+    expect(sheet.get_by_role("dialog")).to_be_hidden()

@@ -1,0 +1,94 @@
+"""A producer with a ledger tells brokers what it knows of them: soon after that changes, and seldom otherwise."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from tests.client.proxy import Detour
+from tests.client.sending_scene import until
+from tests.client.sending_ways import Way, both_ways
+
+from steelyard.balance.latency_table import LatencyTable
+from steelyard.client.admin.producers import LedgerRow
+from steelyard.client.blocking.admin import Admin
+from steelyard.client.blocking.producer import Producer
+from steelyard.model import Message
+from steelyard.wire.codes import RequestCode
+
+ORDER = Message("orders", b"x")
+TABLE = LatencyTable("some seconds", steps_ms=(0, 600), avoid_for_ms=(0, 5_000), failure_ms=600)
+"""Long enough to be seen on a busy machine, and short enough to be waited for."""
+
+
+Look = Callable[[], dict[str, LedgerRow]]
+
+
+@contextmanager
+def ledger_of(group: str, namesrv: str) -> Iterator[Look]:
+    """Give what looks at the ledger of the only producer of a group; nothing while it told nothing."""
+
+    def look() -> dict[str, LedgerRow]:
+        for line in admin.producers():
+            if line.group == group and line.ledger is not None:
+                assert line.told_at is not None
+                return {row.broker: row for row in line.ledger}
+        return {}
+
+    with Admin(namesrv) as admin:
+        yield look
+
+
+@both_ways
+def test_a_broker_that_begins_and_ends_to_be_avoided_is_told_of(around: Detour, way: Way) -> None:
+    with (
+        ledger_of("shop", around.namesrv) as look,
+        Producer(around.namesrv, group="shop", avoid_slow_brokers=True, latency_table=TABLE, timeout_s=30) as producer,
+    ):
+        for _ in range(16):
+            way(producer)(ORDER)
+        until(lambda: look().keys() == {"broker-0", "broker-1"})
+        assert [(row.share, row.why, row.avoided_ms, row.failures) for row in look().values()] == [
+            (1.0, "", None, 0),
+            (1.0, "", None, 0),
+        ]
+        around.brokers["broker-1"].delay_ms = 700
+        until(lambda: way(producer)(ORDER).queue.broker == "broker-1")
+        around.brokers["broker-1"].delay_ms = 0
+        until(lambda: look()["broker-1"].share == 0)
+        avoided = look()["broker-1"]
+        assert (avoided.why[:8], avoided.latency_ms >= 700) == ("it took ", True)
+        until(lambda: look()["broker-1"].share > 0)
+
+
+def test_a_failure_is_told_with_its_number(around: Detour) -> None:
+    with (
+        ledger_of("failing", around.namesrv) as look,
+        Producer(around.namesrv, group="failing", avoid_slow_brokers=True, latency_table=TABLE) as producer,
+    ):
+        for _ in range(16):
+            producer.send(ORDER)
+        around.brokers["broker-1"].cuts_after_sends = 1
+        until(lambda: bool(producer.send(ORDER).attempts))
+        until(lambda: look()["broker-1"].failures == 1)
+        assert look()["broker-1"].why == "it failed"
+
+
+def test_a_producer_without_a_ledger_tells_none(around: Detour) -> None:
+    with Producer(around.namesrv, group="plain") as producer, Admin(around.namesrv) as admin:
+        producer.send(ORDER)
+        (line,) = admin.producer("plain")
+        assert (line.ledger, line.told_at) == (None, None)
+
+
+def test_where_all_is_well_hardly_more_is_said_than_before(around: Detour) -> None:
+    with (
+        ledger_of("calm", around.namesrv) as look,
+        Producer(around.namesrv, group="calm", avoid_slow_brokers=True) as producer,
+    ):
+        for _ in range(16):
+            producer.send(ORDER)
+        until(lambda: look().keys() == {"broker-0", "broker-1"})
+        for _ in range(400):
+            producer.send(ORDER)
+        beats = [len(proxy.requests(RequestCode.HEART_BEAT)) for proxy in around.brokers.values()]
+    # One as the line opens, one or two as brokers become known; a slow machine may make a broker slow, and say so.
+    assert max(beats) <= 5

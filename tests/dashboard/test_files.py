@@ -1,0 +1,84 @@
+"""The page's files: small, ours, in two languages, and nothing from elsewhere."""
+
+import re
+from itertools import chain
+from pathlib import Path
+
+import pytest
+from tests.dashboard.asking import ask
+
+from steelyard.dashboard.files import FILES, load_files
+from steelyard.dashboard.page import Page
+
+_MOST_BYTES = 150 * 1024
+_SCRIPTS = sorted(path for path in (FILES / "js").rglob("*.js"))
+_WORDS = sorted((FILES / "js" / "words").glob("*.js"))
+_STRING = r'"((?:[^"\\]|\\.)*)"'
+_NOT_WORDS = re.compile(
+    r"innerHTML|outerHTML|dangerouslySetInnerHTML|document\.write|\beval\(|new Function|insertAdjacentHTML"
+)
+
+
+def _tables() -> dict[str, dict[str, str]]:
+    tables: dict[str, dict[str, str]] = {"en": {}, "zh": {}}
+    for path in _WORDS:
+        text = path.read_text(encoding="utf-8")
+        _, english, chinese = re.split(r"\b(?:en|zh): \{", text)
+        for name, part in (("en", english), ("zh", chinese)):
+            for key, value in re.findall(rf"{_STRING}:\s*{_STRING}", part):
+                assert key not in tables[name], f"{key} stands twice in {name}"
+                tables[name][key] = value
+    return tables
+
+
+def test_all_of_it_is_small() -> None:
+    assert sum(len(file.packed) for file in load_files().values()) <= _MOST_BYTES
+
+
+def test_both_languages_say_the_same_things() -> None:
+    tables = _tables()
+    assert tables["en"].keys() == tables["zh"].keys()
+    for key, english in tables["en"].items():
+        holes = set(re.findall(r"\{(\w+)\}", english))
+        assert set(re.findall(r"\{(\w+)\}", tables["zh"][key])) <= holes, key
+
+
+@pytest.mark.parametrize("path", _SCRIPTS, ids=lambda path: path.relative_to(FILES).as_posix())
+def test_every_word_that_a_script_asks_for_is_there(path: Path) -> None:
+    known, text = _tables()["en"], path.read_text(encoding="utf-8")
+    missing = {key for key in re.findall(r'\bt\("([^"]+)"', text) if key not in known}
+    prefixes = {
+        part for part in re.findall(r"\bt\(`([^`$]+)\$", text) if not any(key.startswith(part) for key in known)
+    }
+    assert not missing | prefixes
+
+
+def test_no_word_is_kept_that_nobody_says() -> None:
+    text = "\n".join(path.read_text(encoding="utf-8") for path in _SCRIPTS if path.parent.name != "words")
+    said = set(re.findall(_STRING, text))
+    begun = tuple(
+        chain.from_iterable(re.findall(pattern, text) for pattern in (r"`([\w.]+\.)\$\{", r'"([\w.]+\.)" \+'))
+    )
+    assert not [key for key in _tables()["en"] if key not in said and not key.startswith(begun)]
+
+
+def test_scripts_make_no_markup_of_texts() -> None:
+    for path in _SCRIPTS:
+        assert not _NOT_WORDS.search(path.read_text(encoding="utf-8")), path
+
+
+def test_nothing_comes_from_elsewhere() -> None:
+    for name, file in load_files().items():
+        if name.startswith("vendor/") or name == "icon.svg":
+            continue
+        assert not re.search(rb"https?://|//[a-z]+\.[a-z]", file.plain), name
+
+
+def test_files_come_compressed_and_are_not_sent_twice(page: Page) -> None:
+    first = ask(page, "/static/vendor/uplot.js", headers={"Accept-Encoding": "gzip"})
+    assert first.headers["content-encoding"] == "gzip"
+    again = ask(page, "/static/vendor/uplot.js", headers={"If-None-Match": first.headers["etag"]})
+    assert (again.status, again.body) == (304, b"")
+    plain = ask(page, "/static/vendor/uplot.js")
+    assert "content-encoding" not in plain.headers
+    assert plain.body == (FILES / "vendor" / "uplot.js").read_bytes()

@@ -1,0 +1,222 @@
+"""Messages on the page: found in every way, shown by themselves, and handled again."""
+
+import shlex
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import pytest
+from tests.dashboard.asking import ask, get, post
+from tests.docs.commands import Shown, command_complaint
+
+from steelyard import Consumer, Message, Producer, Puller
+from steelyard.dashboard.options import PageOptions
+from steelyard.dashboard.page import Page
+from steelyard.serve.embedded import Cluster
+
+_TOPIC = "orders"
+
+
+@pytest.fixture
+def sent(cluster: Cluster) -> list[Any]:
+    """Send twenty messages, each with a key of its own."""
+    with Producer(cluster.namesrv) as producer:
+        return [
+            producer.send(
+                Message(
+                    _TOPIC,
+                    f'{{"order": {number}, "state": "{"Paid" if number % 2 else "open"}"}}'.encode(),
+                    tags="paid" if number % 2 else "open",
+                    keys=[f"order-{number}", "all"],
+                    properties={"region": "eu"},
+                )
+            )
+            for number in range(20)
+        ]
+
+
+def found(page: Page, **asked: object) -> Any:
+    """Look for messages, and check the command line that does the same."""
+    answer = get(page, f"/api/messages?{urlencode({name.strip('_'): value for name, value in asked.items()})}")
+    assert_understood(answer["command"])
+    return answer
+
+
+def assert_understood(command: str) -> None:
+    """Check that the real command line understands what the page shows."""
+    words = shlex.split(command)
+    assert words[0] == "steelyard"
+    assert not command_complaint(Shown("page", 0, tuple(words[1:])))
+
+
+def place(row: Any) -> str:
+    """Return the address of a message's own part."""
+    return f"/api/messages/{quote(row['topic'], safe='')}/{quote(row['broker'])}/{row['queue']}/{row['offset']}"
+
+
+@pytest.fixture
+def one(page: Page, sent: list[Any]) -> Any:
+    """Find one message."""
+    del sent
+    return found(page, topic=_TOPIC, by="key", key="order-7")["rows"][0]
+
+
+def test_the_newest_come_first_to_mind_and_last_in_the_list(page: Page, sent: list[Any]) -> None:
+    answer = found(page, topic=_TOPIC, count=5)
+    assert [row["keys"][0] for row in answer["rows"]] == [f"order-{number}" for number in range(15, 20)]
+    assert answer["ended_by"] is None
+
+
+def test_a_message_is_found_by_queue_and_offset(page: Page, sent: list[Any]) -> None:
+    chosen = sent[11]
+    where = f"{chosen.queue.broker}:{chosen.queue.queue_id}"
+    answer = found(page, topic=_TOPIC, by="offset", queue=where, offset=chosen.offset, count=1)
+    assert [row["id"] for row in answer["rows"]] == [chosen.message_id]
+
+
+def test_messages_are_found_by_time(page: Page, sent: list[Any]) -> None:
+    rows = found(page, topic=_TOPIC)["rows"]
+    middle = rows[10]["stored_ms"]
+    at = datetime.fromtimestamp(middle / 1000, UTC).isoformat()
+    later = found(page, topic=_TOPIC, by="time", from_=at)["rows"]
+    earlier = found(page, topic=_TOPIC, by="time", until=at)["rows"]
+    assert all(row["stored_ms"] >= middle for row in later)
+    assert all(row["stored_ms"] < middle for row in earlier)
+    assert len(later) + len(earlier) == 20
+    assert len(found(page, topic=_TOPIC, by="time", from_="1 hour ago")["rows"]) == 20
+    assert found(page, topic=_TOPIC, by="time", from_="now", until="now")["rows"] == []
+
+
+def test_messages_are_found_by_key_and_by_both_ids(page: Page, sent: list[Any], one: Any) -> None:
+    assert one["id"] == sent[7].message_id
+    assert found(page, topic=_TOPIC, by="id", id=sent[7].message_id)["rows"] == [one]
+    assert found(page, by="id", id=sent[7].message_id.lower())["rows"] == [one]
+    detail = get(page, place(one))
+    assert found(page, by="id", id=detail["offset_id"])["rows"] == [one]
+    assert len(found(page, topic=_TOPIC, by="key", key="all")["rows"]) == 20
+    assert found(page, topic=_TOPIC, by="key", key="--count")["rows"] == []
+
+
+def test_messages_are_found_by_tag_and_by_text(page: Page, sent: list[Any]) -> None:
+    assert len(found(page, topic=_TOPIC, tag="paid")["rows"]) == 10
+    assert len(found(page, topic=_TOPIC, tag="paid || open", count=15)["rows"]) == 15
+    rows = found(page, topic=_TOPIC, text="paid")["rows"]
+    assert len(rows) == 10
+    assert all("Paid" in row["start"] for row in rows)
+    assert found(page, topic=_TOPIC, tag="open", text="paid")["rows"] == []
+    assert found(page, topic=_TOPIC, by="offset", offset=0, text='"order": 7,')["rows"][0]["keys"] == ["order-7", "all"]
+
+
+def test_a_search_that_ends_early_says_so(page: Page, sent: list[Any]) -> None:
+    answer = found(page, topic=_TOPIC, text="nowhere", depth=8)
+    assert answer["rows"] == []
+    assert 0 < answer["looked"] <= 8
+    assert answer["looked"] + answer["left"] == 20
+
+
+def test_a_message_tells_all_of_itself(page: Page, one: Any) -> None:
+    answer = get(page, place(one))
+    assert answer["row"] == one
+    assert answer["body"]["text"] == '{"order": 7, "state": "Paid"}'
+    named = {each["name"]: each for each in answer["properties"]}
+    assert named["region"] == {"name": "region", "value": "eu", "is_own": True}
+    assert not named["KEYS"]["is_own"]
+    assert answer["first"] == 0
+    assert answer["end"] > one["offset"]
+    assert_understood(answer["command"])
+
+
+def test_a_message_that_is_not_there_is_said_to_be_missing(page: Page, one: Any) -> None:
+    missing = get(page, place({**one, "offset": 999}), status=404)
+    assert missing["kind"] == "NoMessage"
+    assert get(page, place({**one, "offset": "x"}), status=400)["what"] == "offset is 'x'"
+
+
+def test_groups_are_past_it_or_not(cluster: Cluster, page: Page, one: Any) -> None:
+    with Puller(cluster.namesrv, "done", start_from="first") as puller:
+        puller.subscribe(_TOPIC)
+        taken = 0
+        while taken < 20:
+            taken += len(puller.poll(5))
+        puller.commit()
+    answer = get(page, f"{place(one)}/readers")
+    assert [(row["group"], row["is_past"]) for row in answer["readers"]] == [("done", True)]
+    assert_understood(answer["command"])
+
+
+def test_what_no_client_wrote_down_is_said(page: Page, one: Any) -> None:
+    answer = get(page, f"{place(one)}/trace")
+    assert answer["traces"] == []
+    assert answer["notes"]
+    assert_understood(answer["command"])
+
+
+def test_a_body_is_downloaded_and_never_shown(cluster: Cluster, page: Page) -> None:
+    body = b"<script>alert(1)</script>" + b"\xff" * 200_000
+    with Producer(cluster.namesrv) as producer:
+        producer.send(Message("pages", body))
+    row = found(page, topic="pages")["rows"][0]
+    shown = get(page, place(row))["body"]
+    assert shown["size"] == len(body)
+    assert shown["is_cut"]
+    assert not shown["is_text"]
+    answer = ask(page, f"{place(row)}/body", headers={"Authorization": f"Bearer {page.options.token}"})
+    assert answer.body == body
+    assert answer.headers["content-type"] == "application/octet-stream"
+    assert answer.headers["content-disposition"].startswith("attachment;")
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+def test_a_member_handles_it_again(cluster: Cluster, page: Page, one: Any) -> None:
+    handled: list[str] = []
+    consumer = Consumer(cluster.namesrv, group="billing")
+
+    @consumer.handles(_TOPIC)
+    def handle(message: Any) -> None:
+        handled.append(message.keys[0])
+
+    with consumer:
+        preview = post(page, f"{place(one)}/redeliver/preview", {"group": "billing"})
+        assert preview["value"]["member"] in preview["value"]["members"]
+        assert_understood(preview["command"])
+        before = handled.count("order-7")
+        done = post(page, f"{place(one)}/redeliver", {"group": "billing"})
+        assert done["value"]["is_done"]
+        assert done["command"] == preview["command"]
+        assert handled.count("order-7") > before
+
+
+def test_a_group_with_nobody_online_is_seen_in_the_preview(cluster: Cluster, page: Page, one: Any) -> None:
+    consumer = Consumer(cluster.namesrv, group="billing")
+    consumer.handles(_TOPIC)(lambda _message: None)
+    with consumer:
+        pass
+    preview = post(page, f"{place(one)}/redeliver/preview", {"group": "billing"})
+    assert preview["value"]["member"] is None
+
+
+def test_a_copy_is_sent(page: Page, one: Any) -> None:
+    preview = post(page, f"{place(one)}/resend/preview", {"to": None})
+    assert preview["value"]["to"] == _TOPIC
+    assert_understood(preview["command"])
+    sent = post(page, f"{place(one)}/resend", {})["value"]
+    copy = get(page, place({"topic": sent["topic"], **sent}))
+    assert copy["row"]["keys"] == one["keys"]
+    assert copy["row"]["start"] == one["start"]
+    assert {"name": "region", "value": "eu", "is_own": True} in copy["properties"]
+
+
+def test_nothing_is_handled_again_on_a_page_that_is_read_only(cluster: Cluster, sent: list[Any]) -> None:
+    with Page(cluster.namesrv, PageOptions(port=0, read_only=True)) as page:
+        row = found(page, topic=_TOPIC, by="key", key="order-7")["rows"][0]
+        post(page, f"{place(row)}/resend/preview", {})
+        assert post(page, f"{place(row)}/resend", {}, status=403)["kind"] == "ReadOnly"
+        assert len(found(page, topic=_TOPIC, by="key", key="order-7")["rows"]) == 1
+
+
+def test_questions_that_make_no_sense_are_answered_with_a_sentence(page: Page, sent: list[Any]) -> None:
+    for asked in ("", "topic=orders&by=smell", "topic=orders&by=key", "topic=orders&by=time&from=soon",
+                  "topic=orders&queue=nowhere:1", "topic=orders&count=0", "by=id&id=xyz", "topic=nosuch"):  # fmt: skip
+        answer = ask(page, f"/api/messages?{asked}", headers={"Authorization": f"Bearer {page.options.token}"})
+        assert 400 <= answer.status < 500, asked
+        assert answer.json["error"]

@@ -1,0 +1,90 @@
+"""Looking once for all who watch."""
+
+import asyncio
+
+import pytest
+
+from steelyard.dashboard.watching import Trouble, Watches
+from steelyard.errors import ConfigurationError
+
+
+def test_all_watchers_share_one_look_and_get_the_newest() -> None:
+    async def play() -> None:
+        watches, looks = Watches(), []
+
+        async def look(before: int | None) -> int:
+            looks.append(before)
+            return (before or 0) + 1
+
+        async def watch() -> list[int | Trouble]:
+            seen: list[int | Trouble] = []
+            async for value in watches.watch("key", 1, look):
+                seen.append(value)
+                if len(seen) == 3:
+                    break
+            return seen
+
+        first, second = await asyncio.gather(watch(), watch())
+        assert first[0] == second[0] == 1
+        assert looks[:3] == [None, 1, 2]
+        assert await watches.latest("key", 1, look) >= 3
+        await watches.close()
+
+    asyncio.run(play())
+
+
+def test_a_look_that_fails_is_told_and_tried_again() -> None:
+    async def play() -> None:
+        watches, turns = Watches(), 0
+
+        async def look(before: str | None) -> str:
+            nonlocal turns
+            turns += 1
+            if turns == 2:
+                raise ConfigurationError("nobody is at home")
+            return f"{before}{turns}"
+
+        seen: list[str] = []
+        async for value in watches.watch("key", 1, look):
+            seen.append(str(value.error) if isinstance(value, Trouble) else value)
+            if len(seen) == 3:
+                break
+        assert seen == ["None1", "nobody is at home", "None3"]
+        await watches.close()
+
+    asyncio.run(play())
+
+
+def test_a_first_look_that_fails_is_the_answer() -> None:
+    async def play() -> None:
+        watches = Watches()
+
+        async def look(before: int | None) -> int:
+            raise ConfigurationError(f"nobody is at home {before}")
+
+        with pytest.raises(ConfigurationError, match="nobody is at home None"):
+            await watches.latest("key", 1000, look)
+        await watches.close()
+
+    asyncio.run(play())
+
+
+def test_a_watch_without_watchers_ends_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("steelyard.dashboard.watching._LINGER_S", 0.01)
+
+    async def play() -> None:
+        watches, looks = Watches(), 0
+
+        async def look(before: int | None) -> int:
+            nonlocal looks
+            del before
+            looks += 1
+            return looks
+
+        await watches.latest("key", 1, look)
+        while len(asyncio.all_tasks()) > 1:
+            await asyncio.sleep(0.005)
+        assert await watches.latest("key", 1, look) == looks
+        await watches.close()
+
+    asyncio.run(play())
