@@ -1,8 +1,8 @@
 """`make bench`: every benchmark of this folder as one table. Leave the machine alone while it runs.
 
 Names (``codec``, ``store``, ``broker`` …) run only those; ``--write`` puts the figures into bench/RESULTS.md, too.
-``--quick`` makes the long runs of ``broker``, ``client`` and ``spark`` short: they show that it works, and measure
-nothing.
+``--quick`` makes the long runs of ``broker``, ``client``, ``spark`` and ``tracing`` short: they show that it works, and
+measure nothing.
 """
 
 import sys
@@ -12,7 +12,7 @@ from functools import partial
 from rich.console import Console
 from rich.table import Table
 
-from bench import allocators, broker, client, codec, hands, rebalance, rules, spark, spark_decode, store
+from bench import allocators, broker, client, codec, hands, rebalance, rules, spark, spark_decode, store, tracing
 from bench.results import RESULTS, machine, page
 from bench.table import Row
 
@@ -24,6 +24,7 @@ _BENCHMARKS: dict[str, Callable[[], Iterable[Row]]] = {
     "store": store.run,
     "broker": broker.run,
     "client": client.run,
+    "tracing": tracing.run,
     "decode": spark_decode.run,
     "spark": spark.run,
     "hands": hands.run,
@@ -32,6 +33,7 @@ _QUICK: dict[str, Callable[[], Iterable[Row]]] = {
     "broker": partial(broker.run, is_quick=True),
     "client": partial(client.run, is_quick=True),
     "spark": partial(spark.run, is_quick=True),
+    "tracing": partial(tracing.run, is_quick=True),
 }
 
 

@@ -16,7 +16,6 @@ What a puller polls is one span with links; `processing` makes one for what is d
 Left out: a span for each of the messages of a batch, and metrics (`steelyard.metrics`).
 """
 
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -48,8 +47,6 @@ except ModuleNotFoundError:
 __all__ = ["OpenTelemetry"]
 
 _SCHEMA = "https://opentelemetry.io/schemas/1.28.0"
-_LOOK_S = 0.1
-"""How often to look for an SDK while there is none: the API's own question is slow."""
 _KINDS = {"normal": "normal", "oneway": "normal", "delayed": "delay", "half": "transaction"}
 _NO_SDK = (trace.ProxyTracerProvider, trace.NoOpTracerProvider)
 
@@ -67,17 +64,12 @@ class OpenTelemetry(Observer):
         """Take a provider of tracers; without one it is the global one, whenever there is one."""
         self._provider = tracer_provider
         self._tracer: Tracer | None = None
-        self._look_s = 0.0
 
     @property
     def is_on(self) -> bool:
         """Whether spans go anywhere."""
         if self._tracer is not None:
             return True
-        now_s = time.monotonic()
-        if now_s < self._look_s:
-            return False
-        self._look_s = now_s + _LOOK_S
         provider = self._provider or trace.get_tracer_provider()
         if isinstance(provider, _NO_SDK):
             return False

@@ -256,3 +256,12 @@ def test_who_watches_hears_of_new_brokers_and_of_those_that_are_avoided_and_of_n
     assert ledger.news == 2, "it is avoided"
     ledger.appeared("b", 100)
     assert ledger.news == 3, "another is new"
+
+
+@given(st.integers(0, 30), st.integers(0, 30))
+def test_what_is_usual_becomes_what_always_happens(first_ms: int, then_ms: int) -> None:
+    ledger = Ledger()
+    ledger.note("a", took_ms=first_ms, failed=False, now_ms=0)
+    for now_ms in range(40):
+        ledger.note("a", took_ms=then_ms, failed=False, now_ms=now_ms)
+    assert ledger.look(40)[0].usual_ms == then_ms

@@ -91,7 +91,7 @@ def test_a_body_comes_out_byte_by_byte(cluster: Cluster) -> None:
         (("readers", UNKNOWN), Exit.NOT_FOUND, "has no message with the id"),
         (("redeliver", UNKNOWN, "--group", "g"), Exit.NOT_FOUND, "has no message with the id"),
         (("trace", UNKNOWN, "--trace-topic", "nowhere"), Exit.NOT_FOUND, "nobody keeps traces"),
-        (("trace", UNKNOWN), Exit.NOT_FOUND, "enableMsgTrace"),
+        (("trace", UNKNOWN), Exit.NOT_FOUND, "message_trace"),
         (("export-pop-records",), Exit.USAGE, "say --yes"),
         (("export-pop-records", "--yes"), Exit.REFUSED, "does not serve POP"),
         (("export-pop-records", "--broker", "x", "--yes"), Exit.NOT_FOUND, "knows no broker 'x'"),

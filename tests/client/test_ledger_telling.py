@@ -57,6 +57,7 @@ def test_a_broker_that_begins_and_ends_to_be_avoided_is_told_of(around: Detour, 
         avoided = look()["broker-1"]
         assert (avoided.why[:8], avoided.latency_ms >= 700) == ("it took ", True)
         until(lambda: look()["broker-1"].share > 0)
+        until(lambda: look()["broker-1"].share == 1)
 
 
 def test_a_failure_is_told_with_its_number(around: Detour) -> None:
@@ -66,6 +67,7 @@ def test_a_failure_is_told_with_its_number(around: Detour) -> None:
     ):
         for _ in range(16):
             producer.send(ORDER)
+        until(lambda: look().keys() == {"broker-0", "broker-1"})
         around.brokers["broker-1"].cuts_after_sends = 1
         until(lambda: bool(producer.send(ORDER).attempts))
         until(lambda: look()["broker-1"].failures == 1)

@@ -318,9 +318,10 @@ def test_one_that_is_off_is_not_told(cluster: Cluster, topic: str) -> None:
     keeping.off = True
     with Producer(cluster.namesrv, observers=[keeping]) as producer:
         producer.send(Message(topic, b"1"))
+        assert not keeping.begun
         keeping.off = False
-        producer.send(Message(topic, b"2"))
-    assert len(keeping.sent) == 1
+        until(lambda: producer.send_many([Message(topic, b"2")]) and keeping.sent, "it is told again")
+    assert all(outgoing.messages[0].body == b"2" for outgoing, _ in keeping.sent)
 
 
 @pytest.mark.parametrize("make", [Producer, Consumer, Puller])

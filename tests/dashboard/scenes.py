@@ -32,15 +32,16 @@ def members(
     *names: str,
     handle: Callable[[StoredMessage], object] = _ignore,
     allocate: str = "sticky",
+    of: int | None = None,
 ) -> Iterator[list[Consumer]]:
-    """Run members of a group by these names, until each has its share of the topic."""
+    """Run members of a group by these names; all that it has then, or ``of`` so many, have their shares first."""
     with ExitStack() as stack, Admin(namesrv) as admin:
         running = []
         for name in names:
             consumer = Consumer(namesrv, group, name=name, start_from="first", allocate=allocate)
             consumer.handles(topic)(handle)
             running.append(stack.enter_context(consumer))
-        settled(admin, group, len(names))
+        settled(admin, group, of or len(names))
         yield running
 
 

@@ -24,7 +24,8 @@ def admin(cluster: Cluster) -> Iterator[Admin]:
         yield admin
 
 
-def test_groups_that_gave_something_up_are_listed(page: Page, admin: Admin) -> None:
+@pytest.mark.usefixtures("admin")
+def test_groups_that_gave_something_up_are_listed(page: Page) -> None:
     answer = get(page, "/api/dead-letters")
     assert [(row["group"], row["messages"]) for row in answer["groups"]] == [("billing", 3)]
     assert answer["messages"] == 3
@@ -35,7 +36,8 @@ def test_nothing_given_up_is_an_empty_list(page: Page) -> None:
     assert get(page, "/api/dead-letters")["groups"] == []
 
 
-def test_the_dead_letters_of_a_group_come_newest_first(page: Page, admin: Admin) -> None:
+@pytest.mark.usefixtures("admin")
+def test_the_dead_letters_of_a_group_come_newest_first(page: Page) -> None:
     answer = get(page, _LIST)
     assert (answer["total"], answer["retries"]) == (3, 0)
     rows = answer["rows"]
@@ -60,7 +62,8 @@ def test_one_is_shown_whole_with_where_it_came_from(page: Page, admin: Admin) ->
     assert not found[_BODIES[1]]["is_text"]
 
 
-def test_one_that_is_not_there_is_named(page: Page, admin: Admin) -> None:
+@pytest.mark.usefixtures("admin")
+def test_one_that_is_not_there_is_named(page: Page) -> None:
     assert get(page, f"{_LIST}/7F0000010000000000000000DEADBEEF", status=404)["kind"] == "NoMessage"
     assert get(page, f"{_LIST}/x", status=400)["kind"] == "ConfigurationError"
     assert get(page, "/api/groups/nobody/dead-letters", status=404)["kind"] == "GroupNotFound"
@@ -93,12 +96,14 @@ def test_all_are_those_that_the_preview_counted(cluster: Cluster, page: Page, ad
     assert len(admin.messages("%RETRY%billing")) == 3
 
 
-@pytest.mark.parametrize("wish", [{}, {"ids": ["a"], "all": True}, {"ids": [str(each) for each in range(300)]}])
-def test_a_wish_says_which(page: Page, admin: Admin, wish: dict[str, object]) -> None:
-    post(page, f"{_LIST}/preview", wish, status=400)
+def test_a_wish_says_which(page: Page) -> None:
+    wishes: list[dict[str, object]] = [{}, {"ids": ["a"], "all": True}, {"ids": [str(each) for each in range(300)]}]
+    for wish in wishes:
+        post(page, f"{_LIST}/preview", wish, status=400)
 
 
-def test_hostile_ends_send_nothing_that_is_not_there(page: Page, admin: Admin) -> None:
+@pytest.mark.usefixtures("admin")
+def test_hostile_ends_send_nothing_that_is_not_there(page: Page) -> None:
     (end,) = post(page, f"{_LIST}/preview", {"all": True})["value"]["ends"][:1]
     far = {**end, "start": 1_000, "end": 1_500}
     assert post(page, f"{_LIST}/resend", {"all": True, "ends": [far]})["value"]["messages"] == 0

@@ -2,6 +2,7 @@
 
 import shlex
 from datetime import UTC, datetime
+from queue import Queue
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -9,7 +10,7 @@ import pytest
 from tests.dashboard.asking import ask, get, post
 from tests.docs.commands import Shown, command_complaint
 
-from steelyard import Consumer, Message, Producer, Puller
+from steelyard import Admin, Consumer, Message, Producer, Puller
 from steelyard.dashboard.options import PageOptions
 from steelyard.dashboard.page import Page
 from steelyard.serve.embedded import Cluster
@@ -61,7 +62,8 @@ def one(page: Page, sent: list[Any]) -> Any:
     return found(page, topic=_TOPIC, by="key", key="order-7")["rows"][0]
 
 
-def test_the_newest_come_first_to_mind_and_last_in_the_list(page: Page, sent: list[Any]) -> None:
+@pytest.mark.usefixtures("sent")
+def test_the_newest_come_first_to_mind_and_last_in_the_list(page: Page) -> None:
     answer = found(page, topic=_TOPIC, count=5)
     assert [row["keys"][0] for row in answer["rows"]] == [f"order-{number}" for number in range(15, 20)]
     assert answer["ended_by"] is None
@@ -74,7 +76,8 @@ def test_a_message_is_found_by_queue_and_offset(page: Page, sent: list[Any]) -> 
     assert [row["id"] for row in answer["rows"]] == [chosen.message_id]
 
 
-def test_messages_are_found_by_time(page: Page, sent: list[Any]) -> None:
+@pytest.mark.usefixtures("sent")
+def test_messages_are_found_by_time(page: Page) -> None:
     rows = found(page, topic=_TOPIC)["rows"]
     middle = rows[10]["stored_ms"]
     at = datetime.fromtimestamp(middle / 1000, UTC).isoformat()
@@ -97,7 +100,8 @@ def test_messages_are_found_by_key_and_by_both_ids(page: Page, sent: list[Any], 
     assert found(page, topic=_TOPIC, by="key", key="--count")["rows"] == []
 
 
-def test_messages_are_found_by_tag_and_by_text(page: Page, sent: list[Any]) -> None:
+@pytest.mark.usefixtures("sent")
+def test_messages_are_found_by_tag_and_by_text(page: Page) -> None:
     assert len(found(page, topic=_TOPIC, tag="paid")["rows"]) == 10
     assert len(found(page, topic=_TOPIC, tag="paid || open", count=15)["rows"]) == 15
     rows = found(page, topic=_TOPIC, text="paid")["rows"]
@@ -107,7 +111,8 @@ def test_messages_are_found_by_tag_and_by_text(page: Page, sent: list[Any]) -> N
     assert found(page, topic=_TOPIC, by="offset", offset=0, text='"order": 7,')["rows"][0]["keys"] == ["order-7", "all"]
 
 
-def test_a_search_that_ends_early_says_so(page: Page, sent: list[Any]) -> None:
+@pytest.mark.usefixtures("sent")
+def test_a_search_that_ends_early_says_so(page: Page) -> None:
     answer = found(page, topic=_TOPIC, text="nowhere", depth=8)
     assert answer["rows"] == []
     assert 0 < answer["looked"] <= 8
@@ -168,29 +173,27 @@ def test_a_body_is_downloaded_and_never_shown(cluster: Cluster, page: Page) -> N
 
 
 def test_a_member_handles_it_again(cluster: Cluster, page: Page, one: Any) -> None:
-    handled: list[str] = []
-    consumer = Consumer(cluster.namesrv, group="billing")
+    handled: Queue[str] = Queue()
+    consumer = Consumer(cluster.namesrv, group="billing", start_from="first")
 
     @consumer.handles(_TOPIC)
     def handle(message: Any) -> None:
-        handled.append(message.keys[0])
+        handled.put(message.keys[0])
 
     with consumer:
+        assert {handled.get(timeout=20) for _ in range(20)} == {f"order-{number}" for number in range(20)}
         preview = post(page, f"{place(one)}/redeliver/preview", {"group": "billing"})
         assert preview["value"]["member"] in preview["value"]["members"]
         assert_understood(preview["command"])
-        before = handled.count("order-7")
         done = post(page, f"{place(one)}/redeliver", {"group": "billing"})
         assert done["value"]["is_done"]
         assert done["command"] == preview["command"]
-        assert handled.count("order-7") > before
+        assert handled.get(timeout=20) == "order-7"
 
 
 def test_a_group_with_nobody_online_is_seen_in_the_preview(cluster: Cluster, page: Page, one: Any) -> None:
-    consumer = Consumer(cluster.namesrv, group="billing")
-    consumer.handles(_TOPIC)(lambda _message: None)
-    with consumer:
-        pass
+    with Admin(cluster.namesrv) as admin:
+        admin.create_group("billing")
     preview = post(page, f"{place(one)}/redeliver/preview", {"group": "billing"})
     assert preview["value"]["member"] is None
 
@@ -206,7 +209,8 @@ def test_a_copy_is_sent(page: Page, one: Any) -> None:
     assert {"name": "region", "value": "eu", "is_own": True} in copy["properties"]
 
 
-def test_nothing_is_handled_again_on_a_page_that_is_read_only(cluster: Cluster, sent: list[Any]) -> None:
+@pytest.mark.usefixtures("sent")
+def test_nothing_is_handled_again_on_a_page_that_is_read_only(cluster: Cluster) -> None:
     with Page(cluster.namesrv, PageOptions(port=0, read_only=True)) as page:
         row = found(page, topic=_TOPIC, by="key", key="order-7")["rows"][0]
         post(page, f"{place(row)}/resend/preview", {})
@@ -214,7 +218,8 @@ def test_nothing_is_handled_again_on_a_page_that_is_read_only(cluster: Cluster, 
         assert len(found(page, topic=_TOPIC, by="key", key="order-7")["rows"]) == 1
 
 
-def test_questions_that_make_no_sense_are_answered_with_a_sentence(page: Page, sent: list[Any]) -> None:
+@pytest.mark.usefixtures("sent")
+def test_questions_that_make_no_sense_are_answered_with_a_sentence(page: Page) -> None:
     for asked in ("", "topic=orders&by=smell", "topic=orders&by=key", "topic=orders&by=time&from=soon",
                   "topic=orders&queue=nowhere:1", "topic=orders&count=0", "by=id&id=xyz", "topic=nosuch"):  # fmt: skip
         answer = ask(page, f"/api/messages?{asked}", headers={"Authorization": f"Bearer {page.options.token}"})

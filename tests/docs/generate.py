@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 from tests.docs.drawn.api_page import api_page
+from tests.docs.drawn.board import board
 from tests.docs.drawn.cli_page import cli_index, cli_page
 from tests.docs.drawn.errors_page import errors_page, exits_page
 from tests.docs.drawn.figures import with_figures
@@ -25,6 +26,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "docs/reference/errors.md": errors_page,
     "docs/reference/exit-codes.md": exits_page,
     "docs/cli/index.md": cli_index,
+    "deploy/grafana/steelyard.json": board,
     **{page: partial(with_figures, page) for page in ("README.md", "docs/comparison.md")},
     **{f"docs/pictures/{name}.svg": draw for name, draw in PICTURES.items()},
 }

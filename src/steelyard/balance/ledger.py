@@ -29,6 +29,9 @@ _FIRST_SHARE = 125
 _TRIAL_MS = 3_000
 """How long the message that tries a broker out is waited for; some never tell."""
 
+_FINE = 64
+"""Usual times are kept in such parts of a millisecond: whole ones, rounded each time, would never fall below 2."""
+
 _NEVER = -(1 << 62)
 
 
@@ -52,7 +55,7 @@ class Standing:
 
 class _Account(Struct):
     latency_ms: int = 0
-    usual_ms: int | None = None
+    usual: int | None = None
     since_ms: int = _NEVER
     until_ms: int = _NEVER
     why: str = ""
@@ -92,8 +95,8 @@ class Ledger:
         if failed:
             account.failures += 1
         else:
-            usual_ms = account.usual_ms
-            account.usual_ms = took_ms if usual_ms is None else (3 * usual_ms + took_ms + 2) // 4
+            usual, took = account.usual, took_ms * _FINE
+            account.usual = took if usual is None else (3 * usual + took + 2) // 4
         is_harmless = took_ms < self._harmless_ms and not failed
         avoid_ms = 0 if is_harmless else self.table.avoid_ms(self._judged_ms(broker, took_ms, failed))
         if avoid_ms > 0:
@@ -119,10 +122,8 @@ class Ledger:
             return self.table.failure_ms
         if not self.against_median:
             return took_ms
-        others = [
-            each.usual_ms for name, each in self._accounts.items() if name != broker and each.usual_ms is not None
-        ]
-        return took_ms - median_low(others) if others else 0
+        others = [each.usual for name, each in self._accounts.items() if name != broker and each.usual is not None]
+        return took_ms - _in_ms(median_low(others)) if others else 0
 
     def _avoid(self, account: _Account, avoid_ms: int, now_ms: int) -> None:
         until_ms = now_ms + avoid_ms
@@ -211,7 +212,7 @@ class Ledger:
         return Standing(
             broker,
             account.latency_ms,
-            account.usual_ms,
+            None if account.usual is None else _in_ms(account.usual),
             share / _WHOLE,
             until_ms,
             since_ms,
@@ -234,3 +235,7 @@ class Ledger:
         for broker, account in list(self._accounts.items()):
             if broker not in brokers and self._share(account, now_ms) == _WHOLE:
                 del self._accounts[broker]
+
+
+def _in_ms(usual: int) -> int:
+    return (usual + _FINE // 2) // _FINE

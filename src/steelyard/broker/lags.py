@@ -31,22 +31,31 @@ class Lag(NamedTuple):
 
 def lag_of(state: State, group: str, topic: Topic, now_ms: int) -> Lag:
     """Return how far a group is behind in a topic."""
-    stored_ms, offsets = state.store.lookup.stored_ms, state.offsets
+    store, offsets = state.store, state.offsets
+    committed, pulled = offsets.of(group, topic.name), offsets.pulls_of(group, topic.name)
     behind = in_flight = ready = 0
-    oldest_ms = oldest_ready_ms = now_ms
+    waiting, unpulled = [], []
     for number in range(topic.read_queues):
-        low, high = state.store.bounds(topic.key, number)
-        committed = offsets.get(group, topic.name, number)
-        pulled = offsets.pulled(group, topic.name, number)
-        if committed is not None and committed < high:
-            behind += high - committed
-            oldest_ms = min(oldest_ms, stored_ms(topic.key, number, max(low, committed)) or now_ms)
-        if pulled is not None:
-            in_flight += max(0, min(pulled, high) - (pulled if committed is None else committed))
-            if pulled < high:
-                ready += high - pulled
-                oldest_ready_ms = min(oldest_ready_ms, stored_ms(topic.key, number, max(low, pulled)) or now_ms)
-    return Lag(behind, now_ms - oldest_ms, in_flight, ready, now_ms - oldest_ready_ms)
+        done, got = committed.get(number), pulled.get(number)
+        if done is None and got is None:
+            continue
+        low, high = store.bounds(topic.key, number)
+        if done is not None and done < high:
+            behind += high - done
+            waiting.append((number, max(low, done)))
+        if got is not None:
+            in_flight += max(0, min(got, high) - (got if done is None else done))
+            if got < high:
+                ready += high - got
+                unpulled.append((number, max(low, got)))
+    first_ms, first_unpulled_ms = (store.lookup.first_stored_ms(topic.key, places) for places in (waiting, unpulled))
+    return Lag(
+        behind,
+        0 if first_ms is None else max(0, now_ms - first_ms),
+        in_flight,
+        ready,
+        0 if first_unpulled_ms is None else max(0, now_ms - first_unpulled_ms),
+    )
 
 
 def wanted_topics(state: State, group: str, topics: Iterable[str], now_ms: int) -> list[str]:

@@ -9,6 +9,7 @@ pairs of group and topic, and queues that are looked at. What is beyond it is co
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from typing import TypeVar
 
 from steelyard.broker import rates
 from steelyard.broker.hazards import hazards_of
@@ -30,8 +31,14 @@ from steelyard.wire.releases import release
 
 __all__ = ["measure", "node_of"]
 
+T = TypeVar("T")
+
 _MOST_ROWS = 20_000
 """Topics, and pairs of group and topic, that are told."""
+_PART_ROWS = 500
+"""How many of them come in one part of a family."""
+_PART_LAGS = 20
+"""The same for lags, each of which takes a look at some queues."""
 _MOST_QUEUES = 200_000
 """Queues that are looked at, for all groups together."""
 
@@ -51,10 +58,12 @@ def measure(state: State, now_ms: int) -> Iterator[Family]:
     yield node.tell(rocketmq.GROUPS, [((), len(state.groups))])
     counted = [(name, each) for name, each in state.rates.topics() if not name.startswith((RETRY, DEAD))]
     left_out += max(0, len(counted) - _MOST_ROWS)
-    yield from _incoming(node, counted[:_MOST_ROWS])
+    for part in _parts(counted[:_MOST_ROWS]):
+        yield from _incoming(node, part)
     pairs = state.rates.pairs()
     left_out += max(0, len(pairs) - _MOST_ROWS)
-    yield from _outgoing(node, pairs[:_MOST_ROWS])
+    for some in _parts(pairs[:_MOST_ROWS]):
+        yield from _outgoing(node, some)
     yield node.tell(rocketmq.PRODUCERS, _producers(state))
     yield from _endings(node, state)
     yield from _storage(node, state, now_ms)
@@ -64,13 +73,21 @@ def measure(state: State, now_ms: int) -> Iterator[Family]:
         members = state.members.group(name)
         if members is not None:
             yield from _group(node, state, members, now_ms)
-        for topic in _topics_of(state, name, now_ms):
+        topics = _topics_of(state, name, now_ms)
+        told = []
+        for topic in topics:
             rows, queues = rows - 1, queues - topic.read_queues
             if rows < 0 or queues < 0:
-                left_out += 1
-            else:
-                yield from _lag(node, state, name, topic, now_ms)
+                break
+            told.append(topic)
+        left_out += len(topics) - len(told)
+        for few in _parts(told, _PART_LAGS):
+            yield from _lags(node, state, name, few, now_ms)
     yield node.tell(own.LEFT_OUT, [((), left_out)])
+
+
+def _parts(rows: list[T], size: int = _PART_ROWS) -> Iterator[list[T]]:
+    return (rows[start : start + size] for start in range(0, len(rows), size))
 
 
 # -- what comes and goes ----------------------------------------------------------------------------------------------
@@ -119,14 +136,17 @@ def _topics_of(state: State, group: str, now_ms: int) -> list[Topic]:
     return [topic for name in sorted(names) if (topic := state.topics.get(name)) is not None]
 
 
-def _lag(node: Node, state: State, group: str, topic: Topic, now_ms: int) -> Iterator[Family]:
-    lag = lag_of(state, group, topic, now_ms)
-    labels = group, topic.name, _word(topic.name.startswith((RETRY, DEAD))), _is_system(group, topic.name)
-    yield node.tell(rocketmq.LAG, [(labels, lag.behind)])
-    yield node.tell(rocketmq.LAG_TIME, [(labels, lag.behind_ms)])
-    yield node.tell(rocketmq.IN_FLIGHT, [(labels, lag.in_flight)])
-    yield node.tell(rocketmq.READY, [(labels, lag.ready)])
-    yield node.tell(rocketmq.QUEUEING_TIME, [(labels, lag.ready_ms)])
+def _lags(node: Node, state: State, group: str, topics: Iterable[Topic], now_ms: int) -> Iterator[Family]:
+    found = [(_lag_labels(group, topic.name), lag_of(state, group, topic, now_ms)) for topic in topics]
+    yield node.tell(rocketmq.LAG, ((labels, lag.behind) for labels, lag in found))
+    yield node.tell(rocketmq.LAG_TIME, ((labels, lag.behind_ms) for labels, lag in found))
+    yield node.tell(rocketmq.IN_FLIGHT, ((labels, lag.in_flight) for labels, lag in found))
+    yield node.tell(rocketmq.READY, ((labels, lag.ready) for labels, lag in found))
+    yield node.tell(rocketmq.QUEUEING_TIME, ((labels, lag.ready_ms) for labels, lag in found))
+
+
+def _lag_labels(group: str, topic: str) -> tuple[str, ...]:
+    return group, topic, _word(topic.startswith((RETRY, DEAD))), _is_system(group, topic)
 
 
 def _group(node: Node, state: State, group: MemberGroup, now_ms: int) -> Iterator[Family]:
@@ -138,7 +158,8 @@ def _group(node: Node, state: State, group: MemberGroup, now_ms: int) -> Iterato
     )
     wrong = Counter(hazard.kind.partition(" ")[0] for hazard in hazards_of(group))
     yield node.tell(own.HAZARDS, (((group.name, kind), count) for kind, count in wrong.items()))
-    if any(each.ours and not each.is_broadcasting for each in members):
+    if all(each.ours and not each.is_broadcasting for each in members):
+        # Others work without locks: what they have would look free.
         held = sum(1 for _ in state.locks.of(group.name, now_ms))
         free = max(0, sum(group.queues.values()) - held)
         yield node.tell(own.GROUP_QUEUES, [((group.name, "held"), held), ((group.name, "free"), free)])

@@ -66,7 +66,7 @@ class Moves:
         else:
             story.is_there(member)
         # Who is back has not joined, and goes on with what it had.
-        story.member(MemberChange(member, what.value), sentence, now_ms, moves_queues=what is not What.BACK)
+        story.member(MemberChange(member, what.value, now_ms), sentence, now_ms, moves_queues=what is not What.BACK)
 
     def queues_changed(self, group: str, sentence: str, now_ms: int) -> None:
         """Take note that there are other queues to share than before."""

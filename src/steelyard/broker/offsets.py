@@ -146,7 +146,11 @@ class Offsets:
 
     def pulled(self, group: str, topic: str, queue_id: int) -> int | None:
         """Return where the group's last pull ended, or None."""
-        return self._pulled.get(group, {}).get(topic, _NOTHING).get(queue_id)
+        return self.pulls_of(group, topic).get(queue_id)
+
+    def pulls_of(self, group: str, topic: str) -> Mapping[int, int]:
+        """Return where the group's last pulls of a topic ended, by queue."""
+        return self._pulled.get(group, {}).get(topic, _NOTHING)
 
     def note_pull(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Remember where a pull ended; it is not saved."""

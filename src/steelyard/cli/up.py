@@ -26,7 +26,6 @@ from steelyard.errors import ConfigurationError, StoreError, TransportError
 if TYPE_CHECKING:
     from steelyard.dashboard.options import PageOptions
     from steelyard.dashboard.page import Page
-    from steelyard.model.measures import Family
     from steelyard.net.listener import Listener
     from steelyard.serve.cluster import RunningCluster
 
@@ -176,17 +175,10 @@ def _beside(
         say(cluster, None)
         yield
         return
-    import asyncio
-
     from steelyard.dashboard.page import Page
-    from steelyard.serve.measuring import measure_cluster
+    from steelyard.serve.measuring import measured_from_elsewhere
 
-    loop = asyncio.get_running_loop()
-
-    async def measure() -> "list[Family]":
-        """Measure the brokers on their loop, for the page on its own."""
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(measure_cluster(cluster), loop))
-
+    measure = measured_from_elsewhere(cluster)
     page = Page(";".join(cluster.name_server_addresses), options, listener=listener, local_measures=measure)
     say(cluster, page)
     with page:

@@ -45,9 +45,12 @@ class Desk:
                     line.pop()
             else:
                 line.append(str(word))
-        where = str(self.connect)
+        where, options = str(self.connect), list[str]()
         if where != DEFAULT_ADDRESS:
-            line += ["--namesrv", where]
+            options += ["--namesrv", where]
         if self.connect.namespace:
-            line += ["--namespace", self.connect.namespace]
+            options += ["--namespace", self.connect.namespace]
+        # Two dashes end the options.
+        at = line.index("--") if "--" in line else len(line)
+        line[at:at] = options
         return shlex.join(line)

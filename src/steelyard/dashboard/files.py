@@ -1,4 +1,8 @@
-"""The page's own files: read once, compressed once, and never guessed from a path that a browser sends."""
+"""The page's own files: read once, compressed once, and never guessed from a path that a browser sends.
+
+A page is many small files, and asking for each takes longer than anything else it does. So their addresses name the
+edition, which changes with any of them: what a browser has under such an address it keeps, and never asks for again.
+"""
 
 import gzip
 import hashlib
@@ -11,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-__all__ = ["FILES", "ROUTES", "StaticFile", "index", "load_files", "stranger"]
+__all__ = ["FILES", "ROUTES", "StaticFile", "edition", "index", "load_files", "stranger"]
 
 FILES = Path(__file__).parent / "static"
 
@@ -22,6 +26,9 @@ _KINDS = {
     ".json": "application/json",
     ".svg": "image/svg+xml",
 }
+_FOREVER = "public, max-age=31536000, immutable"
+_EARLY = ("vendor/uplot.js",)
+"""Scripts of others that index.html does not name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +40,9 @@ class StaticFile:
     tag: str
     kind: str
 
-    def answer(self, request: Request) -> Response:
-        """Answer with it, or that the browser has it already."""
-        headers = {"ETag": self.tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
+    def answer(self, request: Request, *, keep: str = "no-cache") -> Response:
+        """Answer with it, or that the browser has it already; ``keep`` says for how long it may be kept."""
+        headers = {"ETag": self.tag, "Cache-Control": keep, "Vary": "Accept-Encoding"}
         if request.headers.get("if-none-match") == self.tag:
             return Response(None, 304, headers)
         if "gzip" in request.headers.get("accept-encoding", ""):
@@ -49,12 +56,28 @@ def load_files() -> Mapping[str, StaticFile]:
     found = {}
     for path in sorted(FILES.rglob("*")):
         if path.suffix in _KINDS:
-            plain = path.read_bytes()
-            tag = f'"{hashlib.sha256(plain).hexdigest()[:20]}"'
-            found[path.relative_to(FILES).as_posix()] = StaticFile(
-                plain, gzip.compress(plain, 9, mtime=0), tag, _KINDS[path.suffix]
-            )
+            found[path.relative_to(FILES).as_posix()] = _made(path.read_bytes(), _KINDS[path.suffix])
     return found
+
+
+def _made(plain: bytes, kind: str) -> StaticFile:
+    return StaticFile(plain, gzip.compress(plain, 9, mtime=0), f'"{hashlib.sha256(plain).hexdigest()[:20]}"', kind)
+
+
+@cache
+def edition() -> str:
+    """Return what these files are called together: another word for any other files."""
+    tags = "".join(name + file.tag for name, file in load_files().items())
+    return f"edition-{hashlib.sha256(tags.encode()).hexdigest()[:12]}"
+
+
+@cache
+def _index() -> StaticFile:
+    """Return the page with the addresses of this edition, and all scripts named, so that none is found out late."""
+    scripts = [name for name in load_files() if name.startswith("js/") or name in _EARLY]
+    links = "\n".join(f'<link rel="modulepreload" href="/static/{name}">' for name in scripts)
+    text = load_files()["index.html"].plain.decode().replace("</head>", f"{links}\n</head>")
+    return _made(text.replace('"/static/', f'"/static/{edition()}/').encode(), _KINDS[".html"])
 
 
 def stranger() -> Response:
@@ -64,12 +87,16 @@ def stranger() -> Response:
 
 async def index(request: Request) -> Response:
     """Answer every address of the page with the same file: what it shows is up to its script."""
-    return load_files()["index.html"].answer(request)
+    return _index().answer(request)
 
 
 async def _file(request: Request) -> Response:
-    found = load_files().get(request.path_params["path"])
-    return PlainTextResponse("there is no such file\n", 404) if found is None else found.answer(request)
+    path: str = request.path_params["path"]
+    name = path.removeprefix(f"{edition()}/")
+    found = load_files().get(name)
+    if found is None:
+        return PlainTextResponse("there is no such file\n", 404)
+    return found.answer(request) if name == path else found.answer(request, keep=_FOREVER)
 
 
 async def _icon(request: Request) -> Response:

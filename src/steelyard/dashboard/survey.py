@@ -59,6 +59,8 @@ class Survey:
         self._watchers = 0
         self._looks = 0
         """How many times brokers were asked."""
+        self._is_told = False
+        """Whether everything was seen, and told."""
         self._trouble: Trouble | None = None
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -89,7 +91,7 @@ class Survey:
         if self._task is None or self._task.done():
             if self._wanted_ms - self._rested_ms > _FORGOTTEN_MS:
                 self._book.forget()
-                self._groups, self._topics, self._looks = Turns(), Turns(), 0
+                self._groups, self._topics, self._looks, self._is_told = Turns(), Turns(), 0, False
             self._task = asyncio.get_running_loop().create_task(self._run())
         until_ms = self._wanted_ms + _FIRST_MS
         while not self._looks or (self._is_new and self._trouble is None and steady_ms() < until_ms):
@@ -141,6 +143,12 @@ class Survey:
         self._news.set()
         self._news = asyncio.Event()
 
+    def _tell_when_whole(self) -> None:
+        """Tell at once when everything was seen for the first time: somebody waits for it."""
+        if not self._is_told and not self._is_new:
+            self._is_told = True
+            self._tell()
+
     async def _list(self) -> None:
         """Ask again and again which topics and groups there are."""
         while True:
@@ -149,10 +157,8 @@ class Survey:
                 topics = await self._admin.topics(system=True)
                 groups = await self._admin.group_names()
                 self._topics.keep(self._book.note_topics(topics))
-                was_new = self._is_new
                 self._groups.keep(self._book.note_groups(groups))
-                if was_new and not self._is_new:
-                    self._tell()
+                self._tell_when_whole()
             took_ms = steady_ms() - began_ms
             await asyncio.sleep(max(_LISTS_MS, 20 * took_ms) / 1_000 if self._book.has_lists else _TRY_AGAIN_S)
 
@@ -166,10 +172,8 @@ class Survey:
                 continue
             questions, period_ms = await look(name)
             took_ms = steady_ms() - began_ms
-            was_new = self._is_new
             turns.again(name, began_ms + period_ms)
-            if was_new and not self._is_new:
-                self._tell()
+            self._tell_when_whole()
             # As long as a look took is given back to the cluster, however slow it is.
             await asyncio.sleep(max(questions / _QUESTIONS_A_SECOND, took_ms / 1_000))
 

@@ -48,9 +48,7 @@ def topic_hazards(topics: Iterable[TopicRow]) -> Iterator[HazardRow]:
 def group_hazards(row: GroupRow, found: Iterable[Hazard]) -> Iterator[HazardRow]:
     """Tell what was found in a group, and whether messages wait for it while nobody is there."""
     for hazard in found:
-        # What a broker of ours says has the sentence itself for a kind.
-        kind = "said by a broker" if hazard.kind == hazard.sentence else hazard.kind
-        yield HazardRow("group", row.name, kind, hazard.sentence, not kind.startswith(_HARMLESS))
+        yield HazardRow("group", row.name, hazard.kind, hazard.sentence, not hazard.kind.startswith(_HARMLESS))
     if row.members == 0 and row.lag:
         wait = f"{row.lag:,} messages wait" if row.lag != 1 else "1 message waits"
         yield HazardRow("group", row.name, "nobody online", f"nobody of group {row.name} is online, and {wait} for it")

@@ -15,6 +15,7 @@ from steelyard.client.admin.statistics import BrokerFlow
 from steelyard.client.admin.topic_wishes import may_in_words
 from steelyard.client.admin.topics import Topic, TopicKind, TopicView
 from steelyard.client.checkup.groups import passes
+from steelyard.client.short_names import short_names, shortened
 from steelyard.dashboard import survey_hazards as hazards
 from steelyard.dashboard.survey_pace import Meter
 from steelyard.dashboard.survey_values import BrokerRow, GroupRow, HazardRow, Point, Seen, TopicRow
@@ -165,8 +166,10 @@ class Notebook:
         found = {each.kind: each for each in view.hazards if not passes(each) or each.kind in known}
         if note.close is not None and view.members and view.at_ms - note.close.at_ms < _FRESH_MS:
             found |= {each.kind: each for each in note.close.hazards}
+        names = short_names(view.owned())
+        told = tuple(Hazard(_kind(each), shortened(each.sentence, names)) for each in found.values())
         note.meter.note(view.at_ms, {each.queue: each.committed for each in view.queues if each.committed is not None})
-        note.view, note.found, self._seen = view, tuple(found.values()), None
+        note.view, note.found, self._seen = view, told, None
         note.row = _group_row(view, note.found, note.meter.rate)
 
     def note_unseen_group(self, name: str, why: str, at_ms: int) -> None:
@@ -243,6 +246,11 @@ class Notebook:
                 if found is not None:
                     yield found
         yield from hazards.topic_hazards(topics.values())
+
+
+def _kind(hazard: Hazard) -> str:
+    """Return what it is called: what a broker of ours says comes without a name."""
+    return "said by a broker" if hazard.kind == hazard.sentence else hazard.kind
 
 
 def _wants(note: _GroupNote) -> bool:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeAlias
 
+from msgspec import Struct
+
 from steelyard.errors import ConfigurationError
 from steelyard.model.buckets import Buckets
 
@@ -36,8 +38,7 @@ class Kind(StrEnum):
     """How many fell under each of a few bounds; its samples are `Distribution` values."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(Struct, frozen=True, gc=False):
     """One number, and of what it is."""
 
     labels: Mapping[str, str]

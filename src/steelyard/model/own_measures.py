@@ -64,7 +64,7 @@ GAPS = Measure(
 GROUP_QUEUES = Measure(
     "steelyard_group_queues",
     Kind.GAUGE,
-    "Queues of a group's topics: held by a member, or free; of groups with members of ours, others do not tell.",
+    "Queues of a group's topics: held by a member, or free; of groups whose members are all ours, others do not tell.",
     (*_GROUP, "state"),
 )
 HAZARDS = Measure(

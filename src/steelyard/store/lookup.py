@@ -5,6 +5,7 @@ one. Keys have an index of their own, which follows the log in its own time: who
 """
 
 from bisect import bisect_right
+from collections.abc import Iterable
 
 from steelyard.store.disk import Disk
 from steelyard.store.index_files import Indexes
@@ -57,6 +58,21 @@ class Lookup:
         if index is None or not index.start <= offset < index.shown:
             return None
         return self._first_time(index, offset, offset + 1)[1]
+
+    def first_stored_ms(self, topic: bytes, places: Iterable[tuple[int, int]]) -> int | None:
+        """Return when the first of some messages was stored, each given by its queue and offset; None without any.
+
+        Times grow along the log, so the one that lies first is the first, and only that one is looked at.
+        """
+        first = None
+        for queue_id, offset in places:
+            index = self._queues.get((topic, queue_id))
+            if index is not None and index.start <= offset < index.shown:
+                position, size, _ = index.entry(offset)
+                if size != HOLE_SIZE and (first is None or position < first):
+                    first = position
+        found = None if first is None else self._found(first)
+        return None if found is None else found.stored_ms
 
     def earliest_ms(self) -> int | None:
         """Return when the oldest message of the log was stored, or None if there is none."""

@@ -2,7 +2,7 @@
 
     {"version": 1, "group": "billing", "broker": "broker-0", "at_ms": 1700000000500,
      "members": ["c-1", "c-2"],
-     "changed": [{"member": "c-2", "what": "joined"}],
+     "changed": [{"member": "c-2", "what": "joined", "at_ms": 1700000000405}],
      "owners": {"orders": [0, 0, 1, 1]},
      "moves": [{"topic": "orders", "queue": 2, "from": "c-1", "to": "c-2", "gap_ms": 3, "kind": "given up",
                 "why": "c-2 joined", "at_ms": 1700000000412}, …],
@@ -30,6 +30,7 @@ class MemberChange(Struct, frozen=True, gc=False):
     member: str
     what: str
     """``joined``, ``back`` (after the broker was started again), ``leaving``, ``left``, ``gone`` or ``wants``."""
+    at_ms: Int64
 
 
 class MoveLine(Struct, frozen=True, gc=False, kw_only=True):

@@ -28,9 +28,10 @@ in the folder `deploy/` of the source.
   servers go on meanwhile.
 - `steelyard page --namesrv …` stands beside a cluster that runs elsewhere, ours or Apache's, and tells what an
   administrator may ask for: `steelyard_broker_reached`, lag, members, what came in and went out, under the same names.
-  A label that nobody tells is empty there, and a number that nobody tells is missing. An answer is good for ten seconds.
+  A label that nobody tells is empty there, and a number that nobody tells is missing. An answer is good for ten
+  seconds.
 
-What is counted begins at nothing with its process. Every family has the labels {", ".join(f"`{name}`" for name in NODE)},
+What is counted begins at nothing with its process. Every family has the labels `cluster`, `node_type` and `node_id`,
 which say whose number it is; they are not repeated below. Times are in milliseconds.
 
 There is an end to what is told of names that clients choose: 20,000 topics, and as many pairs of group and topic, of a
@@ -45,8 +46,8 @@ Names and labels are those of RocketMQ 5's brokers, so that boards made for them
   alone. A group's retries are told beside its topics, with `is_retry="true"`.
 - Lag counts messages as they are stored, also those that the group's filter does not match.
 - A delayed message, and one of a transaction, counts again when it gets to its topic.
-- `rocketmq_message_size`, `rocketmq_rpc_latency_milliseconds` and `rocketmq_finish_message_latency_milliseconds` are not
-  told, and neither are those of POP, of thread pools and of the timer wheel, which these brokers do not have.
+- `rocketmq_message_size`, `rocketmq_rpc_latency_milliseconds` and `rocketmq_finish_message_latency_milliseconds` are
+  not told, and neither are those of POP, of thread pools and of the timer wheel, which these brokers do not have.
 """
 
 _OWN = """## Steelyard's

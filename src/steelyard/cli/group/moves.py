@@ -5,7 +5,7 @@ that is away then is asked again. Members are called by their short names for pe
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,12 +18,14 @@ from steelyard.cli.frame.where import Where, at_cluster
 from steelyard.errors import ConfigurationError, RequestNotSupported, TransportError
 
 if TYPE_CHECKING:
-    from steelyard.client.admin.moves import GroupMoves, Move
+    from steelyard.client.admin.moves import GroupMoves, MemberChange, Move
     from steelyard.client.blocking.admin import Admin
 
-__all__ = ["rows_of", "show_moves"]
+__all__ = ["Known", "rows_of", "show_moves"]
 
 _FOLLOW_S = 0.5
+_SAME = timedelta(seconds=2)
+"""What two brokers tell of a member within this time is the same."""
 _WHAT = {"back": "is back", "wants": "wants others"}
 
 
@@ -84,8 +86,9 @@ def _follow(admin: "Admin", out: Out, group: str, start: datetime | None, limit:
     with until_told() as ending:
         history, cursor = admin.moves_since(group=group, limit=limit)
         history = [record for record in history if start is None or record.at >= start][-limit:]
+        known = Known()
         while True:
-            rows = rows_of(history, short=out.is_table)
+            rows = rows_of(history, short=out.is_table, known=known)
             if out.is_table:
                 for row in rows:
                     screen().print(visible(_line(row)), soft_wrap=True)
@@ -99,16 +102,38 @@ def _follow(admin: "Admin", out: Out, group: str, start: datetime | None, limit:
                 history = []  # a server that is away now may be back soon
 
 
-def rows_of(history: "Iterable[GroupMoves]", *, short: bool) -> Iterator[dict[str, object]]:
-    """Return a row for each member that came or went, each queue that changed hands, and each time all was at rest."""
+class Known:
+    """Which members that came or went were shown already: each broker tells of them."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[str, str], datetime] = {}
+
+    def is_told(self, change: "MemberChange") -> bool:
+        """Say whether another broker told the same just before, and remember it."""
+        before = self._last.get((change.member, change.what))
+        self._last[change.member, change.what] = change.at
+        return before is not None and abs(change.at - before) < _SAME
+
+
+def rows_of(history: "Iterable[GroupMoves]", *, short: bool, known: Known | None = None) -> Iterator[dict[str, object]]:
+    """Return a row for each member that came or went, each queue that changed hands, and each time all was at rest.
+
+    In ``short`` members have short names, and what several brokers tell is told once.
+    """
+    rows = _rows(list(history), short=short, known=known or Known())
+    return iter(sorted(rows, key=lambda row: str(row["at"])))
+
+
+def _rows(records: "list[GroupMoves]", *, short: bool, known: Known) -> Iterator[dict[str, object]]:
     from steelyard.cli.frame.short_names import short_names, shortened
 
-    records = list(history)
     ids = {name for record in records for name in _ids_in(record)}
     names = short_names(ids) if short else {name: name for name in ids}
     for record in records:
         for change in record.changed:
-            yield _row(record, record.at, _WHAT.get(change.what, change.what), to=names[change.member])
+            if short and known.is_told(change):
+                continue
+            yield _row(record, change.at, _WHAT.get(change.what, change.what), to=names[change.member])
         for move in record.moves:
             yield _row(
                 record,
@@ -126,9 +151,8 @@ def rows_of(history: "Iterable[GroupMoves]", *, short: bool) -> Iterator[dict[st
         if record.left_out:
             yield _row(record, record.at, f"{record.left_out} more", why="moves that the record had no room for")
         rest = record.rebalance
-        if rest is not None:
-            why = f"{counted(rest.moved, 'queue')} of {record.broker} moved in {rest.duration_ms} ms"
-            yield _row(record, record.at, "at rest", why=why)
+        if rest is not None and (rest.moved or not short):
+            yield _row(record, record.at, "at rest", why=f"{rest.moved} moved in {rest.duration_ms} ms")
 
 
 def _ids_in(record: "GroupMoves") -> Iterator[str]:
@@ -167,8 +191,12 @@ def _line(row: Mapping[str, object]) -> str:
 
 
 def _clock(at: object) -> str:
-    """Write a moment to the millisecond, in this machine's zone."""
-    return f"{at.astimezone():%m-%d %H:%M:%S}.{at.microsecond // 1000:03d}" if isinstance(at, datetime) else str(at)
+    """Write a moment to the millisecond, in this machine's zone; with its day if that is not today."""
+    if not isinstance(at, datetime):
+        return str(at)
+    here = at.astimezone()
+    day = "" if here.date() == datetime.now(here.tzinfo).date() else f"{here:%m-%d} "
+    return f"{day}{here:%H:%M:%S}.{here.microsecond // 1000:03d}"
 
 
 def _milliseconds(span_ms: int) -> str:
@@ -176,7 +204,7 @@ def _milliseconds(span_ms: int) -> str:
 
 
 _COLUMNS = (
-    Column("at", show=_clock),
+    Column("at", right=True, show=_clock),
     Column("what"),
     Column("queue"),
     Column("from"),

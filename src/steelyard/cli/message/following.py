@@ -28,7 +28,7 @@ def trace_message(
 ) -> None:
     """Tell what clients wrote down about a message: who sent it, who got it, what came of it.
 
-    Clients do so only if they are told to: Java's by enableMsgTrace.
+    Clients do so only if they are told to: ours by message_trace=True, Java's by enableMsgTrace.
     """
     from dataclasses import asdict
 

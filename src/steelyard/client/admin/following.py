@@ -1,7 +1,7 @@
 """What became of a message, and having it handled once more.
 
 Which groups are past it is told by their offsets. What happened to it on its way is told by records that clients of
-other makes write into a topic, if they are told to. A broker passes a message on to one member of a group that handles
+all makes write into a topic, if they are told to. A broker passes a message on to one member of a group that handles
 it at once (309): no offset moves, and nobody else gets it. What a queue's index says of its messages is 321.
 
 200056 has a broker of 5.x write what POP consumers have in hand from its database into its files, for a return to an
@@ -128,7 +128,7 @@ class Following(Members, Messages):
                 code=error.code,
                 server=str(self._connect),
                 what=f"nobody keeps traces on {self._connect}: there is no topic {topic!r}",
-                next_step="have brokers make it (traceTopicEnable) and clients write to it (enableMsgTrace)",
+                next_step="have brokers make it (traceTopicEnable) and clients write to it (message_trace=True)",
             ) from None
         found = [
             replace(trace, client_host=record.born_host)
@@ -140,7 +140,7 @@ class Following(Members, Messages):
             raise no_message(
                 f"no client wrote down what became of {message_id} in topic {topic!r}",
                 server=str(self._connect),
-                next_step="producers and consumers do so only if they are told to (enableMsgTrace)",
+                next_step="producers and consumers do so only if they are told to (message_trace=True)",
             )
         return sorted(found, key=lambda trace: trace.at_ms or 0)
 

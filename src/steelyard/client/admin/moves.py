@@ -74,6 +74,7 @@ class MemberChange:
     member: str
     what: str
     """``joined``, ``back`` (after its broker was started again), ``leaving``, ``left``, ``gone``, ``wants``."""
+    at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +267,7 @@ class Moves(Messages):
             at=at,
             broker=record.broker,
             members=record.members,
-            changed=tuple(MemberChange(each.member, each.what) for each in record.changed),
+            changed=tuple(MemberChange(each.member, each.what, moment(each.at_ms) or at) for each in record.changed),
             owners={
                 Queue(names.bare(topic), record.broker, queue_id): members.get(place)
                 for topic, row in record.owners.items()

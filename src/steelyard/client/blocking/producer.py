@@ -131,7 +131,7 @@ class Producer(Face[AsyncProducer]):
             return self.submit(message, key=key, select=select, queue=queue, timeout_s=timeout_s).result()
         direct = self._ways_now().direct
         observing = self._client.observing
-        if observing is not None and observing.takes(message):
+        if observing is not None and observing.is_on and observing.takes(message):
             with observing.sending(message) as flight:
                 return flight.stored(
                     self.send(flight.message, key=key, select=select, queue=queue, timeout_s=timeout_s)
@@ -165,7 +165,7 @@ class Producer(Face[AsyncProducer]):
         ways = self._ways_now()
         client, outbox = self._client, self._client.outbox
         is_delayed = delay_s is not None or deliver_at is not None
-        if client.observing is not None and client.observing.takes(message):
+        if client.observing is not None and client.observing.is_on and client.observing.takes(message):
             flight = client.observing.sending(message, kind="delayed" if is_delayed else "normal")
             try:
                 told = self.submit(
@@ -209,7 +209,7 @@ class Producer(Face[AsyncProducer]):
         """
         given = list(messages)
         ways, outbox, observing = self._ways_now(), self._client.outbox, self._client.observing
-        if observing is not None and observing.takes_all(given):
+        if observing is not None and observing.is_on and observing.takes_all(given):
             with observing.sending(*given) as flight:
                 return flight.stored(self.send_many(flight.messages, key=key, timeout_s=timeout_s))
         together = [outbox.checked(message) for message in given]
@@ -235,7 +235,7 @@ class Producer(Face[AsyncProducer]):
         """Send a message one way: no answer, no promise; tried once. Raises SendFailed if there is no line."""
         direct = self._ways_now().direct
         observing = self._client.observing
-        if observing is not None and observing.takes(message):
+        if observing is not None and observing.is_on and observing.takes(message):
             with observing.sending(message, kind="oneway") as flight:
                 self.post(flight.message, timeout_s=timeout_s)
             return

@@ -213,7 +213,7 @@ class Consuming:
         self._on_move(moved)
 
     def _received(self, event: Pulled) -> None:
-        if event.messages and self._observing is not None:
+        if self._observing is not None and self._observing.is_on and event.messages:
             self._observing.received(cast("Sequence[Received]", event.messages))
 
     async def send_reply(self, message: StoredMessage, body: bytes) -> None:

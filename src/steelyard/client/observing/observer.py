@@ -153,7 +153,7 @@ class Observer:
 
     @property
     def is_on(self) -> bool:
-        """Whether it wants to be told anything now: asked before each send, and before each chunk is handled."""
+        """Whether it wants to be told anything now: asked some times a second."""
         return True
 
     def opened(self, client: Observed) -> None:

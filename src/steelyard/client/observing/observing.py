@@ -1,9 +1,11 @@
 """All who watch one client: told one after the other, and none of them can do harm.
 
 An observer that raises is logged once and left alone from then on. Where nobody watches there is no `Observing` at all,
-and the client asks only whether there is one.
+and the client asks only whether there is one; where nobody wants to be told anything, only `is_on`. That is a plain
+attribute, looked after some times a second: to ask each observer before each message would cost more than it may.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
@@ -43,6 +45,9 @@ _Watch = tuple[Observer, Callable[[W], object]]
 """An observer, and what it wants to be told at the end of something."""
 _LeaveAlone = Callable[[Observer, Exception], None]
 
+_LOOK_S = 0.1
+"""How often an observer that may be off is asked whether it is."""
+
 _log = logging.getLogger("steelyard")
 
 
@@ -64,14 +69,18 @@ class _Begun(Message, frozen=True, gc=False):
 class Observing:
     """The observers of one client."""
 
-    __slots__ = ("_is_told", "_observers", "_trace", "client")
+    __slots__ = ("_is_told", "_observers", "_on", "_trace", "client", "is_on")
 
     def __init__(self, kind: str, group: str, observers: Sequence[Observer], trace: MessageTrace | None = None) -> None:
         self._observers = tuple(observers) if trace is None else (*observers, trace)
+        self._on: tuple[Observer, ...] = ()
         self._trace = trace
+        self.is_on = False
+        """Whether anybody wants to be told anything now."""
         self.client = Observed(kind, group)
         """Who is observed."""
         self._is_told = False
+        self._look()
 
     @classmethod
     def of(
@@ -80,20 +89,9 @@ class Observing:
         """Return the observers of a client, or None where there is nobody."""
         return cls(kind, group, observers, trace) if observers or trace is not None else None
 
-    @property
-    def is_on(self) -> bool:
-        """Whether anybody wants to be told anything now."""
-        for observer in self._observers:
-            try:
-                if observer.is_on:
-                    return True
-            except Exception as error:
-                self._leave_alone(observer, error)
-        return False
-
     def takes(self, message: object) -> bool:
-        """Say whether somebody is to be told that a message is sent; not twice of the same."""
-        return self.is_on and isinstance(message, Message) and not isinstance(message, _Begun)
+        """Say whether it is to be told that a message is sent, to those who are on: not twice of the same."""
+        return isinstance(message, Message) and not isinstance(message, _Begun)
 
     def takes_all(self, messages: Sequence[object]) -> bool:
         """Say the same of messages that are sent by one call."""
@@ -104,6 +102,9 @@ class Observing:
     def opened(self, session: "Session") -> None:
         """Tell that the client is connected, and is known by its id from now on; on the loop."""
         self.client = structs.replace(self.client, id=session.client_id)
+        self._look()
+        if any(type(observer).is_on is not Observer.is_on for observer in self._observers):
+            session.spawn(self._look_now_and_then())
         if self._trace is not None:
             self._trace.start(session)
         self._tell(lambda observer: observer.opened(self.client))
@@ -146,21 +147,36 @@ class Observing:
         """Tell what a consumer has in hand."""
         self._tell(lambda observer: observer.cached(self.client, by_topic))
 
-    # -- whatever they do ---------------------------------------------------------------------------------------------
-
-    def _tell(self, tell: Callable[[Observer], object]) -> None:
+    def _look(self) -> None:
+        """Find out who wants to be told anything."""
+        on = []
         for observer in self._observers:
             try:
                 if observer.is_on:
-                    tell(observer)
+                    on.append(observer)
+            except Exception as error:
+                self._leave_alone(observer, error)
+        self._on, self.is_on = tuple(on), bool(on)
+
+    async def _look_now_and_then(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            self._look()
+
+    # -- whatever they do ---------------------------------------------------------------------------------------------
+
+    def _tell(self, tell: Callable[[Observer], object]) -> None:
+        for observer in self._on:
+            try:
+                tell(observer)
             except Exception as error:
                 self._leave_alone(observer, error)
 
     def _begin(self, begin: Callable[[Observer], Callable[[W], object] | None]) -> "list[_Watch[W]]":
         watches: list[_Watch[W]] = []
-        for observer in self._observers:
+        for observer in self._on:
             try:
-                ended = begin(observer) if observer.is_on else None
+                ended = begin(observer)
             except Exception as error:
                 self._leave_alone(observer, error)
             else:
@@ -171,6 +187,8 @@ class Observing:
     def _leave_alone(self, observer: Observer, error: Exception) -> None:
         if any(each is observer for each in self._observers):
             self._observers = tuple(each for each in self._observers if each is not observer)
+            self._on = tuple(each for each in self._on if each is not observer)
+            self.is_on = bool(self._on)
             _log.error(
                 "an observer of a %s of group %s failed, and is told nothing any more: %s: %r",
                 self.client.kind,

@@ -203,7 +203,7 @@ class Producer(Context):
         the order of sending, as long as each is waited for. ``select`` chooses by another rule, ``queue`` names it.
         Raises SendFailed, which lists each attempt.
         """
-        if self.observing is not None and self.observing.takes(message):
+        if self.observing is not None and self.observing.is_on and self.observing.takes(message):
             await self._ready()
             kind = "normal" if delay_s is None and deliver_at is None else "delayed"
             with self.observing.sending(message, kind=kind) as flight:
@@ -254,7 +254,7 @@ class Producer(Context):
         """
         await self._ready()
         options, given = self._options(timeout_s), list(messages)
-        if self.observing is not None and self.observing.takes_all(given):
+        if self.observing is not None and self.observing.is_on and self.observing.takes_all(given):
             with self.observing.sending(*given) as flight:
                 return flight.stored(await self.send_many(flight.messages, key=key, timeout_s=timeout_s))
 
@@ -268,7 +268,7 @@ class Producer(Context):
     async def post(self, message: Message, *, timeout_s: float | None = None) -> None:
         """Send a message one way: no answer, no promise; tried once. Raises SendFailed if there is no line."""
         session = await self._ready()
-        if self.observing is not None and self.observing.takes(message):
+        if self.observing is not None and self.observing.is_on and self.observing.takes(message):
             with self.observing.sending(message, kind="oneway") as flight:
                 await self.post(flight.message, timeout_s=timeout_s)
             return
@@ -311,7 +311,7 @@ class Producer(Context):
         await self._ready()
 
         async def send(message: Message, more: Mapping[str, str]) -> Sent:
-            if self.observing is not None and self.observing.takes(message):
+            if self.observing is not None and self.observing.is_on and self.observing.takes(message):
                 with self.observing.sending(message) as flight:
                     return flight.stored(await send(flight.message, more))
             full = self.outbox.checked(message)
@@ -370,7 +370,7 @@ class Producer(Context):
 
     async def _send_half(self, message: Message, unique_key: str, timeout_s: float | None) -> tuple[Sent, Half]:
         await self._ready()
-        if self.observing is not None and self.observing.takes(message):
+        if self.observing is not None and self.observing.is_on and self.observing.takes(message):
             with self.observing.sending(message, kind="half") as flight:
                 sent, half = await self._send_half(flight.message, unique_key, timeout_s)
                 return flight.stored(sent), half

@@ -1,6 +1,6 @@
 """What a producer knows of brokers is told to brokers, for people to look at: with each heartbeat, and when it changes.
 
-A broker that is new, or begins or ends to be avoided, is told of at once, but not more than once a second. The ledger
+A broker that is new, or is avoided, or not any more, is told of at once, but not more than once a second. The ledger
 calls whenever it has news, on any thread and in the middle of a send: so all that is done there is to wake a task. It
 looks each second until nobody is avoided any more; where nothing goes wrong, nothing is looked at.
 
@@ -30,8 +30,8 @@ class LedgerTeller:
 
     def __init__(self, session: "Session", pickers: Pickers) -> None:
         self._session, self._pickers = session, pickers
-        self._told: dict[str, bool] = {}
-        """Which brokers were told of, and whether as avoided."""
+        self._told: dict[str, int] = {}
+        """Which brokers were told of, and as what: 0 is avoided, 1 is coming back, 2 is well."""
         self._has_news = self._is_awake = False
         if pickers.watch(self._wake):
             session.ledger = self.lines
@@ -60,9 +60,11 @@ class LedgerTeller:
                 self._session.loop.call_soon_threadsafe(lambda: self._session.spawn(self._tell_changes()))
 
     async def _tell_changes(self) -> None:
-        while self._has_news or not self._pickers.is_calm():
+        is_calm = False
+        while self._has_news or not is_calm:
             self._has_news = False
-            now = {each.broker: each.share == 0 for each in self._pickers.look()}
+            is_calm = self._pickers.is_calm()  # before the look, so that the last one sees all brokers well
+            now = {each.broker: (each.share > 0) + (each.share == 1) for each in self._pickers.look()}
             if now != self._told:
                 self._told = now
                 await self._session.beat()

@@ -17,7 +17,7 @@ from steelyard.dashboard.asking import Ask
 from steelyard.dashboard.desk import Desk
 from steelyard.dashboard.routes import reads, streams
 
-__all__ = ["ROUTES"]
+__all__ = ["ROUTES", "BrokerAnswer", "BrokerRow", "BrokersAnswer", "Health", "SettingsAnswer", "Start"]
 
 _ALL_PERIOD_MS = 2_000
 _ONE_PERIOD_MS = 1_000

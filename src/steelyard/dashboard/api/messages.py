@@ -11,7 +11,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from steelyard.model.times_in_words import moment
 from steelyard.dashboard.answers import refusal
 from steelyard.dashboard.api import again
 from steelyard.dashboard.asking import Ask
@@ -21,7 +20,8 @@ from steelyard.dashboard.placed import placed, show_command
 from steelyard.dashboard.routes import reads
 from steelyard.dashboard.searching import Found, Limits, Search, look_through, queues_of
 from steelyard.dashboard.stories import Property, Story, properties_of, story_of
-from steelyard.errors import ConfigurationError, NoMessage, SteelyardError, TopicNotFound
+from steelyard.errors import ConfigurationError, MalformedRecord, NoMessage, SteelyardError, TopicNotFound
+from steelyard.model.times_in_words import moment
 from steelyard.wire.traces import Trace
 
 __all__ = ["ROUTES"]
@@ -137,7 +137,13 @@ async def _find(desk: Desk, ask: Ask) -> FoundAnswer:
 
 async def _by_id(desk: Desk, ask: Ask) -> FoundAnswer:
     wanted, topic = ask.wanted("id").strip(), ask.text("topic")
-    message = await desk.admin.message(wanted.upper(), topic)
+    try:
+        message = await desk.admin.message(wanted.upper(), topic)
+    except MalformedRecord:
+        raise ConfigurationError(
+            f"{wanted[:60]!r} is no message id",
+            next_step="it has 32, 34 or 56 hexadecimal digits; or look for it as a key",
+        ) from None
     command = desk.command("message", "show", message.offset_id or wanted, "--topic", topic)
     return FoundAnswer([row_of(message.topic, message)], None, 0, None, command, [])
 

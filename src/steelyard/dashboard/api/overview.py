@@ -104,8 +104,10 @@ def _first_of_each_kind(hazards: Iterable[HazardRow]) -> tuple[HazardRow, ...]:
     told: Counter[str] = Counter()
     shown: list[HazardRow] = []
     for each in hazards:
-        told[each.kind] += 1
-        if told[each.kind] <= _MOST_OF_A_KIND and len(shown) < _MOST_HAZARDS:
+        # Some kinds end with the queue that they are about.
+        kind = " ".join(each.kind.split()[:2])
+        told[kind] += 1
+        if told[kind] <= _MOST_OF_A_KIND and len(shown) < _MOST_HAZARDS:
             shown.append(each)
     return tuple(shown)
 

@@ -14,7 +14,7 @@ from steelyard.dashboard.asking import Ask
 from steelyard.dashboard.desk import Desk
 from steelyard.dashboard.routes import streams
 
-__all__ = ["ROUTES"]
+__all__ = ["ROUTES", "ProducerRow", "ProducersAnswer", "Standing", "ranked"]
 
 _PERIOD_MS = 1_000
 _MOST_ROWS = 2_000
@@ -68,13 +68,16 @@ async def _live(desk: Desk, ask: Ask) -> AsyncIterator[object]:
 
 
 def _answer(desk: Desk, found: Sequence[ProducerLine]) -> ProducersAnswer:
-    # Those that tell most come first: who walks around a broker must not be cut off.
-    ranked = sorted(found, key=lambda each: (not _avoids_somebody(each), each.ledger is None, each.group, each.id))
-    shown = ranked[:_MOST_ROWS]
+    shown = ranked(found)[:_MOST_ROWS]
     brokers = {row.broker for each in shown for row in each.ledger or ()}
     return ProducersAnswer(
         len(found), [_row(each) for each in shown], sorted(brokers), desk.command("producer", "ledger")
     )
+
+
+def ranked(found: Sequence[ProducerLine]) -> list[ProducerLine]:
+    """Put those first that tell most: who walks around a broker must not be cut off."""
+    return sorted(found, key=lambda each: (not _avoids_somebody(each), each.ledger is None, each.group, each.id))
 
 
 def _avoids_somebody(line: ProducerLine) -> bool:

@@ -56,24 +56,36 @@ export function useGet(url) {
 }
 
 // Follow a stream: calls onValue with each value. Returns what ends it. It comes back by itself after a cut.
-export function follow(url, { onValue, onTrouble = () => {}, onState = () => {} }) {
+// A browser has six lines to a server for all its tabs, so a tab that nobody sees gives its line back after a while,
+// unless it is to go on `whileHidden`.
+const HIDDEN_MS = 3000;
+
+export function follow(url, { onValue, onTrouble = () => {}, onState = () => {}, whileHidden = false }) {
   let source = null, timer = null, over = false, wait = 300;
+  const close = () => { clearTimeout(timer); source?.close(); source = null; };
   const open = () => {
+    close();
     source = new EventSource(url);
     source.onopen = () => { wait = 300; onState("live"); };
     source.onmessage = (event) => onValue(JSON.parse(event.data));
     source.addEventListener("trouble", (event) => onTrouble(JSON.parse(event.data)));
-    source.addEventListener("end", () => { over = true; source.close(); onState("ended"); });
+    source.addEventListener("end", () => { over = true; close(); onState("ended"); });
     source.onerror = () => {
-      source.close();
+      close();
       if (over) return;
       onState("lost");
       timer = setTimeout(open, wait);
       wait = Math.min(wait * 2, 5000);
     };
   };
+  const seen = () => {
+    if (over) return;
+    if (!document.hidden) { if (!source) open(); else clearTimeout(timer); }
+    else if (source) timer = setTimeout(close, HIDDEN_MS);
+  };
+  if (!whileHidden) document.addEventListener("visibilitychange", seen);
   open();
-  return () => { over = true; clearTimeout(timer); source.close(); };
+  return () => { over = true; document.removeEventListener("visibilitychange", seen); close(); };
 }
 
 // Follow a stream while a page is shown: { value, trouble, state }, state being "opening", "live", "lost" or "ended".

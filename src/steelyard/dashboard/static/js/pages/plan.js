@@ -1,3 +1,64 @@
-import { html } from "../frame/html.js";
+// A plan: members dragged in and out, strategies side by side, and what each would move. Nothing is touched.
+import { path, query as asked, useGet } from "../frame/api.js";
+import { html, useEffect, useMemo, useRef } from "../frame/html.js";
+import { goQuery } from "../frame/router.js";
+import { title } from "../frame/shell.js";
+import { t } from "../frame/words.js";
+import { Command } from "../parts/command.js";
+import { coloursOf, said } from "../parts/members.js";
+import { Empty, Hazards, Loading, Notes, Problem } from "../parts/states.js";
+import { GroupTabs } from "../parts/tabs.js";
+import { Changes } from "./plan/changes.js";
+import { Members } from "./plan/members.js";
+import { Strategies } from "./plan/strategies.js";
 
-export const Plan = () => html`<h1>Plan</h1>`;
+const AGAIN_MS = 3000;
+
+// Names in the address stand between commas; the server reads them in the same way.
+const listed = (text) => (text || "").split(",").filter(Boolean).map((name) => name.replaceAll("%2C", ",").replaceAll("%25", "%"));
+const joined = (names) => names.map((name) => name.replaceAll("%", "%25").replaceAll(",", "%2C")).join(",");
+
+export function Plan({ group, query }) {
+  title(t("plan.title", { group }));
+  const { join = "", leave = "", strategy = "" } = query;
+  const got = useGet(path`/api/groups/${group}/plan` + asked({ join, leave, strategy }));
+  const last = useRef(null);
+  if (got.value) last.current = got.value;
+  useEffect(() => {
+    const timer = setInterval(() => { if (!document.hidden) got.again(); }, AGAIN_MS);
+    return () => clearInterval(timer);
+  }, []);
+  const plan = last.current;
+  return html`
+    <div class="page-head"><div>
+      <p class="crumb"><a href="/groups">${t("frame.groups")}</a> / <a href=${path`/groups/${group}`}>${group}</a></p>
+      <h1>${t("plan.title", { group })}</h1></div>
+      <p class="badge good untouched">${t("plan.untouched")}</p>
+    </div>
+    <${GroupTabs} group=${group} here="plan" />
+    ${got.error && html`<${Problem} error=${got.error} again=${got.again} />`}
+    ${!plan && !got.error && html`<${Loading} />`}
+    ${plan && html`<${Shown} plan=${plan} join=${listed(join)} leave=${listed(leave)} />`}`;
+}
+
+function Shown({ plan, join, leave }) {
+  const names = useMemo(() => plan.members.map((member) => member.name), [plan]);
+  const byId = useMemo(() => Object.fromEntries(plan.members.map((member) => [member.id, member.name])), [plan]);
+  const colours = useMemo(() => coloursOf([[...new Set([...names, ...join])]]), [names, join.join()]);
+  const tried = plan.strategies.filter((each) => each.why_not === null);
+  const chosen = tried.find((each) => each.name === plan.chosen);
+  const wish = (changes) => goQuery({ join: joined(changes.join ?? join), leave: joined(changes.leave ?? leave) });
+  const staying = plan.members.filter((member) => member.wish !== "leaves").length;
+  return html`
+    <${Hazards} sentences=${plan.hazards.map((each) => said(each, byId))} />
+    <${Members} plan=${plan} chosen=${chosen} join=${join} leave=${leave} colours=${colours} onWish=${wish} />
+    <p class="summary" role="status">${chosen && t("plan.summary", {
+      members: t("plan.members", { n: staying }), queues: t("plan.queues", { n: plan.queues.length }), strategy: chosen.java || chosen.name,
+      moves: t("plan.moves", { n: chosen.moved }), least: chosen.least,
+    })}</p>
+    ${plan.broadcast ? html`<${Empty}>${t("plan.broadcast")}<//>` : !plan.queues.length ? html`<${Empty}>${t("plan.noQueues")}<//>` : html`
+      <${Strategies} plan=${plan} colours=${colours} onChoose=${(name) => goQuery({ strategy: name })} />
+      ${chosen && html`<${Changes} plan=${plan} chosen=${chosen} colours=${colours} />`}`}
+    <${Command} line=${plan.command} />
+    <${Notes} sentences=${plan.notes} />`;
+}

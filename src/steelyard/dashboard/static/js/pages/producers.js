@@ -1,6 +1,6 @@
 // Who sends, and how quick each broker is to each producer: the ledger as a grid, live.
 import { useLive } from "../frame/api.js";
-import { ago, duration, share, shortNames, whole } from "../frame/format.js";
+import { ago, duration, shortNames, whole } from "../frame/format.js";
 import { html, useMemo } from "../frame/html.js";
 import { title } from "../frame/shell.js";
 import { t } from "../frame/words.js";
@@ -27,7 +27,7 @@ function Cell({ at }) {
       <strong>${took(at.usual_ms)}</strong> <span class="last">${at.why === FAILED ? t("producers.lastFailed") : t("producers.last", { time: took(at.latency_ms) })}</span>
     </div>
     ${at.avoided_ms !== null && html`<div><span class="badge bad">${t("producers.avoided", { time: duration(at.avoided_ms) })}</span> <span class="why">${at.why}</span></div>`}
-    ${at.avoided_ms === null && at.share < 1 && html`<div><span class="badge warn">${t("producers.comingBack", { share: share(at.share) })}</span> <span class="why">${at.why}</span></div>`}
+    ${at.avoided_ms === null && at.share < 1 && html`<div><span class="badge warn">${t("producers.comingBack")}</span> <span class="why">${at.why}</span></div>`}
     ${at.failures > 0 && html`<div><span class="badge">${t("producers.failed", { n: at.failures })}</span></div>`}`;
 }
 
@@ -88,7 +88,7 @@ export function Producers() {
       <h2>${t("producers.ledger")}</h2>
       ${telling.length ? html`<${Ledger} rows=${telling} brokers=${told.brokers} names=${names} /><p class="quiet">${t("producers.ledgerHint")}</p>` : html`<${Empty}>${t("producers.noLedger")}<//>`}
     </section>
-    <section class="card">
+    <section class="card senders">
       <h2>${t("producers.all")}</h2>
       <${Table} caption=${t("producers.all")} columns=${columns} rows=${rows} rowKey=${keyOf} search=${true} sortBy="group" empty=${t("producers.none")} />
     </section>

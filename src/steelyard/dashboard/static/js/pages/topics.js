@@ -1,3 +1,78 @@
-import { html } from "../frame/html.js";
+// The list of topics: the users' own, and apart from them what groups and servers bring along.
+import { path, useLive } from "../frame/api.js";
+import { ago, duration, rate, short, time, whole } from "../frame/format.js";
+import { html, useMemo, useRef } from "../frame/html.js";
+import { title } from "../frame/shell.js";
+import { t } from "../frame/words.js";
+import { Command } from "../parts/command.js";
+import { Liveness, Loading } from "../parts/states.js";
+import { Table } from "../parts/table.js";
 
-export const Topics = () => html`<h1>Topics</h1>`;
+const KINDS = ["users", "dead letters", "retry", "system"];
+const NAMED = 3;
+
+// All rows with the first answer, then those that changed.
+function useRows() {
+  const rows = useRef(new Map());
+  const take = (value) => {
+    const known = value.is_whole ? new Map() : new Map(rows.current);
+    value.rows.forEach((row) => known.set(row.name, row));
+    value.gone.forEach((name) => known.delete(name));
+    rows.current = known;
+  };
+  return [rows, take];
+}
+
+export function Topics({ query }) {
+  title(t("topics.title"));
+  const [rows, take] = useRows();
+  const live = useLive("/api/topics/live", take);
+  const kind = KINDS.includes(query.kind) ? query.kind : "users";
+  return html`
+    <div class="page-head">
+      <h1>${t("topics.title")}</h1>
+      ${live.value && html`<p><span class=${`pulse ${live.state === "live" ? "live" : ""}`}>${age(live.value)}</span></p>`}
+    </div>
+    <${Liveness} live=${live} />
+    ${live.value ? html`<${List} rows=${rows.current} kind=${kind} command=${live.value.command} />` : !live.trouble && html`<${Loading} />`}`;
+}
+
+function age(value) {
+  if (value.topics_seen_ms === null) return t("topics.looking");
+  return t("topics.asOf", { time: time(value.at_ms), old: duration(Math.max(1000, value.at_ms - value.topics_seen_ms)) });
+}
+
+function List({ rows, kind, command }) {
+  const kinds = useMemo(() => {
+    const found = Object.fromEntries(KINDS.map((each) => [each, []]));
+    rows.forEach((row) => found[row.kind].push(row));
+    return found;
+  }, [rows]);
+  const columns = [
+    { key: "name", name: t("topics.topic"), value: (row) => row.name, cell: (row) => html`<a href=${path`/topics/${row.name}`}>${row.name}</a>` },
+    { key: "rate", name: t("topics.in"), number: true, value: (row) => row.in_rate, cell: (row) => rate(row.in_rate) },
+    { key: "messages", name: t("topics.messages"), number: true, value: (row) => row.messages, cell: (row) => html`<span title=${whole(row.messages)}>${short(row.messages)}</span>` },
+    { key: "stored", name: t("topics.stored"), number: true, value: (row) => row.stored_ms, cell: (row) => html`<span title=${time(row.stored_ms)}>${ago(row.stored_ms)}</span>` },
+    { key: "queues", name: t("topics.queues"), number: true, value: (row) => row.queues, cell: (row) => whole(row.queues) },
+    { key: "brokers", name: t("topics.brokers"), value: (row) => row.brokers.join(" "), cell: (row) => some(row.brokers, "/brokers/") },
+    { key: "groups", name: t("topics.groups"), value: (row) => row.groups.join(" "), cell: (row) => some(row.groups, "/groups/") },
+    { key: "may", name: t("topics.may"), value: (row) => row.permission, cell: (row) => (row.permission === "read and write" ? t("topics.readWrite") : html`<span class="badge warn">${may(row.permission)}</span>`) },
+  ];
+  return html`
+    <nav class="tabs" aria-label=${t("topics.kinds")}>
+      ${KINDS.map((each) => html`
+        <a key=${each} href=${each === "users" ? "/topics" : `/topics?kind=${encodeURIComponent(each)}`} aria-current=${each === kind ? "page" : undefined}>${t(`topics.kind.${each}`)} <span class="badge">${whole(kinds[each].length)}</span></a>`)}
+    </nav>
+    <section class="card">
+      <${Table} key=${kind} caption=${t("topics.title")} columns=${columns} rows=${kinds[kind]} rowKey=${(row) => row.name} search sortBy="name" empty=${t("topics.none")} />
+      ${(kind === "system" || kind === "retry") && html`<p class="quiet">${t("topics.notCounted")}</p>`}
+    </section>
+    <${Command} line=${command} />`;
+}
+
+export const may = (permission) => ({ "read and write": t("topics.readWrite"), read: t("topics.readOnly"), write: t("topics.writeOnly"), nothing: t("topics.nothing") }[permission] ?? permission);
+
+function some(names, base) {
+  const links = names.slice(0, NAMED).map((name, place) => html`${place ? ", " : ""}<a href=${base + encodeURIComponent(name)}>${name}</a>`);
+  return html`${links}${names.length > NAMED ? html` <span class="quiet" title=${names.join(", ")}>${t("topics.more", { n: names.length - NAMED })}</span>` : ""}`;
+}

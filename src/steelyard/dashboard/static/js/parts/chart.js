@@ -1,5 +1,6 @@
 // Charts over time: uPlot in the page's colours, with a sentence for whoever cannot see them.
 import uPlot from "../../vendor/uplot.js";
+import { time } from "../frame/format.js";
 import { html, useEffect, useRef } from "../frame/html.js";
 
 // A variable of the style sheet as a colour: what it is, light or dark, only an element that is drawn with it knows.
@@ -29,10 +30,10 @@ export function Chart({ times, series, says, height = 160, format = (value) => S
       plot.current = new uPlot({
         width: box.current.clientWidth || 300,
         height,
-        legend: { show: series.length > 1 },
+        legend: { show: series.length > 1, live: false },
         cursor: { y: false },
         scales: { y: { range: (_, least, most) => [Math.min(0, least ?? 0), Math.max(1, (most ?? 1) * 1.08)] } },
-        axes: [{ ...axis(), size: 28 }, { ...axis(), size: 56, values: (_, ticks) => ticks.map(format) }],
+        axes: [{ ...axis(), size: 28, space: 70, values: (_, ticks) => ticks.map((each) => time(each * 1000)) }, { ...axis(), size: 56, values: (_, ticks) => ticks.map(format) }],
         series: [{}, ...series.map((each) => ({
           label: each.label, stroke: colour(each.colour), width: 2, fill: faint(each.colour), points: { show: false }, value: (_, value) => (value === null || value === undefined ? "–" : format(value)),
         }))],

@@ -62,7 +62,6 @@ function told({ records, start, end }) {
     gap: gaps.length ? Math.max(...gaps) : null,
     lasted: settled.length ? Math.max(...settled.map((line) => line.ended_ms)) - Math.min(...settled.map((line) => line.began_ms)) : null,
     least: settled.length && settled.every((line) => line.least !== null) ? settled.reduce((sum, line) => sum + line.least, 0) : null,
-    firstKey: records[0].key,
   };
 }
 
@@ -85,6 +84,16 @@ export function stateAt(records, at) {
   }
   parts.sort((a, b) => a.retry - b.retry || a.topic.localeCompare(b.topic) || a.broker.localeCompare(b.broker));
   return { members: past[past.length - 1].members, parts };
+}
+
+// The last move of each queue up to a time: since when, and why, its owner has it.
+export function lastMoves(records, at) {
+  const last = {};
+  for (const record of records) {
+    if (record.at_ms > at) break;
+    for (const move of record.moves) if (move.after) last[queueKey(move)] = move;
+  }
+  return last;
 }
 
 // The rebalance that a time belongs to: the last one that had begun.

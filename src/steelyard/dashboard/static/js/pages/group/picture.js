@@ -1,26 +1,26 @@
 // What the grid shows, made of the live group or of a moment of its history: columns of members, rows of queues.
-import { movedIn, queueKey, stateAt } from "./history.js";
+import { lastMoves, movedIn, queueKey, stateAt } from "./history.js";
 
 const FRESH_MS = 6000;
 
 // A picture: { past, at, members: [{ id, head, gone, queues, lag }], parts: [{ topic, broker, retry, rows, lag }] };
-// a row is { key, queue, owners, lag, move }: `move` is how it came to its owner, if that was just then.
-export function livePicture(now, event) {
+// a row is { key, queue, owners, lag, last, move }: `last` is how it came to its owner, `move` the same if it was just then.
+export function livePicture(now, records, event) {
   const ids = now.members.map((member) => member.id);
   const isFresh = event && now.at_ms - event.end < FRESH_MS;
   const parts = now.parts.map((part) => ({
     ...part, rows: part.queues.map((queue, place) => ({ queue, owners: part.owners[place].map((owner) => ids[owner]), lag: part.lags[place] })),
   }));
-  return drawn(parts, now.members.map((head) => ({ id: head.id, head })), isFresh ? event : null, now.at_ms, false);
+  return drawn(parts, now.members.map((head) => ({ id: head.id, head })), isFresh ? event : null, lastMoves(records, Infinity), now.at_ms, false);
 }
 
 export function pastPicture(records, event, at) {
   const state = stateAt(records, at);
   if (!state) return null;
-  return drawn(state.parts, state.members.map((id) => ({ id, head: null })), event, at, true);
+  return drawn(state.parts, state.members.map((id) => ({ id, head: null })), event, lastMoves(records, at), at, true);
 }
 
-function drawn(parts, members, event, at, past) {
+function drawn(parts, members, event, last, at, past) {
   const moved = movedIn(event, past ? at : Infinity);
   const columns = new Map(members.map((member) => [member.id, { ...member, gone: false, queues: 0, lag: 0 }]));
   const column = (id) => {
@@ -33,10 +33,10 @@ function drawn(parts, members, event, at, past) {
       const move = moved[key]?.before && !row.owners.includes(moved[key].before) ? moved[key] : null;
       row.owners.forEach((owner) => { column(owner).queues += 1; column(owner).lag += row.lag ?? 0; });
       // Who had it and is gone keeps a column for a moment.
-      if (move && !part.retry) column(move.before);
-      return { ...row, key, move };
+      if (move && !part.retry && !move.before.includes(" and ")) column(move.before);
+      return { ...row, key, move, last: row.owners.includes(last[key]?.after) ? last[key] : null };
     });
     return { topic: part.topic, broker: part.broker, retry: part.retry, rows, lag: rows.reduce((sum, row) => sum + (row.lag ?? 0), 0) };
   });
-  return { past, at, parts: shown, members: [...columns.values()], unowned: shown.some((part) => part.rows.some((row) => !row.owners.length && !part.retry)) };
+  return { past, at, parts: shown, members: [...columns.values()].sort((a, b) => (a.id < b.id ? -1 : 1)), unowned: shown.some((part) => part.rows.some((row) => !row.owners.length && !part.retry)) };
 }

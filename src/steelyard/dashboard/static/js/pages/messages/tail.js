@@ -1,0 +1,118 @@
+// The live tail: new messages as they come, with a filter, pause and resume. However quick they come, the page draws
+// ten times a second at most, and only the rows that can be seen.
+import { follow, query as written } from "../../frame/api.js";
+import { rate, time, whole } from "../../frame/format.js";
+import { html, useEffect, useReducer, useRef, useState } from "../../frame/html.js";
+import { goQuery } from "../../frame/router.js";
+import { t } from "../../frame/words.js";
+import { Spark } from "../../parts/chart.js";
+import { Fact, Facts, Liveness } from "../../parts/states.js";
+import { TAG_HINT, TopicField } from "./places.js";
+import { MOST, Stock } from "./stock.js";
+import { TailRows } from "./tail_rows.js";
+
+const FILTERS = ["queue", "tag", "key", "text"];
+
+export function Tail({ query, queues }) {
+  const url = query.topic && `/api/tail${written({ topic: query.topic, ...Object.fromEntries(FILTERS.map((name) => [name, query[name]])) })}`;
+  return html`
+    <${Form} key=${`form ${url}`} query=${query} queues=${queues} />
+    ${url ? html`<${Stream} key=${url} url=${url} topic=${query.topic} />` : html`<p class="empty">${t("messages.beginTail")}</p>`}`;
+}
+
+function Form({ query, queues }) {
+  const [fields, setFields] = useState(Object.fromEntries(["topic", ...FILTERS].map((name) => [name, query[name] || ""])));
+  const set = (name) => (event) => setFields((before) => ({ ...before, [name]: event.target.value }));
+  const chosen = fields.queue ? fields.queue.split(",") : [];
+  const turn = (name) => () => {
+    const next = chosen.includes(name) ? chosen.filter((each) => each !== name) : [...chosen, name];
+    setFields((before) => ({ ...before, queue: next.join(",") }));
+  };
+  const submit = (event) => {
+    event.preventDefault();
+    goQuery({ ...Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, value.trim()])), tail: 1 }, { replace: false });
+  };
+  const field = (name, hint) => html`
+    <label class="field">${t(`messages.${name}`)}<input name=${name} value=${fields[name]} onInput=${set(name)} placeholder=${hint} autocomplete="off" spellcheck=${false} /></label>`;
+  return html`
+    <form class="card message-form" onSubmit=${submit} role="search" aria-label=${t("messages.tail")}>
+      <div class="row fields">
+        <${TopicField} value=${fields.topic} onInput=${set("topic")} />
+        ${field("tag", TAG_HINT)}${field("key")}${field("text", t("messages.textHint"))}
+        <button class="main">${t("messages.follow")}</button>
+      </div>
+      ${queues?.length > 1 && html`
+        <details open=${chosen.length > 0}><summary>${chosen.length ? t("messages.someQueues", { n: chosen.length, all: queues.length }) : t("messages.allOf", { n: queues.length })}</summary>
+          <div class="row queue-choice">${queues.slice(0, 256).map((each) => html`<label key=${each} class="check"><input type="checkbox" checked=${chosen.includes(each)} onChange=${turn(each)} /> ${each}</label>`)}</div>
+        </details>`}
+    </form>`;
+}
+
+function Stream({ url, topic }) {
+  const stock = useRef(null);
+  stock.current ??= new Stock();
+  const [turn, redraw] = useReducer((before) => before + 1, 0);
+  const [live, setLive] = useState({ state: "opening", trouble: null });
+  const [said, setSaid] = useState("");
+  useEffect(() => {
+    let frame = 0;
+    const draw = () => { frame ||= requestAnimationFrame(() => { frame = 0; redraw(); }); };
+    const stop = follow(url, {
+      onValue: (batch) => { stock.current.take(batch); setLive((before) => (before.trouble ? { ...before, trouble: null } : before)); draw(); },
+      onTrouble: (trouble) => setLive((before) => ({ ...before, trouble })),
+      onState: (state) => {
+        if (state === "lost" && stock.current.queues !== null) stock.current.cut();
+        setLive((before) => (before.state === state ? before : { ...before, state }));
+      },
+    });
+    return () => { stop(); cancelAnimationFrame(frame); };
+  }, [url]);
+  const pause = () => { stock.current.pause(); setSaid(""); redraw(); };
+  const goOn = (fromNow) => {
+    const { n, lost } = stock.current.resume(fromNow);
+    setSaid(fromNow ? t("messages.wentOnNow", { n }) : lost ? t("messages.wentOnPart", { n, lost: whole(lost) }) : t("messages.wentOn", { n }));
+    redraw();
+  };
+  const turnPause = () => (stock.current.pausedAt === null ? pause() : goOn(false));
+  useSpace(turnPause);
+  const held = stock.current, total = held.total(), isPaused = held.pausedAt !== null;
+  return html`
+    <section class="tail" aria-label=${t("messages.tailOf", { topic })} data-received=${held.received} data-kept=${held.rows.length} data-held=${held.waiting} data-skipped=${total.skipped} data-state=${held.queues === null ? "opening" : isPaused ? "paused" : live.state}>
+      <${Liveness} live=${live} />
+      ${held.cuts.map((at) => html`<p key=${at} class="problem" role="status">${t("messages.cut", { time: time(at) })}</p>`)}
+      <${Facts}>
+        <${Fact} name=${t("messages.received")} value=${whole(held.received)} />
+        <${Fact} name=${t("messages.rate")} value=${html`${rate(held.rate())} <${Spark} values=${held.minute()} says=${t("messages.rateSays", { rate: rate(held.rate()) })} />`} />
+        <${Fact} name=${t("messages.seen")} value=${whole(total.seen)} hint=${t("messages.seenHint")} />
+        <${Fact} name=${t("messages.skipped")} value=${whole(total.skipped)} tone=${total.skipped ? "warn" : ""} hint=${t("messages.skippedHint")} />
+      <//>
+      <div class="card">
+        <div class="row tail-head">
+          <button class=${isPaused ? "" : "main"} aria-pressed=${isPaused ? "true" : "false"} onClick=${turnPause} disabled=${held.queues === null}>${isPaused ? t("messages.resume") : t("messages.pause")} <kbd>${t("messages.space")}</kbd></button>
+          ${isPaused && html`<button onClick=${() => goOn(true)}>${t("messages.resumeNow")}</button>`}
+          <button class="plain" onClick=${() => { stock.current.clear(); redraw(); }}>${t("messages.clear")}</button>
+          <span class=${`pulse ${live.state === "live" && !isPaused ? "live" : ""}`}>${held.queues === null ? t("frame.loading") : isPaused ? t("messages.pausedAt", { time: time(held.pausedAt) }) : t("messages.reads", { n: held.queues })}</span>
+        </div>
+        <p class="tail-said" role="status">${isPaused ? html`${t("messages.meanwhile", { n: held.waiting })}${held.heldDropped ? ` ${t("messages.meanwhileMost", { most: whole(MOST) })}` : ""}` : said}</p>
+        ${total.skipped > 0 && html`<p class="warn">${t("messages.skippedSays", { n: total.skipped })}</p>`}
+        <${TailRows} rows=${held.rows} dropped=${held.dropped} turn=${turn} />
+        <p class="quiet">${t("messages.keeps", { shown: whole(held.rows.length), most: whole(MOST) })} ${t("messages.leavesNothing")}</p>
+      </div>
+    </section>`;
+}
+
+// The space bar pauses and goes on, wherever one is but in a field or on a button.
+function useSpace(act) {
+  const acting = useRef(act);
+  acting.current = act;
+  useEffect(() => {
+    const pressed = (event) => {
+      if (event.key !== " " || event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
+      if (event.target.closest?.("input, textarea, select, button, summary, dialog")) return;
+      event.preventDefault();
+      acting.current();
+    };
+    addEventListener("keydown", pressed);
+    return () => removeEventListener("keydown", pressed);
+  }, []);
+}

@@ -1,0 +1,109 @@
+"""The overview: rates that move, what looks wrong and where it can be seen, brokers and what they cannot tell."""
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from threading import Event
+
+from playwright.sync_api import expect
+from tests.browser.crowd import Crowd
+from tests.browser.stage import Stage
+from tests.live.clusters import until
+
+from steelyard import Admin, Connect, Consumer, Message, Producer
+from steelyard.client.consuming.received import Received
+
+
+def _ignored(message: Received) -> None:
+    del message
+
+
+def _send_until(namesrv: str, topic: str, over: Event) -> None:
+    with Producer(namesrv) as producer:
+        while not over.wait(0.01):
+            producer.send(Message(topic, b"tick"))
+
+
+def test_rates_move_while_messages_pass_and_fall_when_they_end(stage: Stage) -> None:
+    with Admin(stage.namesrv) as admin:
+        admin.create_topic("ticks", 2)
+    sheet = stage.open("/")
+    fact = sheet.locator(".fact", has_text="In").first.locator("dd")
+    expect(fact).to_have_text("0/s")
+    over = Event()
+    with ThreadPoolExecutor(1) as pool:
+        sending = pool.submit(_send_until, stage.namesrv, "ticks", over)
+        expect(fact).not_to_have_text("0/s", timeout=10_000)
+        busiest = sheet.get_by_role("region", name="Busiest topics")
+        expect(busiest.get_by_role("link", name="ticks")).to_be_visible(timeout=10_000)
+        over.set()
+        sending.result()
+    expect(fact).to_have_text("0/s", timeout=20_000)
+    # Who comes later sees the past, too: the server keeps it.
+    later = stage.open("/")
+    expect(later.get_by_role("img", name="Rates of the last minutes")).to_be_visible()
+
+
+def test_a_group_that_nobody_reads_for_is_shown_with_a_way_to_it(stage: Stage) -> None:
+    with Admin(stage.namesrv) as admin:
+        admin.create_topic("orders", 1)
+        with Consumer(Connect(stage.namesrv), group="billing", start_from="first") as consumer:
+            consumer.handles("orders")(_ignored)
+            stage.send("orders", "first")
+            until(lambda: any(row.committed for row in admin.offsets("billing")), "billing to commit")
+        stage.send("orders", "one", "two", "three")
+    sheet = stage.open("/")
+    wrong = sheet.get_by_role("region", name="What looks wrong")
+    expect(wrong).to_contain_text("nobody of group billing is online, and 3 messages wait for it", timeout=10_000)
+    expect(sheet.get_by_role("region", name="Furthest behind").get_by_role("link", name="billing")).to_be_visible()
+    wrong.get_by_role("link", name="see billing").click()
+    expect(sheet.locator("main h1")).to_contain_text("billing")
+
+
+def test_two_with_one_id_and_members_without_a_queue_are_named(stage: Stage) -> None:
+    with ExitStack() as online:
+        # The same id on two lines, as two machines from one image have it.
+        for _ in range(2):
+            online.enter_context(Crowd(stage.namesrv)).gather(4, 1)
+        with Admin(stage.namesrv) as admin:
+            admin.create_topic("mails", 1)
+        for number in range(3):
+            consumer = Consumer(Connect(stage.namesrv, name=f"till-{number}"), group="mailer")
+            consumer.handles("mails")(_ignored)
+            online.enter_context(consumer)
+        sheet = stage.open("/")
+        wrong = sheet.get_by_role("region", name="What looks wrong")
+        expect(wrong).to_contain_text("group group-000 has the client id 127.0.0.1@crowd on several lines")
+        expect(wrong).to_contain_text("group mailer has 3 members and 2 queues, so till-")
+        expect(wrong.get_by_role("link", name="see mailer")).to_have_attribute("href", "/groups/mailer")
+    expect(wrong).not_to_contain_text("several lines", timeout=20_000)
+
+
+def test_a_broker_that_is_gone_is_said_to_be(stage: Stage) -> None:
+    sheet = stage.open("/")
+    rows = sheet.get_by_role("region", name="Brokers").locator("tbody tr")
+    expect(rows).to_have_count(2)
+    expect(sheet.get_by_role("region", name="What looks wrong")).to_contain_text("Nothing:")
+    assert stage.cluster is not None
+    stage.cluster.kill_broker("broker-1")
+    expect(sheet.locator(".fact", has_text="Brokers up")).not_to_contain_text("2 of 2", timeout=15_000)
+
+
+def test_any_cluster_has_an_overview(any_stage: Stage) -> None:
+    topic, group = "overview-seen", "overview-seers"
+    with Admin(any_stage.namesrv) as admin:
+        admin.create_topic(topic, 2)
+        handled: list[Received] = []
+        with Consumer(Connect(any_stage.namesrv), group=group, start_from="first") as consumer:
+            consumer.handles(topic)(handled.append)
+            any_stage.send(topic, "first", "second")
+            until(lambda: len(handled) == 2, "both messages")
+            sheet = any_stage.open("/")
+            facts = sheet.locator("main .facts")
+            expect(facts).to_contain_text("Waiting messages")
+            expect(facts).to_contain_text("of")
+            rows = sheet.get_by_role("region", name="Brokers").locator("tbody tr")
+            expect(rows.first.locator(".badge.good")).to_be_visible()
+            expect(sheet.get_by_role("img", name="Rates of the last minutes")).to_be_visible()
+            expect(sheet.get_by_text("looking:")).to_have_count(0, timeout=20_000)
+            expect(sheet.get_by_role("region", name="What looks wrong")).not_to_contain_text(group)
+    expect(sheet.locator(".command code")).to_contain_text("steelyard cluster stats")

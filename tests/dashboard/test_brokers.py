@@ -1,0 +1,90 @@
+"""Brokers on the page: disk, flushing, the report of the last start, settings; what is not told is null."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.cli.parsing import complaint_about
+from tests.cli.stand_in import Server, apache
+from tests.dashboard.asking import get, stream
+
+from steelyard import Message, Producer
+from steelyard.dashboard.options import PageOptions
+from steelyard.dashboard.page import Page
+from steelyard.serve.embedded import Cluster
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Iterator[tuple[Cluster, Page]]:
+    """Run a broker with a real disk, and its page."""
+    with Cluster(brokers=1, data=tmp_path) as cluster, Page(cluster.namesrv, PageOptions(port=0)) as page:
+        yield cluster, page
+
+
+def test_all_brokers_are_told_with_their_health(page: Page, cluster: Cluster) -> None:
+    with stream(page, "/api/brokers/live") as values:
+        told = next(values)
+    assert [(row["broker"], row["addresses"]["0"], row["problem"]) for row in told["brokers"]] == [
+        ("broker-0", cluster.brokers["broker-0"], None),
+        ("broker-1", cluster.brokers["broker-1"], None),
+    ]
+    health = told["brokers"][0]["health"]
+    assert (health["flush"], health["recovery"]["found"], health["damages"]) == ("async", "nothing", 0)
+    assert health["disk_bytes"] is None, "in memory there is no end"
+    assert [each["problem"] for each in told["name_servers"]] == [None]
+    assert complaint_about(told["command"]) is None
+
+
+def test_what_a_start_after_a_crash_found_is_told(kept: tuple[Cluster, Page]) -> None:
+    cluster, page = kept
+    with Producer(cluster.namesrv) as producer:
+        for _ in range(5):
+            producer.send(Message("orders", b"x"))
+    cluster.kill_broker("broker-0")
+    cluster.start_broker("broker-0")
+    with stream(page, "/api/brokers/broker-0/live") as values:
+        told = next(values)
+    start, health = told["health"]["recovery"], told["health"]
+    assert (start["found"], start["cut_bytes"], health["lost"]) == ("unclosed", 0, [])
+    assert start["records"] >= 5
+    assert start["read_bytes"] > 0
+    assert start["took_ms"] >= 0
+    assert health["disk_bytes"] > health["free_bytes"] > 0
+    assert (health["log_files"], told["log_start"]) == (1, 0)
+    assert complaint_about(told["command"]) is None
+
+
+def test_settings_are_told_without_what_is_secret(page: Page) -> None:
+    told = get(page, "/api/brokers/broker-0/settings")
+    assert told["settings"]["brokerName"] == "broker-0"
+    assert (told["flush"], told["flush_interval_ms"]) == ("async", 500)
+    assert complaint_about(told["command"]) is None
+
+
+def test_of_foreign_brokers_what_is_not_told_is_null() -> None:
+    settings = {"flushDiskType": "SYNC_FLUSH", "innerClientAuthenticationCredentials": "hush"}
+    dead = Server(address="127.0.0.1:1")
+    with (
+        apache({"broker-a": {0: Server(settings=settings)}, "broker-b": {0: dead}}) as namesrv,
+        Page(namesrv, PageOptions(port=0)) as page,
+    ):
+        with stream(page, "/api/brokers/live") as values:
+            first, second = next(values)["brokers"]
+        assert {key: first["health"][key] for key in ("disk_bytes", "flush", "recovery", "damages", "refusal")} == {
+            "disk_bytes": None,
+            "flush": None,
+            "recovery": None,
+            "damages": None,
+            "refusal": None,
+        }
+        assert "cannot be reached" in second["problem"]
+        told = get(page, "/api/brokers/broker-a/settings")
+        assert told["flush"] == "sync"
+        assert told["settings"]["innerClientAuthenticationCredentials"] == "(hidden)"
+
+
+def test_a_broker_that_is_not_there_is_a_sentence(page: Page) -> None:
+    told = get(page, "/api/brokers/broker-9/settings", status=404)
+    assert "known are: broker-0, broker-1" in told["error"]
+    with stream(page, "/api/brokers/broker-9/live") as values:
+        assert "knows no broker 'broker-9'" in next(values)["trouble"]["error"]

@@ -1,0 +1,137 @@
+"""What the page is told of groups: the list, the grid, and what is new in both as it happens."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from tests.dashboard.asking import get, stream
+from tests.dashboard.scenes import check_command, members
+from tests.dashboard.strangers import Stranger
+
+from steelyard import Admin, Message, Producer
+from steelyard.client.admin.group_view import Facts, Member, look_at
+from steelyard.dashboard.grid import grid_of
+from steelyard.dashboard.page import Page
+from steelyard.model import Queue
+from steelyard.serve.embedded import Cluster
+
+
+def _owners(now: dict[str, Any]) -> dict[str, list[str]]:
+    """Return who has what, by the names that tests gave."""
+    names = [member["id"].split("@")[1].split("#")[0] for member in now["members"]]
+    return {
+        f"{part['broker']}:{queue}": [names[place] for place in places]
+        for part in now["parts"]
+        if not part["retry"]
+        for queue, places in zip(part["queues"], part["owners"], strict=True)
+    }
+
+
+def _until_settled(values: Iterator[Any], count: int) -> dict[str, Any]:
+    """Follow a group until so many members have come to rest."""
+    for value in values:
+        now: dict[str, Any] = value["now"]
+        if now["state"] == "settled" and len(now["members"]) == count:
+            return now
+    raise AssertionError("the stream ended")
+
+
+def test_the_list_tells_who_reads_what_and_how_far_behind(cluster: Cluster, page: Page) -> None:
+    with Admin(cluster.namesrv) as admin, Producer(cluster.namesrv) as producer:
+        admin.create_topic("orders", 4)
+        admin.create_group("idlers")
+        for _ in range(5):
+            producer.send(Message("orders", b"x"))
+        with members(cluster.namesrv, "billing", "orders", "c1", "c2"):
+            listed = get(page, "/api/groups")
+    check_command(listed["command"])
+    billing, idlers = listed["groups"]
+    assert (billing["name"], billing["members"], billing["queues"]) == ("billing", 2, 8)
+    assert (billing["topics"], billing["strategy"], billing["kind"]) == (["orders"], "STICKY", "push")
+    assert billing["hazards"] == []
+    assert (idlers["name"], idlers["members"], idlers["queues"], idlers["topics"]) == ("idlers", 0, None, [])
+
+
+def test_the_grid_has_one_owner_for_every_queue(cluster: Cluster, page: Page) -> None:
+    with Admin(cluster.namesrv) as admin:
+        admin.create_topic("orders", 2)
+    with members(cluster.namesrv, "billing", "orders", "c1", "c2"):
+        now = get(page, "/api/groups/billing")
+    assert sorted(owners[0] for owners in _owners(now).values()) == ["c1", "c1", "c2", "c2"]
+    assert [part["retry"] for part in now["parts"]] == [False, False, True, True]
+    assert all(member["ours"] and member["address"] for member in now["members"])
+
+
+def test_a_stream_tells_who_joins_and_who_leaves(cluster: Cluster, page: Page) -> None:
+    with Admin(cluster.namesrv) as admin:
+        admin.create_topic("orders", 2)
+    with members(cluster.namesrv, "billing", "orders", "c1"), stream(page, "/api/groups/billing/live") as values:
+        first = next(values)
+        assert first["is_first"]
+        assert first["is_kept"]
+        assert {line.split()[2] for line in map(_checked, first["commands"].values())} == {
+            "show",
+            "explain",
+            "watch",
+            "moves",
+        }
+        _until_settled(values, 1)
+        with members(cluster.namesrv, "billing", "orders", "c2"):
+            assert {owner for owners in _owners(_until_settled(values, 2)).values() for owner in owners} == {"c1", "c2"}
+        assert {owner for owners in _owners(_until_settled(values, 1)).values() for owner in owners} == {"c1"}
+
+
+def _checked(line: str) -> str:
+    check_command(line)
+    return line
+
+
+def test_more_members_than_queues_leaves_some_idle_and_says_so(cluster: Cluster, page: Page) -> None:
+    with Admin(cluster.namesrv) as admin:
+        admin.create_topic("orders", 1, brokers=["broker-0"])
+    with members(cluster.namesrv, "billing", "orders", "c1"), members(cluster.namesrv, "billing", "orders", "c2"):
+        now = get(page, "/api/groups/billing")
+        listed = get(page, "/api/groups")
+    assert [member["idle"] for member in now["members"]].count(True) == 1
+    assert "nothing to do" in " ".join(now["hazards"])
+    assert "nothing to do" in " ".join(listed["groups"][0]["hazards"])
+
+
+def test_two_members_with_one_id_are_a_hazard(cluster: Cluster, page: Page) -> None:
+    with Admin(cluster.namesrv) as admin:
+        admin.create_topic("orders", 2)
+    with Stranger(cluster.namesrv) as one, Stranger(cluster.namesrv) as two:
+        one.join("10.0.0.7@worker", "billing", "orders")
+        two.join("10.0.0.7@worker", "billing", "orders")
+        hazards = " ".join(get(page, "/api/groups/billing")["hazards"])
+        listed = " ".join(get(page, "/api/groups")["groups"][0]["hazards"])
+    assert "10.0.0.7@worker on several lines" in hazards
+    assert "10.0.0.7@worker on several lines" in listed
+
+
+def test_a_group_that_is_not_there_is_said_so(page: Page) -> None:
+    assert get(page, "/api/groups/nowhere", status=404)["kind"] == "GroupNotFound"
+    with stream(page, "/api/groups/nowhere/live") as values:
+        assert next(values)["trouble"]["kind"] == "GroupNotFound"
+
+
+def test_queues_of_two_owners_and_of_none_are_not_settled() -> None:
+    one, two = Queue("orders", "a", 0), Queue("orders", "a", 1)
+    facts = Facts(
+        group="billing",
+        at_ms=5,
+        members=(Member("c1"), Member("c2")),
+        queues=(one, two),
+        claimed={"c1": frozenset({one}), "c2": frozenset({one})},
+    )
+    now = grid_of(look_at(facts))
+    assert now.parts[0].owners == ((0, 1), ())
+    assert now.state == "moving"
+    assert any("handled twice" in hazard for hazard in now.hazards)
+
+
+def test_an_owner_that_is_no_member_any_more_has_a_column() -> None:
+    queue = Queue("orders", "a", 0)
+    facts = Facts(group="billing", at_ms=5, members=(Member("c1"),), queues=(queue,), locked={queue: "c0"})
+    now = grid_of(look_at(facts))
+    assert [member.id for member in now.members] == ["c1", "c0"]
+    assert now.parts[0].owners == ((1,),)

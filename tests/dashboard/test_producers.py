@@ -1,0 +1,70 @@
+"""Producers on the page: who sends, and the ledger of those who tell one, live."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.cli.parsing import complaint_about
+from tests.dashboard.asking import stream
+
+from steelyard import Admin, Message, Producer
+from steelyard.client.admin.producers import LedgerRow, ProducerLine
+from steelyard.dashboard.api.producers import ranked
+from steelyard.dashboard.page import Page
+from steelyard.serve.embedded import Cluster
+
+
+@pytest.fixture
+def orders(cluster: Cluster) -> Cluster:
+    """Have a topic on both brokers."""
+    with Admin(cluster.namesrv) as admin:
+        admin.create_topic("orders", 2)
+    return cluster
+
+
+def producers_of(values: Iterator[Any]) -> dict[str, dict[str, Any]]:
+    return {row["group"]: row for row in next(values)["producers"]}
+
+
+def test_nobody_sends_at_first(page: Page) -> None:
+    with stream(page, "/api/producers/live") as values:
+        told = next(values)
+    assert (told["count"], told["producers"], told["brokers"]) == (0, [], [])
+
+
+def test_a_ledger_is_told_by_who_keeps_one_and_null_for_the_others(orders: Cluster, page: Page) -> None:
+    with (
+        Producer(orders.namesrv, group="weighing", avoid_slow_brokers=True) as weighing,
+        Producer(orders.namesrv, group="trusting") as trusting,
+        stream(page, "/api/producers/live") as values,
+    ):
+        for _ in range(8):
+            weighing.send(Message("orders", b"x"))
+            trusting.send(Message("orders", b"x"))
+        while len((told := producers_of(values))["weighing"]["ledger"] or ()) < 2:
+            pass
+        assert told["trusting"]["ledger"] is None
+        assert told["trusting"]["brokers"] == ["broker-0", "broker-1"]
+        assert [(row["broker"], row["avoided_ms"], row["failures"]) for row in told["weighing"]["ledger"]] == [
+            ("broker-0", None, 0),
+            ("broker-1", None, 0),
+        ]
+        orders.kill_broker("broker-1")
+        while not any(each.share == 0 for each in weighing.brokers()):
+            weighing.send(Message("orders", b"x"))
+        while (row := producers_of(values)["weighing"]["ledger"][1])["avoided_ms"] is None:
+            pass
+        assert (row["broker"], row["why"], row["failures"]) == ("broker-1", "it failed", 1)
+
+
+def test_who_avoids_a_broker_is_not_cut_off() -> None:
+    avoided = LedgerRow("broker-1", 900, None, 0.0, 5_000, "it failed", 1)
+    calm = [ProducerLine("a", f"p{number:04}", "", "", "", ()) for number in range(3_000)]
+    worried = ProducerLine("z", "last", "", "", "", (), ledger=(avoided,))
+    assert ranked([*calm, worried])[0] == worried
+
+
+def test_the_command_line_it_shows_is_one(page: Page) -> None:
+    with stream(page, "/api/producers/live") as values:
+        command = next(values)["command"]
+    assert complaint_about(command) is None
