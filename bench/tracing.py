@@ -7,7 +7,6 @@ is the median over all pairs of turns, so that what else the machine does falls 
 
 import asyncio
 import gc
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,7 +15,11 @@ from statistics import median
 
 from bench.brokers import Broker, running_ours
 from bench.table import Row
-from steelyard import Consumer, Message, Observer, Producer, aio
+from steelyard import Message, Observer, Producer, Queue, Received, aio
+from steelyard.balance.actions import Handle
+from steelyard.client.consuming.crew import Crew
+from steelyard.client.consuming.handlers import Handler
+from steelyard.client.observing.observing import Observing
 from steelyard.errors import MissingExtra
 from steelyard.net.loops import new_loop
 
@@ -26,7 +29,7 @@ _GOAL = 0.02
 _BODY = b"x" * 1024
 _IN_FLIGHT = 64
 _TOPIC = "traced"
-_WAIT_S = 60
+_CHUNK = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +39,10 @@ class _Sizes:
     pairs: int = 300
     sends: int = 100
     many: int = 640
-    rounds: int = 40
-    handled: int = 20_000
+    handled: int = 32_000
 
 
-_QUICK = _Sizes(20, 50, 320, 4, 5_000)
+_QUICK = _Sizes(20, 50, 320, 3_200)
 
 
 def run(*, is_quick: bool = False) -> Iterator[Row]:
@@ -56,7 +58,7 @@ def run(*, is_quick: bool = False) -> Iterator[Row]:
         broker.make_topic(_TOPIC, 8)
         yield _row("a send, one after the other", _blocking(broker, watched, sizes))
         yield _row(f"a send of {_IN_FLIGHT} tasks", _tasks(broker, watched, sizes))
-        yield _row("a message into a callback", _handled(broker, watched, sizes))
+    yield _row("a message into a callback", _handled(watched, sizes))
 
 
 _Pair = tuple[float, float]
@@ -139,43 +141,58 @@ def _tasks(broker: Broker, watched: Sequence[Sequence[Observer]], sizes: _Sizes)
 # -- a handler --------------------------------------------------------------------------------------------------------
 
 
-def _handled(broker: Broker, watched: Sequence[Sequence[Observer]], sizes: _Sizes) -> list[_Pair]:
-    with Producer(broker.name_server) as producer:
-        broker.make_topic(f"{_TOPIC}-filled", 8)
-        for _ in range(0, sizes.handled, 500):
-            producer.send_many([Message(f"{_TOPIC}-filled", _BODY) for _ in range(500)])
-    groups = iter(range(4 * sizes.rounds))
-    turns = [lambda each=each: _drain(broker, each, f"drain-{next(groups)}", sizes.handled) for each in watched]
-    return _in_turns(turns, sizes.rounds)
+def _handled(watched: Sequence[Sequence[Observer]], sizes: _Sizes) -> list[_Pair]:
+    """Give chunks of messages to a worker of a consumer; how they come from a broker would only add its noise."""
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+
+        async def crew_of(observers: Sequence[Observer]) -> _Worked:
+            return _Worked(observers)
+
+        plain, other = (runner.run(crew_of(observers)) for observers in watched)
+
+        async def turn(worked: _Worked) -> float:
+            took: list[float] = []
+            with _timed(sizes.handled, took):
+                await worked.work(sizes.handled // _CHUNK)
+            return took[0]
+
+        found = _in_turns([lambda: runner.run(turn(plain)), lambda: runner.run(turn(other))], sizes.pairs)
+        for worked in (plain, other):
+            runner.run(worked.crew.close(1.0))
+    return found
 
 
-def _drain(broker: Broker, observers: Sequence[Observer], group: str, messages: int) -> float:
-    """Handle what is there; the first messages are not counted, since before them there is a round of a group."""
-    counter = _Counter(messages)
-    consumer = Consumer(broker.name_server, group, start_from="first", observers=observers, workers=4)
-    consumer.handles(f"{_TOPIC}-filled")(counter.handle)
-    with consumer:
-        if not counter.done.wait(_WAIT_S):
-            raise RuntimeError(f"only {counter.count} of {messages} messages were handled")
-    return (counter.end_s - counter.began_s) / (messages - counter.head) * 1e6
+class _Worked:
+    """A crew with one worker, and the chunk that it is given again and again."""
+
+    def __init__(self, observers: Sequence[Observer]) -> None:
+        queue = Queue(_TOPIC, "broker-a", 0)
+        messages = [Received(queue, offset, _BODY) for offset in range(_CHUNK)]
+        self._handle = Handle(queue, 1, range(_CHUNK), messages, None)
+        self._left = 0
+        self._done = asyncio.Event()
+        self.crew = Crew(
+            {_TOPIC: Handler(_TOPIC, _nothing)},
+            workers=1,
+            may_start=lambda *_: True,
+            told=self._told,
+            resize=lambda *_: None,
+            observing=Observing.of("consumer", "billing", observers),
+        )
+
+    async def work(self, chunks: int) -> None:
+        """Have so many chunks handled."""
+        self._left = chunks
+        self._done.clear()
+        for _ in range(chunks):
+            self.crew.take(self._handle)
+        await self._done.wait()
+
+    def _told(self, results: Sequence[object]) -> None:
+        self._left -= len(results)
+        if not self._left:
+            self._done.set()
 
 
-class _Counter:
-    """A handler that counts, and looks at the clock near the beginning and at the end."""
-
-    def __init__(self, messages: int) -> None:
-        self.head, self._messages = messages // 5, messages
-        self.count = 0
-        self.began_s = self.end_s = 0.0
-        self.done = threading.Event()
-        self._lock = threading.Lock()
-
-    def handle(self, _message: object) -> None:
-        """Count a message."""
-        with self._lock:
-            self.count += 1
-            if self.count == self.head:
-                self.began_s = time.process_time()
-            elif self.count == self._messages:
-                self.end_s = time.process_time()
-                self.done.set()
+def _nothing(_message: Received) -> None:
+    """Do nothing."""

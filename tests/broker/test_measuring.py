@@ -13,6 +13,7 @@ from steelyard.model import own_measures as own
 from steelyard.model import rocketmq_measures as rocketmq
 from steelyard.model.exposition import exposition
 from steelyard.model.measures import Distribution, Family, Measure, joined
+from steelyard.store.recovery import CUT_OFF
 from steelyard.store.walk import Damage
 from steelyard.wire.bodies.topics import TopicSettings
 from steelyard.wire.codes import RequestCode as Code
@@ -137,6 +138,7 @@ def test_dead_letters_are_counted_by_where_they_came_from(desk: Desk) -> None:
 def test_damage_and_a_disk_that_failed_are_seen(desk: Desk) -> None:
     assert told(desk, own.WRITABLE) == {(): 1}
     desk.state.store.damages.append(Damage("commitlog/0", 0, 100, 2))
+    desk.state.store.damages.append(Damage("commitlog/0", 900, 10, 1, CUT_OFF))
     desk.state.store.refusal = "a sync failed"
     assert (told(desk, own.CORRUPT), told(desk, own.WRITABLE)) == ({(): 2}, {(): 0})
 

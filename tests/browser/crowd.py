@@ -61,7 +61,7 @@ class _Crowd(Admin):
                     subscriptions=tuple(SubscriptionBody.of(Subscription(topic)) for topic in mine),
                 )
                 # Some groups have nobody, as it is in life.
-                for group, mine in list(reads.items())[: groups * 9 // 10]
+                for group, mine in list(reads.items())[: max(1, groups * 9 // 10)]
             ),
         )
         for place in places:

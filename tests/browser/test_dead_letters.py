@@ -5,6 +5,8 @@ from tests.browser.stage import Stage
 from tests.dashboard.scenes import check_command, give_up, members
 from tests.live.handled import Handled
 
+from steelyard import Admin
+
 _HOSTILE = b"<script>document.title = 'taken'</script><img src=x onerror=alert(1)>"
 
 
@@ -79,7 +81,8 @@ def test_a_hostile_dead_letter_is_text(stage: Stage) -> None:
 
 def test_a_group_that_gave_nothing_up_says_so(stage: Stage) -> None:
     expect(stage.open("/dead-letters").locator("main")).to_contain_text("No group has given anything up")
-    with members(stage.namesrv, "billing", "orders", "till-1"):
+    with Admin(stage.namesrv) as admin:
+        admin.create_group("billing")
         sheet = stage.open("/groups/billing/dead-letters")
         expect(sheet.locator("main")).to_contain_text("billing has not given anything up")
 

@@ -14,11 +14,13 @@ from steelyard import Message, Producer
 _TOPIC = "hostile"
 
 # Nothing but our own boxes may be made inside what shows a text, and nothing that could run may be in the page's main.
-_STRANGERS = """() => [
-  ...document.querySelectorAll("main :is(script, iframe, object, embed, img, video, base, link, style, meta, math, template, marquee, slot, plaintext)"),
+_NOT_OURS = "script iframe object embed img video base link style meta math template marquee slot plaintext".split()
+_STRANGERS = f"""() => [
+  ...document.querySelectorAll("main :is({", ".join(_NOT_OURS)})"),
   ...document.querySelectorAll("main bdi *:not(span.unseen)"),
   ...document.querySelectorAll("main pre.hex *"),
-  ...[...document.querySelectorAll("main *")].filter((each) => each.getAttributeNames().some((name) => name.startsWith("on"))),
+  ...[...document.querySelectorAll("main *")].filter((each) => each.getAttributeNames().some(
+    (name) => name.startsWith("on"))),
 ].map((each) => each.outerHTML.slice(0, 200))"""
 _RAN = "() => [window.ran, ({}).polluted, Object.prototype.hasOwnProperty('polluted')]"
 _GO = """(to) => { history.pushState(null, "", to); dispatchEvent(new Event("steelyard:moved")); }"""

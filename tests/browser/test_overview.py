@@ -46,8 +46,9 @@ def test_rates_move_while_messages_pass_and_fall_when_they_end(stage: Stage) -> 
 def test_a_group_that_nobody_reads_for_is_shown_with_a_way_to_it(stage: Stage) -> None:
     with Admin(stage.namesrv) as admin:
         admin.create_topic("orders", 1)
-        with Consumer(Connect(stage.namesrv), group="billing", start_from="first") as consumer:
-            consumer.handles("orders")(_ignored)
+        consumer = Consumer(Connect(stage.namesrv), group="billing", start_from="first")
+        consumer.handles("orders")(_ignored)
+        with consumer:
             stage.send("orders", "first")
             until(lambda: any(row.committed for row in admin.offsets("billing")), "billing to commit")
         stage.send("orders", "one", "two", "three")
@@ -72,7 +73,7 @@ def test_two_with_one_id_and_members_without_a_queue_are_named(stage: Stage) -> 
             online.enter_context(consumer)
         sheet = stage.open("/")
         wrong = sheet.get_by_role("region", name="What looks wrong")
-        expect(wrong).to_contain_text("group group-000 has the client id 127.0.0.1@crowd on several lines")
+        expect(wrong).to_contain_text("group group-000 has the client id crowd on several lines")
         expect(wrong).to_contain_text("group mailer has 3 members and 2 queues, so till-")
         expect(wrong.get_by_role("link", name="see mailer")).to_have_attribute("href", "/groups/mailer")
     expect(wrong).not_to_contain_text("several lines", timeout=20_000)
@@ -93,8 +94,9 @@ def test_any_cluster_has_an_overview(any_stage: Stage) -> None:
     with Admin(any_stage.namesrv) as admin:
         admin.create_topic(topic, 2)
         handled: list[Received] = []
-        with Consumer(Connect(any_stage.namesrv), group=group, start_from="first") as consumer:
-            consumer.handles(topic)(handled.append)
+        consumer = Consumer(Connect(any_stage.namesrv), group=group, start_from="first")
+        consumer.handles(topic)(handled.append)
+        with consumer:
             any_stage.send(topic, "first", "second")
             until(lambda: len(handled) == 2, "both messages")
             sheet = any_stage.open("/")

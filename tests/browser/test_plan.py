@@ -1,4 +1,4 @@
-"""Planning a group in a real browser: by dragging, by keys and buttons; nothing is touched, and the address keeps it."""
+"""Planning a group in a real browser: by dragging, by keys and by buttons. Nothing is touched, the address keeps it."""
 
 from playwright.sync_api import Page as Sheet
 from playwright.sync_api import expect

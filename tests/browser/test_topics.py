@@ -5,7 +5,6 @@ from tests.browser.stage import Stage
 from tests.live.clusters import until
 
 from steelyard import Admin, Connect, Consumer, Message, Producer
-from steelyard.client.consuming.received import Received
 
 
 def test_the_users_topics_are_apart_from_the_servers(stage: Stage) -> None:
@@ -54,9 +53,10 @@ def test_a_key_that_gets_more_than_its_share_is_said_in_a_sentence(stage: Stage)
 def test_who_reads_a_topic_and_how_far_behind_is_shown(stage: Stage) -> None:
     with Admin(stage.namesrv) as admin:
         admin.create_topic("orders", 1)
-    handled: list[Received] = []
-    with Consumer(Connect(stage.namesrv), group="billing", start_from="first") as consumer:
-        consumer.handles("orders")(handled.append)
+    handled: list[bytes] = []
+    consumer = Consumer(Connect(stage.namesrv), group="billing", start_from="first")
+    consumer.handles("orders")(lambda message: handled.append(message.body))
+    with consumer:
         stage.send("orders", "one", "two")
         until(lambda: len(handled) == 2, "both messages")
         sheet = stage.open("/topics/orders")

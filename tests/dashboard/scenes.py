@@ -49,6 +49,8 @@ def settled(admin: Admin, group: str, count: int) -> None:
     """Wait until a group has so many members, and every queue an owner."""
 
     def is_settled() -> bool:
+        if group not in admin.group_names():
+            return False
         view = admin.group(group)
         shares = [len(mine) for mine in view.owned().values()]
         return (

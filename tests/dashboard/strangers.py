@@ -1,4 +1,4 @@
-"""Members that are not ours: lines that say who they are and no more, as a client of another make with a wrong id does."""
+"""Members that are not ours: lines that say who they are and no more, as a client of another make does."""
 
 from steelyard.aio import Admin
 from steelyard.client.blocking.face import Face, waits

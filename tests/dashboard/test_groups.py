@@ -75,7 +75,7 @@ def test_a_stream_tells_who_joins_and_who_leaves(cluster: Cluster, page: Page) -
             "moves",
         }
         _until_settled(values, 1)
-        with members(cluster.namesrv, "billing", "orders", "c2"):
+        with members(cluster.namesrv, "billing", "orders", "c2", of=2):
             assert {owner for owners in _owners(_until_settled(values, 2)).values() for owner in owners} == {"c1", "c2"}
         assert {owner for owners in _owners(_until_settled(values, 1)).values() for owner in owners} == {"c1"}
 
@@ -88,7 +88,7 @@ def _checked(line: str) -> str:
 def test_more_members_than_queues_leaves_some_idle_and_says_so(cluster: Cluster, page: Page) -> None:
     with Admin(cluster.namesrv) as admin:
         admin.create_topic("orders", 1, brokers=["broker-0"])
-    with members(cluster.namesrv, "billing", "orders", "c1"), members(cluster.namesrv, "billing", "orders", "c2"):
+    with members(cluster.namesrv, "billing", "orders", "c1"), members(cluster.namesrv, "billing", "orders", "c2", of=2):
         now = get(page, "/api/groups/billing")
         listed = get(page, "/api/groups")
     assert [member["idle"] for member in now["members"]].count(True) == 1

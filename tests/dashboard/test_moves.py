@@ -41,7 +41,7 @@ def test_the_history_survives_a_restart_of_page_and_broker(tmp_path: Path) -> No
         with Admin(cluster.namesrv) as admin:
             admin.create_topic("orders", 4)
         with members(cluster.namesrv, "billing", "orders", "c1"):
-            with members(cluster.namesrv, "billing", "orders", "c2"):
+            with members(cluster.namesrv, "billing", "orders", "c2", of=2):
                 pass
             until(lambda: {"joined", "left"} <= _whys(page), "both moves are told")
         before = get(page, "/api/groups/billing/moves")
@@ -61,7 +61,7 @@ def test_every_record_has_the_whole_grid_of_its_broker(cluster: Cluster, page: P
         admin.create_topic("orders", 4)
     with (
         members(cluster.namesrv, "billing", "orders", "c1"),
-        members(cluster.namesrv, "billing", "orders", "c2"),
+        members(cluster.namesrv, "billing", "orders", "c2", of=2),
     ):
         now = get(page, "/api/groups/billing")
 
@@ -88,7 +88,7 @@ def test_where_nobody_keeps_a_history_the_page_tells_what_it_saw() -> None:
             admin.create_topic("orders", 4)
         with members(cluster.namesrv, "billing", "orders", "c1"):
             get(page, "/api/groups/billing/moves")
-            with members(cluster.namesrv, "billing", "orders", "c2"):
+            with members(cluster.namesrv, "billing", "orders", "c2", of=2):
                 told = get(page, "/api/groups/billing/moves")
     assert not told["is_kept"]
     first, last = told["records"][0], told["records"][-1]

@@ -1,4 +1,4 @@
-"""Traces that our clients write are shown by Apache's own tool, which reads them with the class that Java writes with."""
+"""Traces that our clients write are shown by Apache's own tool, which reads them with the class that writes Java's."""
 
 import threading
 

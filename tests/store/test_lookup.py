@@ -134,3 +134,18 @@ def test_records_in_the_place_of_lost_ones_are_found_by_their_keys() -> None:
         found = store.lookup.by_key(b"orders", b"new%d" % number, most=9, start_ms=0, end_ms=1 << 40)
         assert [bytes(each) for each in found] == [record]
     assert store.lookup.by_key(b"orders", b"old2", most=9, start_ms=0, end_ms=1 << 40) == []
+
+
+@given(steps=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), max_size=40), dice=st.data())
+def test_the_first_of_some_messages_is_the_one_that_was_stored_first(
+    steps: list[tuple[int, int]], dice: st.DataObject
+) -> None:
+    store, now_ms = opened(ForgettingDisk(page=PAGE)), 10
+    for passed_ms, queue_id in steps:
+        now_ms += passed_ms
+        append(store, Message((b"orders", queue_id), b"x", stored_ms=now_ms))
+    assert store.flush().error is None
+    places = dice.draw(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 12))))
+    times = [store.lookup.stored_ms(b"orders", queue_id, offset) for queue_id, offset in places]
+    known = [time_ms for time_ms in times if time_ms is not None]
+    assert store.lookup.first_stored_ms(b"orders", places) == min(known, default=None)

@@ -24,6 +24,7 @@ from steelyard.model import rocketmq_measures as rocketmq
 from steelyard.model.measures import Family, Node, Row
 from steelyard.model.names import DEAD, HALF_TOPIC, RETRY, TIMER_TOPIC, is_system_group, is_system_topic
 from steelyard.store.marks import SCHEDULE_TOPIC
+from steelyard.store.recovery import CUT_OFF
 from steelyard.store.starting import StartedFrom
 from steelyard.version import __version__
 from steelyard.wire.bodies.heartbeat import ConsumeKind
@@ -180,9 +181,12 @@ def _storage(node: Node, state: State, now_ms: int) -> Iterator[Family]:
     if earliest_ms is not None:
         yield node.tell(rocketmq.RESERVED_TIME, [(local, max(0, now_ms - earliest_ms))])
     yield node.tell(own.WRITABLE, [((), int(store.refusal is None))])
-    yield node.tell(own.CORRUPT, [((), sum(damage.records or 0 for damage in store.damages))])
+    damaged = (damage.records or 0 for damage in store.damages if damage.what != CUT_OFF)
+    yield node.tell(own.CORRUPT, [((), sum(damaged))])
     yield node.tell(own.UNCLEAN, [((), int(store.recovery.found is StartedFrom.UNCLOSED))])
     yield node.tell(own.CUT_OFF, [((), store.recovery.cut_bytes)])
+    if state.opening_ms is not None:
+        yield node.tell(own.RECOVERY_TIME, [((), state.opening_ms)])
     yield node.tell(own.SYNC_TIME, [((), state.sync_times)])
 
 

@@ -58,7 +58,7 @@ def page(
     """Show a cluster in the browser, ours or Apache's, until Ctrl-C."""
     # Here and not above, so that help comes at once.
     from steelyard.client.blocking.admin import Admin
-    from steelyard.dashboard.page import Page, take_port
+    from steelyard.dashboard.page import Page
 
     options = page_options(
         port=port,
@@ -70,17 +70,17 @@ def page(
         allow_remote=insecure_allow_remote,
     )
     connect = where.connect()
-    listener = take_port(options)
+    running = Page(connect, options)
     try:
         with Admin(connect) as admin:  # a cluster that is not there is said now, and not in the browser
             admin.servers()
     except BaseException:
-        listener.close()
+        running.stop()
         raise
     told = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: told.set())
-    with Page(connect, options, listener=listener) as running:
+    with running:
         if as_json:
             import msgspec
 

@@ -26,7 +26,6 @@ from steelyard.errors import ConfigurationError, StoreError, TransportError
 if TYPE_CHECKING:
     from steelyard.dashboard.options import PageOptions
     from steelyard.dashboard.page import Page
-    from steelyard.net.listener import Listener
     from steelyard.serve.cluster import RunningCluster
 
 __all__ = ["FlushMode", "up"]
@@ -146,40 +145,36 @@ def up(
     )
     say = _say_json if as_json else _say
     with _log_on_stderr():
-        port_of_page = None
+        page = None
         try:
-            port_of_page = _page_port(options) if wants_page else None
-            run_cluster(plan, lambda cluster: _beside(cluster, options, port_of_page, say))
+            page = _page(options) if wants_page else None
+            run_cluster(plan, lambda cluster: _beside(cluster, page, say))
         except (StoreError, TransportError) as error:
             raise typer.Exit(refuse(str(error), Exit.FAILED)) from None
         finally:
-            if port_of_page is not None:
-                port_of_page.close()
+            if page is not None:
+                page.stop()
 
 
-def _page_port(options: "PageOptions") -> "Listener | None":
+def _page(options: "PageOptions") -> "Page | None":
     """Take the page's port before anything is started; None where there can be no page and nobody insists."""
-    from steelyard.dashboard.page import can_be_served, take_port
+    from steelyard.dashboard.page import Page, can_be_served
 
-    return take_port(options) if options.port or can_be_served() else None
+    return Page(options=options) if options.port or can_be_served() else None
 
 
 @contextmanager
 def _beside(
-    cluster: "RunningCluster",
-    options: "PageOptions",
-    listener: "Listener | None",
-    say: "Callable[[RunningCluster, Page | None], None]",
+    cluster: "RunningCluster", page: "Page | None", say: "Callable[[RunningCluster, Page | None], None]"
 ) -> Iterator[None]:
-    if listener is None:
+    """Say that all is ready, and serve the page meanwhile."""
+    if page is None:
         say(cluster, None)
         yield
         return
-    from steelyard.dashboard.page import Page
     from steelyard.serve.measuring import measured_from_elsewhere
 
-    measure = measured_from_elsewhere(cluster)
-    page = Page(";".join(cluster.name_server_addresses), options, listener=listener, local_measures=measure)
+    page.look_at(";".join(cluster.name_server_addresses), measured_from_elsewhere(cluster))
     say(cluster, page)
     with page:
         yield

@@ -2,7 +2,7 @@
 
 import asyncio
 import shlex
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,8 +30,27 @@ class Desk:
     watches: Watches = field(default_factory=Watches)
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the page stops: streams end then."""
+    working: set[asyncio.Task[None]] = field(default_factory=set)
+    """Work that outlives the question that began it; the page's end waits for it to end."""
     kept: dict[str, Any] = field(default_factory=dict)
     """What parts of the page keep from one question to the next, by a name of their own."""
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Begin work that has something to close when it is cancelled, whatever becomes of who began it."""
+        task = asyncio.get_running_loop().create_task(work)
+        self.working.add(task)
+        task.add_done_callback(self.working.discard)
+        return task
+
+    async def close(self) -> None:
+        """End everything that goes on, and wait for it."""
+        await self.watches.close()
+        tasks = list(self.working)
+        for task in tasks:
+            if not task.cancelling():  # once more would interrupt what it closes
+                task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.admin.close()
 
     def command(self, *words: object) -> str:
         """Return the command line that does the same as the page, ready to be pasted into a shell.

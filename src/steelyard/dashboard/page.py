@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from steelyard.dashboard.desk import Desk, LocalMeasures
 
-__all__ = ["Page", "can_be_served", "take_port"]
+__all__ = ["Page", "can_be_served"]
 
 _log = logging.getLogger("steelyard.page")
 
@@ -46,21 +46,12 @@ class Page:
     """
 
     def __init__(
-        self,
-        where: Where = None,
-        options: PageOptions | None = None,
-        *,
-        listener: Listener | None = None,
-        local_measures: "LocalMeasures | None" = None,
+        self, where: Where = None, options: PageOptions | None = None, *, local_measures: "LocalMeasures | None" = None
     ) -> None:
-        """Describe a page. Its port is taken at once, so that its address can be told before anybody is served.
-
-        Who takes the port before (`take_port`) gives it as ``listener``.
-        """
+        """Describe a page. Its port is taken at once, so that its address can be told before anybody is served."""
         self.options = options or PageOptions()
-        self._connect = Connect.of(where)
-        self._local_measures = local_measures
-        self._listener = listener or take_port(self.options)
+        self._listener = _take_port(self.options)
+        self.look_at(where, local_measures)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._server: uvicorn.Server | None = None
@@ -80,6 +71,11 @@ class Page:
     def link(self, path: str) -> str:
         """Return the address of one of its views, as ``groups/billing``, that lets whoever opens it in."""
         return f"{self.address}{path.lstrip('/')}?token={self.options.token}"
+
+    def look_at(self, where: Where, local_measures: "LocalMeasures | None" = None) -> None:
+        """Say which cluster it shows, for who could not know it when the port was taken; before it is started."""
+        self._connect = Connect.of(where)
+        self._local_measures = local_measures
 
     def start(self) -> Self:
         """Serve it, in a thread; whoever asks before it is ready waits a moment."""
@@ -145,11 +141,10 @@ class Page:
             if not self._over.is_set():
                 await server.serve(sockets=[self._listener.socket])
         finally:
-            await desk.watches.close()
-            await desk.admin.close()
+            await desk.close()
 
 
-def take_port(options: PageOptions) -> Listener:
+def _take_port(options: PageOptions) -> Listener:
     """Take the page's port: the one that was asked for, or the usual one and, if somebody has that, any."""
     if not can_be_served():
         raise MissingExtra("pages", extra="page")

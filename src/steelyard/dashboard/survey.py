@@ -44,6 +44,7 @@ _A_GROUP_MS, _A_TOPIC_MS = 50, 60
 """How much longer a round is for each of them: so long is the time until one is looked at again."""
 _CLOSE_LOOK_MS = 3_000
 _TRY_AGAIN_S = 2.0
+_NOBODYS_TURN_S = 0.05
 
 _log = logging.getLogger("steelyard.page")
 
@@ -76,8 +77,8 @@ class Survey:
         """Yield what was seen, now and each time that brokers were asked again."""
         self._watchers += 1
         try:
+            await self._first_look()
             while True:
-                await self._first_look()
                 news = self._news
                 yield self._trouble or self._book.seen
                 await news.wait()
@@ -94,9 +95,11 @@ class Survey:
                 self._groups, self._topics, self._looks, self._is_told = Turns(), Turns(), 0, False
             self._task = asyncio.get_running_loop().create_task(self._run())
         until_ms = self._wanted_ms + _FIRST_MS
-        while not self._looks or (self._is_new and self._trouble is None and steady_ms() < until_ms):
+        while not self._looks:
+            await self._news.wait()
+        while self._is_new and self._trouble is None and (left_ms := until_ms - steady_ms()) > 0:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._news.wait(), _FIRST_MS / 1_000)
+                await asyncio.wait_for(self._news.wait(), left_ms / 1_000)
 
     @property
     def _is_new(self) -> bool:
@@ -107,19 +110,20 @@ class Survey:
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
         walks = [
-            loop.create_task(self._list()),
-            loop.create_task(self._walk(self._groups, self._look_at_group)),
-            loop.create_task(self._walk(self._topics, self._look_at_topic)),
-            loop.create_task(self._look_closely()),
+            loop.create_task(_for_ever(work))
+            for work in (
+                self._list,
+                lambda: self._walk(self._groups, self._look_at_group),
+                lambda: self._walk(self._topics, self._look_at_topic),
+                self._look_closely,
+                self._ask_brokers,
+            )
         ]
         try:
             while self._watchers or steady_ms() - self._wanted_ms < _LINGER_MS:
-                if self._closing.is_set():
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._closing.wait(), _PERIOD_MS / 1_000)
                     return
-                await self._ask_brokers()
-        except Exception:
-            _log.exception("the survey met a bug")
-            raise
         finally:
             for walk in walks:
                 walk.cancel()
@@ -136,8 +140,7 @@ class Survey:
         self._looks += 1
         self._tell()
         took_ms = steady_ms() - began_ms
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._closing.wait(), max(_PERIOD_MS - took_ms, took_ms) / 1_000)
+        await asyncio.sleep(max(_PERIOD_MS - took_ms, took_ms) / 1_000)
 
     def _tell(self) -> None:
         self._news.set()
@@ -150,37 +153,33 @@ class Survey:
             self._tell()
 
     async def _list(self) -> None:
-        """Ask again and again which topics and groups there are."""
-        while True:
-            began_ms = steady_ms()
-            with suppress(SteelyardError):
-                topics = await self._admin.topics(system=True)
-                groups = await self._admin.group_names()
-                self._topics.keep(self._book.note_topics(topics))
-                self._groups.keep(self._book.note_groups(groups))
-                self._tell_when_whole()
-            took_ms = steady_ms() - began_ms
-            await asyncio.sleep(max(_LISTS_MS, 20 * took_ms) / 1_000 if self._book.has_lists else _TRY_AGAIN_S)
+        """Ask which topics and groups there are."""
+        began_ms = steady_ms()
+        with suppress(SteelyardError):
+            topics = await self._admin.topics(system=True)
+            groups = await self._admin.group_names()
+            self._topics.keep(self._book.note_topics(topics))
+            self._groups.keep(self._book.note_groups(groups))
+            self._tell_when_whole()
+        took_ms = steady_ms() - began_ms
+        await asyncio.sleep(max(_LISTS_MS, 20 * took_ms) / 1_000 if self._book.has_lists else _TRY_AGAIN_S)
 
     async def _walk(self, turns: Turns, look: Callable[[str], Awaitable[tuple[int, int]]]) -> None:
-        """Look at one after the other; a look tells what it cost in questions, and when the next is due."""
-        while True:
-            began_ms = steady_ms()
-            name = turns.take(began_ms)
-            if name is None:
-                await asyncio.sleep(0.05)
-                continue
-            questions, period_ms = await look(name)
-            took_ms = steady_ms() - began_ms
-            turns.again(name, began_ms + period_ms)
-            self._tell_when_whole()
-            # As long as a look took is given back to the cluster, however slow it is.
-            await asyncio.sleep(max(questions / _QUESTIONS_A_SECOND, took_ms / 1_000))
+        """Look at whoever has the turn; a look tells what it cost in questions, and when the next is due."""
+        began_ms = steady_ms()
+        name = turns.take(began_ms)
+        if name is None:
+            await asyncio.sleep(_NOBODYS_TURN_S)
+            return
+        questions, period_ms = await look(name)
+        turns.again(name, began_ms + period_ms)
+        self._tell_when_whole()
+        # As long as a look took is given back to the cluster, however slow it is.
+        await asyncio.sleep(max(questions / _QUESTIONS_A_SECOND, (steady_ms() - began_ms) / 1_000))
 
     async def _look_at_group(self, name: str) -> tuple[int, int]:
         try:
-            view = await self._admin.glance(name, self._book.view_of(name))
-            self._book.note_group(view)
+            self._book.note_group(await self._admin.glance(name, self._book.view_of(name)))
         except SteelyardError as error:
             self._book.note_unseen_group(name, error.what, now_ms())
         return 1 + 2 * self._book.masters, max(_PERIOD_MS, _A_GROUP_MS * len(self._groups))
@@ -193,17 +192,24 @@ class Survey:
         return 1 + self._book.masters, _PERIOD_MS if is_busy else max(_PERIOD_MS, _A_TOPIC_MS * len(self._topics))
 
     async def _look_closely(self) -> None:
-        """Ask members what they hold where no broker knows, one group at a time."""
-        while True:
-            await asyncio.sleep(_CLOSE_LOOK_MS / 1_000)
-            name = self._book.least_known()
-            if name is None:
-                continue
-            try:
+        """Ask members what they hold, of one group of which no broker knows it."""
+        await asyncio.sleep(_CLOSE_LOOK_MS / 1_000)
+        name = self._book.least_known(now_ms())
+        if name is not None:
+            # Who does not answer now is asked again when it has the turn.
+            with suppress(SteelyardError):
                 view = await look_at_group(self._admin, name, self._book.close_view_of(name), is_known=True)
                 self._book.note_closely(view)
-            except SteelyardError as error:
-                self._book.note_unseen_group(name, error.what, now_ms())
+
+
+async def _for_ever(work: Callable[[], Awaitable[None]]) -> None:
+    """Do something again and again; a bug in it is said, and ends nothing."""
+    while True:
+        try:
+            await work()
+        except Exception:
+            _log.exception("the survey met a bug")
+            await asyncio.sleep(_TRY_AGAIN_S)
 
 
 def survey_of(desk: Desk) -> Survey:

@@ -6,8 +6,8 @@ What is wrong inside a group was found by whoever looked at it (balance/hazards.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from steelyard.balance.hazards import Hazard
-from steelyard.model.times_in_words import in_short
 from steelyard.dashboard.survey_values import BrokerRow, GroupRow, HazardRow, TopicRow
+from steelyard.model.times_in_words import in_short
 
 __all__ = ["broker_hazards", "dead_letter_hazard", "group_hazards", "in_order_of_weight", "topic_hazards", "untold"]
 

@@ -3,6 +3,7 @@
 `Notebook.seen` is made when somebody wants it, from what was noted until then.
 """
 
+import re
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -12,15 +13,15 @@ from msgspec.structs import replace
 from steelyard.balance.hazards import Hazard
 from steelyard.client.admin.group_view import GroupView
 from steelyard.client.admin.statistics import BrokerFlow
-from steelyard.client.admin.topic_wishes import may_in_words
 from steelyard.client.admin.topics import Topic, TopicKind, TopicView
 from steelyard.client.checkup.groups import passes
 from steelyard.client.short_names import short_names, shortened
 from steelyard.dashboard import survey_hazards as hazards
 from steelyard.dashboard.survey_pace import Meter
+from steelyard.dashboard.survey_rows import broker_row, group_row, stored_ms, topic_row
 from steelyard.dashboard.survey_values import BrokerRow, GroupRow, HazardRow, Point, Seen, TopicRow
 from steelyard.model import Queue
-from steelyard.model.names import DEAD, RETRY
+from steelyard.model.names import DEAD
 
 __all__ = ["Notebook"]
 
@@ -32,8 +33,12 @@ _GAP_MS = 15_000
 """Points that are further apart are not of one line."""
 _BUSY_MS = 60_000
 _DEAD_WINDOW_MS = 600_000
+_ASKED_MS = 10_000
+"""How long members of a group are left in peace."""
 _FRESH_MS = 180_000
 """How long it counts what members said."""
+_SAID = "said by a broker"
+_PORT = re.compile(r":\d+")
 _MOST_ROWS = 20_000
 """Topics, or groups, that are written down."""
 
@@ -56,6 +61,8 @@ class _GroupNote:
     view: GroupView | None = None
     close: GroupView | None = None
     """The last view for which members were asked."""
+    asked_ms: int = 0
+    """When that was tried."""
     found: tuple[Hazard, ...] = ()
     meter: Meter[Queue] = field(default_factory=Meter)
 
@@ -99,7 +106,7 @@ class Notebook:
         came, went = self._in.grown(), self._out.grown()
         span_ms = self._in.span_ms
         self._brokers = tuple(
-            _broker_row(each, _per_second(came.get(key), span_ms), _per_second(went.get(key), span_ms))
+            broker_row(each, _per_second(came.get(key), span_ms), _per_second(went.get(key), span_ms))
             for key, each in servers.items()
         )
         self.masters = max(1, sum(each.id == 0 for each in self._brokers))
@@ -145,8 +152,8 @@ class Notebook:
             note.meter = Meter(_DEAD_WINDOW_MS)
         note.view, note.at_ms, self._seen = view, at_ms, None
         note.meter.note(at_ms, {each.queue: each.end for each in view.queues})
-        stored_ms = _ms(view)
-        return stored_ms is not None and at_ms - stored_ms < _BUSY_MS
+        last_ms = stored_ms(view)
+        return last_ms is not None and at_ms - last_ms < _BUSY_MS
 
     # -- groups -------------------------------------------------------------------------------------------------------
 
@@ -164,13 +171,15 @@ class Notebook:
             return
         known = {hazard.kind for hazard in note.view.hazards} if note.view is not None else set()
         found = {each.kind: each for each in view.hazards if not passes(each) or each.kind in known}
+        notes = view.notes
         if note.close is not None and view.members and view.at_ms - note.close.at_ms < _FRESH_MS:
             found |= {each.kind: each for each in note.close.hazards}
+            notes = tuple(dict.fromkeys((*notes, *note.close.notes)))
         names = short_names(view.owned())
-        told = tuple(Hazard(_kind(each), shortened(each.sentence, names)) for each in found.values())
+        told = _once(Hazard(_kind(each), shortened(each.sentence, names)) for each in found.values())
         note.meter.note(view.at_ms, {each.queue: each.committed for each in view.queues if each.committed is not None})
         note.view, note.found, self._seen = view, told, None
-        note.row = _group_row(view, note.found, note.meter.rate)
+        note.row = group_row(view, told, tuple(shortened(each, names) for each in notes), note.meter.rate)
 
     def note_unseen_group(self, name: str, why: str, at_ms: int) -> None:
         """Write down that a group could not be looked at."""
@@ -195,10 +204,18 @@ class Notebook:
         note = self._groups.get(group)
         return None if note is None else note.close
 
-    def least_known(self) -> str | None:
+    def least_known(self, now_ms: int) -> str | None:
         """Return the group whose members have not been asked for longest, of those where only members know."""
-        wanting = [(note.close.at_ms if note.close else 0, name) for name, note in self._groups.items() if _wants(note)]
-        return min(wanting)[1] if wanting else None
+        wanting = [
+            (note.asked_ms, name)
+            for name, note in self._groups.items()
+            if now_ms - note.asked_ms >= _ASKED_MS and _wants(note)
+        ]
+        if not wanting:
+            return None
+        _, name = min(wanting)
+        self._groups[name].asked_ms = now_ms
+        return name
 
     # -- all ----------------------------------------------------------------------------------------------------------
 
@@ -207,7 +224,10 @@ class Notebook:
         for name, note in self._groups.items():
             for topic in note.row.topics:
                 readers.setdefault(topic, []).append(name)
-        topics = {name: _topic_row(note, tuple(readers.get(name, ()))) for name, note in self._topics.items()}
+        topics = {
+            name: topic_row(note.listed, note.view, tuple(readers.get(name, ())), note.meter.rate, note.at_ms)
+            for name, note in self._topics.items()
+        }
         groups = {name: self._with_dead(note.row) for name, note in self._groups.items()}
         walked = [row.at_ms for row in topics.values() if row.kind in ("users", "dead letters") and row.brokers]
         return Seen(
@@ -241,7 +261,7 @@ class Notebook:
                 grown, span_ms = sum(topic.meter.grown().values()), topic.meter.span_ms
                 group = name.removeprefix(DEAD)
                 found = hazards.dead_letter_hazard(
-                    group, topic.view.messages, _ms(topic.view), grown, span_ms, self._at_ms
+                    group, topic.view.messages, stored_ms(topic.view), grown, span_ms, self._at_ms
                 )
                 if found is not None:
                     yield found
@@ -250,7 +270,15 @@ class Notebook:
 
 def _kind(hazard: Hazard) -> str:
     """Return what it is called: what a broker of ours says comes without a name."""
-    return "said by a broker" if hazard.kind == hazard.sentence else hazard.kind
+    return _SAID if hazard.kind == hazard.sentence else hazard.kind
+
+
+def _once(found: Iterable[Hazard]) -> tuple[Hazard, ...]:
+    """Leave out what another broker said already: it sees the same with other ports."""
+    told: dict[str, Hazard] = {}
+    for each in found:
+        told.setdefault(_PORT.sub("", each.sentence) if each.kind == _SAID else each.sentence, each)
+    return tuple(told.values())
 
 
 def _wants(note: _GroupNote) -> bool:
@@ -259,60 +287,6 @@ def _wants(note: _GroupNote) -> bool:
     return (
         view is not None and bool(view.members) and not view.broadcast and not any(each.owners for each in view.queues)
     )
-
-
-def _broker_row(flow: BrokerFlow, came: float | None, went: float | None) -> BrokerRow:
-    return BrokerRow(
-        name=flow.broker,
-        id=flow.id,
-        cluster=flow.cluster,
-        address=flow.address,
-        version=flow.version,
-        up_ms=None if flow.up is None else round(flow.up.total_seconds() * 1_000),
-        in_rate=flow.in_tps if came is None else came,
-        out_rate=flow.out_tps if went is None else went,
-        disk_used=flow.disk_used,
-        problem=flow.problem,
-    )
-
-
-def _topic_row(note: _TopicNote, groups: tuple[str, ...]) -> TopicRow:
-    listed, view = note.listed, note.view
-    return TopicRow(
-        name=listed.name,
-        kind=listed.kind.value,
-        queues=listed.queues,
-        brokers=listed.brokers,
-        permission=may_in_words(listed.permission),
-        groups=groups,
-        messages=None if view is None else view.messages,
-        in_rate=note.meter.rate,
-        stored_ms=None if view is None else _ms(view),
-        at_ms=note.at_ms,
-    )
-
-
-def _group_row(view: GroupView, found: Iterable[Hazard], rate: float | None) -> GroupRow:
-    users = [each for each in view.queues if not each.queue.topic.startswith(RETRY)]
-    return GroupRow(
-        name=view.group,
-        members=len(view.members),
-        kind=view.kind,
-        broadcast=view.broadcast,
-        strategy=view.strategy,
-        topics=tuple(dict.fromkeys(each.queue.topic for each in users)),
-        queues=len(users),
-        lag=None if view.broadcast else view.lag,
-        out_rate=None if view.broadcast else rate,
-        hazards=tuple(each.sentence for each in found),
-        notes=view.notes,
-        at_ms=view.at_ms,
-    )
-
-
-def _ms(view: TopicView) -> int | None:
-    stored = view.stored_at
-    return None if stored is None else round(stored.timestamp() * 1_000)
 
 
 def _per_second(grown: int | None, span_ms: int) -> float | None:

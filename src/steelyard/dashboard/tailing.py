@@ -7,9 +7,10 @@ keep up, the oldest are passed over, and how many is told. Queues that a topic g
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from msgspec import Struct
 
@@ -24,12 +25,12 @@ from steelyard.model import Queue
 
 __all__ = ["Tail", "TailBatch", "TailLimits", "Wanted"]
 
+Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
+
 _MOST_QUEUES = 256
 """Each is a pull that its broker holds."""
 _QUIET_S = 1.0
 """An event comes that often even if nothing else does: it has the counts."""
-_LOOK_AROUND_S = 1.0
-_QUEUES_CHANGE_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,10 @@ class TailLimits:
     """Messages that wait for the browser."""
     behind: int = 5_000
     """Further behind the end of a queue than that, the tail goes on near its end."""
+    ends_s: float = 1.0
+    """So often it is asked where queues end."""
+    queues_s: float = 10.0
+    """So often it is asked which queues there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +82,12 @@ class TailBatch(Struct, frozen=True):
 class Tail:
     """One browser's look at the end of a topic."""
 
-    def __init__(self, connect: Connect, wanted: Wanted, limits: TailLimits | None = None) -> None:
+    def __init__(
+        self, connect: Connect, wanted: Wanted, limits: TailLimits | None = None, *, spawn: Spawn | None = None
+    ) -> None:
+        """Say what is followed; ``spawn`` begins the task that reads, for who has to wait for its end."""
         self._connect, self._wanted, self._limits = connect, wanted, limits or TailLimits()
+        self._spawn = spawn or asyncio.get_running_loop().create_task
         self._positions: dict[Queue, int] = {}
         self._rows: deque[Row] = deque()
         self._seen = self._matched = self._skipped = 0
@@ -88,7 +97,7 @@ class Tail:
     async def batches(self) -> AsyncGenerator[TailBatch, None]:
         """Yield what comes, for ever; the first batch says that the tail has begun."""
         began = asyncio.Event()
-        reading = asyncio.get_running_loop().create_task(self._read_on(began))
+        reading = self._spawn(self._read_on(began))
         try:
             await self._wait(began, reading, None)
             yield self._batch()
@@ -98,9 +107,10 @@ class Tail:
                 await asyncio.sleep(self._limits.beat_s)
                 yield self._batch()
         finally:
-            reading.cancel()
-            with suppress(asyncio.CancelledError):
-                await reading
+            if not reading.done():
+                reading.cancel()
+                # Not awaited itself: whoever cancels us would cancel it once more, while it hangs up.
+                await asyncio.wait({reading})
 
     @staticmethod
     async def _wait(event: asyncio.Event, reading: asyncio.Task[None], timeout_s: float | None) -> None:
@@ -165,11 +175,11 @@ class Tail:
                 left -= len(polled)
             # More may be waiting; they wait for the next beat, so that others have the loop too.
             await asyncio.sleep(max(0.0, began + self._limits.beat_s - loop.time()))
-            if loop.time() - looked_around > _LOOK_AROUND_S:
+            if loop.time() - looked_around > self._limits.ends_s:
                 looked_around = loop.time()
                 with suppress(TransportError):
                     await self._catch_up(puller)
-            if self._wanted.queues is None and loop.time() - asked > _QUEUES_CHANGE_S:
+            if self._wanted.queues is None and loop.time() - asked > self._limits.queues_s:
                 asked = loop.time()
                 with suppress(TransportError):
                     if set(await puller.queues(self._wanted.topic)) != set(self._positions):

@@ -29,6 +29,7 @@ __all__ = [
     "REBALANCES",
     "REBALANCE_TIME",
     "RECEIVED",
+    "RECOVERY_TIME",
     "SENT",
     "STARTED",
     "SYNC_TIME",
@@ -103,7 +104,7 @@ WRITABLE = Measure(
 CORRUPT = Measure(
     "steelyard_corrupt_records_total",
     Kind.COUNTER,
-    "Messages that were found to be damaged or lost, as far as known.",
+    "Messages that were found to be damaged, as far as known; what a crash left half written is none.",
     NODE,
 )
 UNCLEAN = Measure(
@@ -111,6 +112,9 @@ UNCLEAN = Measure(
 )
 CUT_OFF = Measure(
     "steelyard_recovery_cut_bytes", Kind.GAUGE, "Bytes behind the last whole message that were cut off then.", NODE
+)
+RECOVERY_TIME = Measure(
+    "steelyard_recovery_duration_milliseconds", Kind.GAUGE, "How long it took then to open the log.", NODE
 )
 SYNC_TIME = Measure("steelyard_fsync_milliseconds", Kind.HISTOGRAM, "How long it took to make the log safe.", NODE)
 LOOP_LAG = Measure(
@@ -170,6 +174,7 @@ OWN = (
     CORRUPT,
     UNCLEAN,
     CUT_OFF,
+    RECOVERY_TIME,
     SYNC_TIME,
     LOOP_LAG,
     LINES,

@@ -62,8 +62,9 @@ Told only by a page that stands beside a cluster.
 
 _CLIENT = """## Clients
 
-A program can count what its own clients do with the observer `steelyard.metrics.ClientMetrics`. Names are those of
-RocketMQ 5's clients where they have such a thing. These have no labels of servers.
+A program can count [what its own clients do](../how-to/client-metrics.md) with the observer
+`steelyard.metrics.ClientMetrics`. Names are those of RocketMQ 5's clients where they have such a thing. These have no
+labels of servers.
 """
 
 

@@ -117,7 +117,7 @@ async def _plan(desk: Desk, ask: Ask) -> PlanAnswer:
     group = ask.path("group")
 
     async def look(earlier: GroupView | None) -> GroupView:
-        return await desk.admin.group(group, earlier)
+        return await desk.admin.group(group, earlier, is_known=earlier is not None, ask_members=False)
 
     view = await desk.watches.latest(("plan", group), _LOOK_MS, look)
     if len(view.queues) > _MOST_QUEUES:

@@ -23,7 +23,7 @@ async def _tail(desk: Desk, ask: Ask) -> AsyncIterator[TailBatch]:
         raise ConfigurationError(
             f"{len(is_open)} tails are open, which is as many as there may be", next_step="close one of them"
         )
-    tail = Tail(desk.connect, wanted)
+    tail = Tail(desk.connect, wanted, spawn=desk.spawn)
     is_open.add(tail)
     batches = tail.batches()
     try:

@@ -40,7 +40,7 @@ function OfAll() {
         <${Fact} name=${t("dead.messages")} value=${whole(value.messages)} tone=${value.messages ? "warn" : ""} />
         <${Fact} name=${t("dead.groups")} value=${whole(value.groups.length)} />
       <//>
-      <section class="card" aria-label=${t("dead.groups")}>
+      <section class="card">
         ${value.groups.length === 0 ? html`<${Empty}>${t("dead.noGroup")}<//>` : html`
           <${Table} caption=${t("dead.groups")} rows=${value.groups} rowKey=${(row) => row.group} search=${value.groups.length > 8} sortBy="messages" descending columns=${[
             { key: "group", name: t("dead.group"), value: (row) => row.group, cell: (row) => html`<a href=${path`/groups/${row.group}/dead-letters`}>${row.group}</a>` },
@@ -73,7 +73,7 @@ function OfGroup({ group, query, about }) {
         <${Fact} name=${t("dead.messages")} value=${whole(value.total)} tone=${value.total ? "warn" : ""} />
         <${Fact} name=${t("dead.retries")} value=${value.retries === null ? "–" : whole(value.retries)} />
       <//>
-      <section class="card" aria-label=${t("dead.titleOf", { group })}>
+      <section class="card">
         <div class="row dead-actions">
           <button disabled=${!known.length} onClick=${() => setSending({ ids: known })}>${t("dead.resendChosen", { n: known.length })}</button>
           <button disabled=${!rows.length} onClick=${() => setSending({ all: true })}>${t("dead.resendAll")}</button>

@@ -38,7 +38,7 @@ export function Offsets({ group, query, about }) {
 function Rows({ seen }) {
   const most = Math.max(0, ...seen.rows.map((row) => row.lag));
   return html`
-    <section class="card wide-names" aria-label=${t("offsets.where")}>
+    <section class="card wide-names">
       <h2>${t("offsets.where")}</h2>
       ${seen.rows.length === 0 ? html`<${Empty}>${t("offsets.none")}<//>` : html`
         <${Table} caption=${t("offsets.where")} rows=${seen.rows} rowKey=${(row) => `${row.topic} ${row.broker} ${row.queue_id}`} search=${seen.rows.length > 12} columns=${[

@@ -85,7 +85,7 @@ function HazardList({ seen }) {
       <h2>${heading} ${seen.hazards.length ? html`<span class="badge warn">${whole(seen.hazards.length + seen.hazards_more)}</span>` : ""}</h2>
       ${seen.hazards.length ? html`
         <ul>${seen.hazards.map((each) => html`
-          <li key=${`${each.about} ${each.name} ${each.kind}`}>
+          <li key=${`${each.about} ${each.name} ${each.sentence}`}>
             <span class=${`badge ${each.is_bad ? "bad" : "warn"}`}>${each.is_bad ? t("overview.bad") : t("overview.look")}</span>
             <span class="sentence">${each.sentence}</span>
             <a href=${WHERE[each.about](each.name)} aria-label=${t("overview.seeNamed", { name: each.name })}>${t("overview.see")}</a>

@@ -38,15 +38,16 @@ export function Plan({ group, query }) {
     <${GroupTabs} group=${group} here="plan" />
     ${got.error && html`<${Problem} error=${got.error} again=${got.again} />`}
     ${!plan && !got.error && html`<${Loading} />`}
-    ${plan && html`<${Shown} plan=${plan} join=${listed(join)} leave=${listed(leave)} />`}`;
+    ${plan && html`<${Shown} plan=${plan} join=${listed(join)} leave=${listed(leave)} strategy=${strategy} />`}`;
 }
 
-function Shown({ plan, join, leave }) {
+function Shown({ plan, join, leave, strategy }) {
   const names = useMemo(() => plan.members.map((member) => member.name), [plan]);
   const byId = useMemo(() => Object.fromEntries(plan.members.map((member) => [member.id, member.name])), [plan]);
   const colours = useMemo(() => coloursOf([[...new Set([...names, ...join])]]), [names, join.join()]);
   const tried = plan.strategies.filter((each) => each.why_not === null);
-  const chosen = tried.find((each) => each.name === plan.chosen);
+  // All of them were tried already: another choice need not wait for the server.
+  const chosen = tried.find((each) => each.name === strategy) ?? tried.find((each) => each.name === plan.chosen);
   const wish = (changes) => goQuery({ join: joined(changes.join ?? join), leave: joined(changes.leave ?? leave) });
   const staying = plan.members.filter((member) => member.wish !== "leaves").length;
   return html`
@@ -57,7 +58,7 @@ function Shown({ plan, join, leave }) {
       moves: t("plan.moves", { n: chosen.moved }), least: chosen.least,
     })}</p>
     ${plan.broadcast ? html`<${Empty}>${t("plan.broadcast")}<//>` : !plan.queues.length ? html`<${Empty}>${t("plan.noQueues")}<//>` : html`
-      <${Strategies} plan=${plan} colours=${colours} onChoose=${(name) => goQuery({ strategy: name })} />
+      <${Strategies} plan=${plan} chosen=${chosen} colours=${colours} onChoose=${(name) => goQuery({ strategy: name })} />
       ${chosen && html`<${Changes} plan=${plan} chosen=${chosen} colours=${colours} />`}`}
     <${Command} line=${plan.command} />
     <${Notes} sentences=${plan.notes} />`;

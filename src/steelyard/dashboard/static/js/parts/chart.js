@@ -26,6 +26,7 @@ export function Chart({ times, series, says, height = 160, format = (value) => S
   useEffect(() => {
     const axis = () => ({ stroke: colour("--text-quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } });
     const draw = () => {
+      if (!box.current) return; // the page was left before it was drawn
       plot.current?.destroy();
       plot.current = new uPlot({
         width: box.current.clientWidth || 300,
@@ -40,8 +41,8 @@ export function Chart({ times, series, says, height = 160, format = (value) => S
       }, newest.current, box.current);
     };
     draw();
-    const resized = new ResizeObserver(() => plot.current?.setSize({ width: box.current.clientWidth || 300, height }));
-    resized.observe(box.current);
+    const resized = new ResizeObserver(() => { if (box.current) plot.current?.setSize({ width: box.current.clientWidth || 300, height }); });
+    if (box.current) resized.observe(box.current);
     addEventListener("steelyard:theme", draw);
     const scheme = matchMedia("(prefers-color-scheme: dark)");
     scheme.addEventListener("change", draw);

@@ -96,7 +96,7 @@ function Preview({ action, about, group, onApply }) {
       <h3>${t("offsets.preview")}</h3>
       <p role="status">${t("offsets.sentence", { group, to: destination(to), queues: t("offsets.inQueues", { n: changed.length }), skipped: t("offsets.skips", { n: skipped }), repeated: t("offsets.repeats", { n: repeated }) })}
         ${" "}${members ? t("offsets.online", { n: members }) : t("offsets.nobodyOnline")}</p>
-      <${Table} caption=${t("offsets.preview")} rows=${moves} rowKey=${(move) => `${move.topic} ${move.broker} ${move.queue_id}`} rowClass=${(move) => (move.to === move.before ? "quiet" : "")} columns=${[
+      <${Table} caption=${t("offsets.inEachQueue")} rows=${moves} rowKey=${(move) => `${move.topic} ${move.broker} ${move.queue_id}`} rowClass=${(move) => (move.to === move.before ? "quiet" : "")} columns=${[
         { key: "topic", name: t("offsets.topic"), value: (move) => move.topic },
         { key: "broker", name: t("offsets.broker"), value: (move) => move.broker },
         { key: "queue", name: t("offsets.queue"), number: true, value: (move) => move.queue_id },

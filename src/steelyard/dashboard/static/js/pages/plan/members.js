@@ -21,8 +21,12 @@ export function Members({ plan, chosen, join, leave, colours, onWish }) {
   const names = [...there.map((member) => member.name), ...join];
   const focus = useRef(null);
   useEffect(() => {
+    // Whoever was moved by a key is still at hand for the next one.
     if (!focus.current) return;
-    [...document.querySelectorAll(".zones button[data-member]")].find((each) => each.dataset.member === focus.current)?.focus();
+    const [zone, name] = focus.current;
+    const found = [...document.querySelectorAll(`.zone.${zone} button[data-member]`)].find((each) => each.dataset.member === name);
+    if (!found) return;
+    found.focus();
     focus.current = null;
   });
   const add = (name) => {
@@ -42,13 +46,13 @@ export function Members({ plan, chosen, join, leave, colours, onWish }) {
     <div class="zones">
       <${Zone} kind="in" name=${t("plan.inside", { n: inside.length + join.length })} onDropped=${(name) => (name === "" ? add("") : putBack(name))}>
         ${inside.map((member) => html`<${Chip} key=${member.name} name=${member.name} member=${member} ...${shared} does=${t("plan.takeOut")} forward
-          onMove=${() => { focus.current = member.name; takeOut(member.name); }} />`)}
+          onMove=${() => { focus.current = ["out", member.name]; takeOut(member.name); }} />`)}
         ${join.map((name) => html`<${Chip} key=${name} name=${name} isNew ...${shared} does=${t("plan.remove")} forward onMove=${() => takeOut(name)} />`)}
         ${!inside.length && !join.length && html`<li class="empty">${t("plan.nobody")}</li>`}
       <//>
       <${Zone} kind="out" name=${t("plan.outside")} onDropped=${takeOut}>
         ${out.map((member) => html`<${Chip} key=${member.name} name=${member.name} member=${member} ...${shared} does=${t("plan.putBack")}
-          onMove=${() => { focus.current = member.name; putBack(member.name); }} />`)}
+          onMove=${() => { focus.current = ["in", member.name]; putBack(member.name); }} />`)}
         ${going.map((member) => html`<${Chip} key=${member.name} name=${member.name} member=${member} ...${shared} hint=${t("plan.going")} />`)}
         <${Newcomer} suggested=${nextName(names)} onAdd=${add} />
       <//>

@@ -5,13 +5,13 @@ import { markOf, partsOf } from "./marks.js";
 
 const LETTERED = 96;
 
-export function Strategies({ plan, colours, onChoose }) {
+export function Strategies({ plan, chosen, colours, onChoose }) {
   const tried = plan.strategies.filter((each) => each.why_not === null);
   const others = plan.strategies.filter((each) => each.why_not !== null);
   return html`
     <fieldset class="strategies"><legend>${t("plan.strategies")}</legend>
       <div class="side-by-side">
-        ${tried.map((each) => html`<${Strategy} key=${each.name} plan=${plan} tried=${each} colours=${colours} isChosen=${each.name === plan.chosen} onChoose=${() => onChoose(each.name)} />`)}
+        ${tried.map((each) => html`<${Strategy} key=${each.name} plan=${plan} tried=${each} colours=${colours} isChosen=${each === chosen} onChoose=${() => onChoose(each.name)} />`)}
       </div>
       ${others.length > 0 && html`
         <details><summary>${t("plan.others", { n: others.length })}</summary>

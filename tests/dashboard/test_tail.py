@@ -1,0 +1,142 @@
+"""The live tail: what comes is told, what is too much is counted, and nothing of it is left in the cluster."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+from tests.dashboard.asking import stream
+
+from steelyard import Admin, Message, Producer
+from steelyard.client.connect import Connect
+from steelyard.dashboard.page import Page
+from steelyard.dashboard.tailing import Tail, TailBatch, TailLimits, Wanted
+from steelyard.serve.embedded import Cluster
+
+_TOPIC = "orders"
+
+
+def send(cluster: Cluster, count: int, *, tags: str = "paid", topic: str = _TOPIC) -> None:
+    """Send some messages with keys."""
+    with Producer(cluster.namesrv) as producer:
+        for number in range(count):
+            producer.send(Message(topic, f"number {number}".encode(), tags=tags, keys=f"k{number % 10}"))
+
+
+def make(cluster: Cluster, queues: int = 4) -> None:
+    """Make the topic."""
+    with Admin(cluster.namesrv) as admin:
+        admin.create_topic(_TOPIC, queues)
+
+
+def rows_of(values: Any, count: int) -> list[Any]:
+    """Read events until so many rows have come."""
+    found: list[Any] = []
+    while len(found) < count:
+        found += next(values)["rows"]
+    return found
+
+
+def test_a_tail_begins_at_the_end_and_tells_what_comes(cluster: Cluster, page: Page) -> None:
+    make(cluster)
+    send(cluster, 5)
+    with stream(page, f"/api/tail?topic={_TOPIC}") as values:
+        first = next(values)
+        assert first == {"rows": [], "seen": 0, "matched": 0, "skipped": 0, "queues": 8}
+        send(cluster, 40)
+        rows = rows_of(values, 40)
+    assert sorted(row["start"] for row in rows) == sorted(f"number {number}" for number in range(40))
+
+
+def test_a_tail_leaves_nothing_behind(cluster: Cluster, page: Page) -> None:
+    make(cluster)
+    with stream(page, f"/api/tail?topic={_TOPIC}") as values:
+        next(values)
+        send(cluster, 10)
+        rows_of(values, 10)
+    with Admin(cluster.namesrv) as admin:
+        assert admin.topic_groups(_TOPIC) == []
+        assert admin.group_names() == []
+
+
+def test_a_tail_is_filtered_by_tag_key_text_and_queue(cluster: Cluster, page: Page) -> None:
+    make(cluster)
+    with Admin(cluster.namesrv) as admin:
+        broker = admin.topic(_TOPIC).queues[0].queue.broker
+    filters = ("tag=paid", "key=k3", "text=NUMBER+3", f"queue={broker}:0,{broker}:1", "tag=paid&key=k3&text=23")
+    with (
+        stream(page, f"/api/tail?topic={_TOPIC}&{filters[0]}") as by_tag,
+        stream(page, f"/api/tail?topic={_TOPIC}&{filters[1]}") as by_key,
+        stream(page, f"/api/tail?topic={_TOPIC}&{filters[2]}") as by_text,
+        stream(page, f"/api/tail?topic={_TOPIC}&{filters[3]}") as by_queue,
+        stream(page, f"/api/tail?topic={_TOPIC}&{filters[4]}") as by_all,
+    ):
+        for values in (by_tag, by_key, by_text, by_queue, by_all):
+            next(values)
+        send(cluster, 40, tags="open")
+        send(cluster, 40, tags="paid")
+        assert {row["tag"] for row in rows_of(by_tag, 40)} == {"paid"}
+        assert {row["keys"][0] for row in rows_of(by_key, 8)} == {"k3"}
+        assert all(row["start"].startswith("number 3") for row in rows_of(by_text, 22))
+        assert {(row["broker"], row["queue"]) for row in rows_of(by_queue, 4)} <= {(broker, 0), (broker, 1)}
+        assert [row["start"] for row in rows_of(by_all, 1)] == ["number 23"]
+
+
+def test_a_tail_of_what_is_not_there_is_a_trouble(page: Page) -> None:
+    with stream(page, "/api/tail?topic=nosuch") as values:
+        assert "nosuch" in next(values)["trouble"]["error"]
+    with stream(page, "/api/tail") as values:
+        assert next(values)["trouble"]["what"] == "topic is missing"
+
+
+async def until_seen(batches: AsyncGenerator[TailBatch, None], seen: int) -> TailBatch:
+    """Read until so many messages were seen or skipped; return the last batch, with all rows."""
+    rows = []
+    async for batch in batches:
+        rows += batch.rows
+        if batch.seen + batch.skipped >= seen and len(rows) + batch.skipped >= seen:
+            return TailBatch(rows, batch.seen, batch.matched, batch.skipped, batch.queues)
+    raise AssertionError
+
+
+def follow(cluster: Cluster, limits: TailLimits, count: int) -> TailBatch:
+    """Follow a topic into which some messages are sent while nobody takes what is gathered."""
+
+    async def run() -> TailBatch:
+        tail = Tail(Connect.of(cluster.namesrv), Wanted(_TOPIC), limits)
+        async with aclosing(tail.batches()) as batches:
+            await anext(batches)
+            await asyncio.to_thread(send, cluster, count)
+            return await until_seen(batches, count)
+
+    return asyncio.run(asyncio.wait_for(run(), 30))
+
+
+def test_what_a_slow_browser_misses_is_counted(cluster: Cluster) -> None:
+    make(cluster)
+    last = follow(cluster, TailLimits(waiting=50), 400)
+    assert last.skipped > 0
+    assert len(last.rows) + last.skipped == 400
+    assert last.rows[-1].start == "number 399"
+
+
+def test_a_tail_that_is_left_behind_goes_on_near_the_end_and_says_how_much_it_passed_over(cluster: Cluster) -> None:
+    make(cluster, 1)
+    last = follow(cluster, TailLimits(beat_s=0.05, looked=2, sent=2, behind=20, ends_s=0.1), 400)
+    assert last.skipped > 0
+    assert last.seen + last.skipped == 400
+    assert len(last.rows) == last.seen
+
+
+def test_queues_that_are_added_are_followed_too(cluster: Cluster) -> None:
+    make(cluster, 1)
+
+    async def run() -> set[int]:
+        tail = Tail(Connect.of(cluster.namesrv), Wanted(_TOPIC), TailLimits(queues_s=0.1))
+        async with aclosing(tail.batches()) as batches:
+            assert (await anext(batches)).queues == 2
+            await asyncio.to_thread(make, cluster, 3)
+            await asyncio.to_thread(send, cluster, 60)
+            return {row.queue for row in (await until_seen(batches, 60)).rows}
+
+    assert asyncio.run(asyncio.wait_for(run(), 30)) == {0, 1, 2}
