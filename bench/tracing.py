@@ -17,6 +17,7 @@ from bench.brokers import Broker, running_ours
 from bench.table import Row
 from steelyard import Message, Observer, Producer, Queue, Received, aio
 from steelyard.balance.actions import Handle
+from steelyard.balance.events import Handled
 from steelyard.client.consuming.crew import Crew
 from steelyard.client.consuming.handlers import Handler
 from steelyard.client.observing.observing import Observing
@@ -182,14 +183,14 @@ class _Worked:
 
     async def work(self, chunks: int) -> None:
         """Have so many chunks handled."""
-        self._left = chunks
+        self._left = chunks * _CHUNK
         self._done.clear()
         for _ in range(chunks):
             self.crew.take(self._handle)
         await self._done.wait()
 
-    def _told(self, results: Sequence[object]) -> None:
-        self._left -= len(results)
+    def _told(self, results: Sequence[Handled]) -> None:
+        self._left -= sum(len(each.done) for each in results)
         if not self._left:
             self._done.set()
 

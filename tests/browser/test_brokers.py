@@ -72,3 +72,21 @@ def test_any_cluster_shows_its_brokers_and_says_what_they_do_not_tell(any_stage:
     sheet.goto(f"{any_stage.page.address}brokers/{name}")
     expect(sheet.get_by_text("The log is flushed")).to_be_visible(timeout=15_000)
     expect(sheet.get_by_text("every 500 ms").or_(sheet.get_by_text("before each answer"))).to_be_visible(timeout=15_000)
+
+
+def test_damage_that_a_start_found_is_shown_place_by_place(browser: Browser, tmp_path: Path) -> None:
+    with Cluster(brokers=1, data=tmp_path) as cluster, Page(cluster.namesrv, PageOptions(port=0)) as page:
+        stage = Stage(browser, page, cluster, cluster.namesrv)
+        stage.send("orders", *(b"x" * 100 for _ in range(5)))
+        cluster.kill_broker("broker-0")
+        (log,) = tmp_path.rglob("commitlog/0*")
+        with log.open("r+b") as file:
+            file.seek(30)
+            file.write(b"\xff" * 4)
+        cluster.start_broker("broker-0")
+        sheet = stage.open("/brokers/broker-0")
+        expect(sheet.get_by_text("1 place in the log of broker-0 is damaged.")).to_be_visible(timeout=5_000)
+        row = sheet.get_by_role("region", name="Damaged places").get_by_role("row", name=f"commitlog/{log.name}")
+        expect(row).to_contain_text("damaged")
+        stage.close()
+        assert not stage.complaints

@@ -3,6 +3,7 @@
 from playwright.sync_api import expect
 from tests.browser.stage import Stage
 from tests.dashboard.scenes import check_command, give_up, members
+from tests.live.clusters import EMBEDDED, chosen
 from tests.live.handled import Handled
 
 from steelyard import Admin
@@ -100,6 +101,9 @@ def test_dead_letters_of_any_cluster_are_shown_and_sent_again(any_stage: Stage) 
         expect(whole).to_contain_text("a dead letter does not say why its last attempt failed")
         expect(whole.get_by_role("link", name=topic)).to_be_visible()
         whole.get_by_role("button", name="Send again").click()
-        sheet.get_by_role("dialog").get_by_role("button", name="Send again").click()
-        expect(sheet.locator(".done")).to_contain_text("1 dead letter was given")
+        preview = sheet.get_by_role("dialog", name="Send again to")
+        expect(preview).to_contain_text("1 dead letter would be given")
+        expect(preview.get_by_text("put it straight back")).to_have_count(0 if chosen() == EMBEDDED else 1)
+        preview.get_by_role("button", name="Send again").click()
+        expect(preview.locator(".done")).to_contain_text("1 dead letter was given")
         handled.wait(1)

@@ -93,6 +93,7 @@ def test_pages_can_be_read_by_everybody(stage: Stage, tmp_path: Path, scheme: st
         for name, path in _PAGES.items():
             sheet = stage.open(path, color_scheme=scheme, viewport={"width": 1280, "height": 860})
             if name == "tail":
+                sheet.locator(".tail[data-state=live]").wait_for()
                 producer.send_many([Message("orders", f'{{"id": {1000 + number}}}'.encode()) for number in range(20)])
                 expect(sheet.get_by_text("1019")).to_be_visible()
             _settled(sheet)

@@ -73,7 +73,7 @@ def test_two_with_one_id_and_members_without_a_queue_are_named(stage: Stage) -> 
             online.enter_context(consumer)
         sheet = stage.open("/")
         wrong = sheet.get_by_role("region", name="What looks wrong")
-        expect(wrong).to_contain_text("group group-000 has the client id crowd on several lines")
+        expect(wrong).to_contain_text("group group-000 has the client id 127.0.0.1@crowd on several lines")
         expect(wrong).to_contain_text("group mailer has 3 members and 2 queues, so till-")
         expect(wrong.get_by_role("link", name="see mailer")).to_have_attribute("href", "/groups/mailer")
     expect(wrong).not_to_contain_text("several lines", timeout=20_000)

@@ -91,6 +91,9 @@ def test_a_strategy_is_chosen_and_the_address_keeps_it_all(stage: Stage) -> None
         again = stage.open(sheet.url.removeprefix(stage.page.address.rstrip("/")))
         expect(again.get_by_role("radio", name="AVG_BY_CIRCLE")).to_be_checked()
         expect(again.locator(".zone.in .player", has_text="new-1")).to_be_visible()
+        again.get_by_role("button", name="Start over").click()
+        expect(again.get_by_role("radio", name="STICKY")).to_be_checked()
+        assert again.url == f"{stage.page.address}groups/billing/plan"
 
 
 def test_who_really_joins_appears_in_the_plan(stage: Stage) -> None:

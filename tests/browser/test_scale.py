@@ -4,6 +4,7 @@ Run with ``-s`` to see the figures; on a machine that does nothing else the over
 """
 
 from collections.abc import Iterator
+from os import cpu_count, getloadavg
 from statistics import median
 
 import pytest
@@ -15,7 +16,9 @@ from tests.browser.stage import Stage
 _TOPICS, _GROUPS = 1_000, 200
 _LOADS = 7
 _GENEROUS_MS = 1_000
-"""What is asserted, however busy the machine is; the aim is 300."""
+"""What is asserted of a machine that has nothing else to do; the aim is 300."""
+_ASKED = "performance.getEntriesByType('resource').filter((each) => each.transferSize > 0).map((each) => each.name)"
+"""What the browser did not have yet."""
 
 _WATCH = """
 new MutationObserver((_, watch) => {
@@ -60,7 +63,13 @@ def test_the_overview_of_a_large_cluster_is_there_at_once(crowd: Stage) -> None:
         f"\noverview of {_TOPICS} topics and {_GROUPS} groups, from going there to numbers: {median(loads):.0f} ms "
         f"({min(loads):.0f} to {max(loads):.0f}); first page of a browser: {median(fresh):.0f} ms"
     )
-    assert median(loads) < _GENEROUS_MS
+    assert median(loads) < _GENEROUS_MS * _business()
+    assert not [address for address in sheet.evaluate(_ASKED) if "/static/edition" in address]
+
+
+def _business() -> float:
+    """Say how many times as long everything takes, by how many want this machine's processors."""
+    return max(1.0, getloadavg()[0] / (cpu_count() or 1))
 
 
 @pytest.mark.timeout(300)
@@ -74,3 +83,9 @@ def test_lists_of_a_large_cluster_can_be_searched_and_sorted(crowd: Stage) -> No
     sheet.get_by_role("link", name="topic-0777").click()
     expect(sheet.locator("main h1")).to_contain_text("topic-0777")
     expect(sheet.locator("main tbody").first.locator("tr")).to_have_count(8)
+    sheet.goto(f"{crowd.page.address}groups")
+    expect(rows).to_have_count(100, timeout=30_000)
+    sheet.keyboard.press("/")
+    sheet.keyboard.type("group-123")
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("topic-0617", timeout=60_000)

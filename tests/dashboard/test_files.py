@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.dashboard.asking import ask
 
-from steelyard.dashboard.files import FILES, load_files
+from steelyard.dashboard.files import FILES, edition, load_files
 from steelyard.dashboard.page import Page
 
 _MOST_BYTES = 150 * 1024
@@ -82,3 +82,15 @@ def test_files_come_compressed_and_are_not_sent_twice(page: Page) -> None:
     plain = ask(page, "/static/vendor/uplot.js")
     assert "content-encoding" not in plain.headers
     assert plain.body == (FILES / "vendor" / "uplot.js").read_bytes()
+
+
+def test_a_browser_keeps_the_files_of_an_edition_and_asks_for_no_other(page: Page) -> None:
+    shown = ask(page, "/", headers={"Authorization": f"Bearer {page.options.token}"})
+    assert shown.headers["cache-control"] == "no-cache"
+    named = re.findall(rb'(?:src|href)="(/static/[^"]+)"', shown.body)
+    assert named
+    assert all(path.startswith(f"/static/{edition()}/".encode()) for path in named)
+    kept = ask(page, f"/static/{edition()}/js/main.js")
+    assert kept.headers["cache-control"].endswith("immutable")
+    assert kept.body == (FILES / "js" / "main.js").read_bytes()
+    assert ask(page, "/static/edition-000000000000/js/main.js").status == 404

@@ -1,18 +1,25 @@
 """Messages on the page: found in every way, shown by themselves, and handled again."""
 
 import shlex
+from base64 import b64decode
 from datetime import UTC, datetime
-from queue import Queue
+from queue import Queue as Line
 from typing import Any
 from urllib.parse import quote, urlencode
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import to_builtins
 from tests.dashboard.asking import ask, get, post
 from tests.docs.commands import Shown, command_complaint
 
 from steelyard import Admin, Consumer, Message, Producer, Puller
+from steelyard.dashboard.bodies import body_of, row_of
 from steelyard.dashboard.options import PageOptions
 from steelyard.dashboard.page import Page
+from steelyard.dashboard.stories import story_of
+from steelyard.model import Queue, StoredMessage
 from steelyard.serve.embedded import Cluster
 
 _TOPIC = "orders"
@@ -156,6 +163,58 @@ def test_what_no_client_wrote_down_is_said(page: Page, one: Any) -> None:
     assert_understood(answer["command"])
 
 
+def test_what_clients_wrote_down_is_told(cluster: Cluster, page: Page) -> None:
+    with Producer(cluster.namesrv, message_trace=True) as producer:
+        producer.send(Message(_TOPIC, b"traced", keys="traced"))
+    row = found(page, topic=_TOPIC, by="key", key="traced")["rows"][0]
+    traces = get(page, f"{place(row)}/trace")["traces"]
+    assert [(each["what"], each["topic"], each["went_well"]) for each in traces] == [("sent", _TOPIC, True)]
+
+
+def test_the_fields_of_a_message_tell_its_way() -> None:
+    where = Queue("%RETRY%billing", "broker-0", 0)
+
+    def told(sys_flag: int = 0, came_back: int = 0, **properties: str) -> dict[str, Any]:
+        message = StoredMessage(where, 0, b"", properties, sys_flag=sys_flag, reconsume_times=came_back)
+        said: dict[str, Any] = to_builtins(story_of(message))
+        return said
+
+    assert told() == {}
+    assert told(came_back=2, RETRY_TOPIC="orders", ORIGIN_MESSAGE_ID="AB") == {
+        "came_back": 2,
+        "sent_to": "orders",
+        "origin_id": "AB",
+    }
+    assert told(DLQ_ORIGIN_TOPIC="orders", DLQ_ORIGIN_MESSAGE_ID="CD") == {"dead_of": "orders", "origin_id": "CD"}
+    assert told(DELAY="3") == {"delay_level": 3, "delay_ms": 10_000}
+    assert told(TIMER_DELAY_SEC="7", TIMER_OUT_MS="1700000000000") == {"delay_ms": 7_000, "deliver_ms": 1700000000000}
+    assert told(sys_flag=0x4 | 0x1, PGROUP="shop") == {
+        "transaction": "half",
+        "producer_group": "shop",
+        "is_compressed": True,
+    }
+    assert told(DELAY="many", TIMER_DELAY_MS="-1", TIMER_OUT_MS="9" * 400) == {}
+
+
+@given(st.binary(max_size=2_000), st.integers(1, 500))
+def test_a_body_goes_to_the_browser_whole_or_as_its_beginning(body: bytes, most: int) -> None:
+    shown = body_of(body, most)
+    sent = b64decode(shown.base64) if shown.base64 is not None else (shown.text or "").encode()
+    assert body.startswith(sent)
+    assert shown.size == len(body)
+    assert shown.is_cut == (len(body) > most)
+    assert len(sent) == len(body) if not shown.is_cut else most - 3 <= len(sent) <= most
+    assert shown.is_text == (shown.base64 is None)
+
+
+@given(st.binary(max_size=2_000))
+def test_a_row_shows_the_beginning_of_a_body(body: bytes) -> None:
+    row = row_of("t", StoredMessage(Queue("t", "broker-0", 0), 0, body))
+    head = row.start.encode() if row.is_text else bytes.fromhex(row.start)
+    assert body.startswith(head)
+    assert row.is_cut == (len(head) < len(body))
+
+
 def test_a_body_is_downloaded_and_never_shown(cluster: Cluster, page: Page) -> None:
     body = b"<script>alert(1)</script>" + b"\xff" * 200_000
     with Producer(cluster.namesrv) as producer:
@@ -173,7 +232,7 @@ def test_a_body_is_downloaded_and_never_shown(cluster: Cluster, page: Page) -> N
 
 
 def test_a_member_handles_it_again(cluster: Cluster, page: Page, one: Any) -> None:
-    handled: Queue[str] = Queue()
+    handled: Line[str] = Line()
     consumer = Consumer(cluster.namesrv, group="billing", start_from="first")
 
     @consumer.handles(_TOPIC)

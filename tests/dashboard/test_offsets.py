@@ -103,6 +103,7 @@ def test_what_makes_no_sense_is_said(page: Page) -> None:
         ({"to": "first", "queues": ["broker-0:1"]}, "queues are those of a topic"),
         ({"to": "first", "topics": ["orders"], "queues": ["broker-0"]}, "is no queue"),
         ({"to": "first", "topics": ["orders"], "queues": ["broker-0:9"]}, "is no queue that can be read"),
+        ({"to": "first", "topics": [str(number) for number in range(200)]}, "cannot be read"),
         ({}, "cannot be read"),
     ]
     for wish, what in wishes:

@@ -29,6 +29,12 @@ def make(cluster: Cluster, queues: int = 4) -> None:
         admin.create_topic(_TOPIC, queues)
 
 
+def add_queues(cluster: Cluster, queues: int) -> None:
+    """Have the topic grow to so many queues on each broker."""
+    with Admin(cluster.namesrv) as admin:
+        admin.add_queues(_TOPIC, queues)
+
+
 def rows_of(values: Any, count: int) -> list[Any]:
     """Read events until so many rows have come."""
     found: list[Any] = []
@@ -135,7 +141,7 @@ def test_queues_that_are_added_are_followed_too(cluster: Cluster) -> None:
         tail = Tail(Connect.of(cluster.namesrv), Wanted(_TOPIC), TailLimits(queues_s=0.1))
         async with aclosing(tail.batches()) as batches:
             assert (await anext(batches)).queues == 2
-            await asyncio.to_thread(make, cluster, 3)
+            await asyncio.to_thread(add_queues, cluster, 3)
             await asyncio.to_thread(send, cluster, 60)
             return {row.queue for row in (await until_seen(batches, 60)).rows}
 

@@ -53,38 +53,47 @@ def node_of(state: State) -> Node:
 
 def measure(state: State, now_ms: int) -> Iterator[Family]:
     """Go through the families of a broker; it may change between two of them."""
-    node, left_out = node_of(state), 0
+    node, room = node_of(state), _Room()
     yield node.tell(rocketmq.BROKER_PERMISSION, [((), READ | WRITE)])
     yield node.tell(rocketmq.TOPICS, [((), len(state.topics))])
     yield node.tell(rocketmq.GROUPS, [((), len(state.groups))])
     counted = [(name, each) for name, each in state.rates.topics() if not name.startswith((RETRY, DEAD))]
-    left_out += max(0, len(counted) - _MOST_ROWS)
-    for part in _parts(counted[:_MOST_ROWS]):
+    for part in _parts(room.first_of(counted)):
         yield from _incoming(node, part)
-    pairs = state.rates.pairs()
-    left_out += max(0, len(pairs) - _MOST_ROWS)
-    for some in _parts(pairs[:_MOST_ROWS]):
+    for some in _parts(room.first_of(state.rates.pairs())):
         yield from _outgoing(node, some)
     yield node.tell(rocketmq.PRODUCERS, _producers(state))
     yield from _endings(node, state)
     yield from _storage(node, state, now_ms)
     yield from _own(node, state)
-    rows, queues = _MOST_ROWS, _MOST_QUEUES
     for name in dict.fromkeys([*(settings.name for settings in state.groups), *state.members.groups()]):
         members = state.members.group(name)
         if members is not None:
             yield from _group(node, state, members, now_ms)
-        topics = _topics_of(state, name, now_ms)
-        told = []
-        for topic in topics:
-            rows, queues = rows - 1, queues - topic.read_queues
-            if rows < 0 or queues < 0:
-                break
-            told.append(topic)
-        left_out += len(topics) - len(told)
-        for few in _parts(told, _PART_LAGS):
+        topics = [topic for topic in _topics_of(state, name, now_ms) if room.takes(topic)]
+        for few in _parts(topics, _PART_LAGS):
             yield from _lags(node, state, name, few, now_ms)
-    yield node.tell(own.LEFT_OUT, [((), left_out)])
+    yield node.tell(own.LEFT_OUT, [((), room.left_out)])
+
+
+class _Room:
+    """How much may still be told, and how much was left out."""
+
+    def __init__(self) -> None:
+        self._pairs, self._queues, self.left_out = _MOST_ROWS, _MOST_QUEUES, 0
+
+    def first_of(self, rows: list[T]) -> list[T]:
+        """Return as many rows as are told."""
+        self.left_out += max(0, len(rows) - _MOST_ROWS)
+        return rows[:_MOST_ROWS]
+
+    def takes(self, topic: Topic) -> bool:
+        """Say whether a group's lag in one more topic is told."""
+        if self._pairs < 1 or self._queues < topic.read_queues:
+            self.left_out += 1
+            return False
+        self._pairs, self._queues = self._pairs - 1, self._queues - topic.read_queues
+        return True
 
 
 def _parts(rows: list[T], size: int = _PART_ROWS) -> Iterator[list[T]]:

@@ -14,6 +14,9 @@ from steelyard.model.names import RETRY
 __all__ = ["GridPart", "GroupNow", "MemberHead", "grid_of"]
 
 
+_BROADCAST = "every member of this group reads all queues and keeps its own offsets, so brokers cannot tell what waits"
+
+
 class MemberHead(Struct, frozen=True):
     """A member, as it stands above its column."""
 
@@ -51,7 +54,8 @@ class GroupNow(Struct, frozen=True):
     strategy: str | None
     state: str
     """``settled``, ``moving``, ``empty`` (nobody is there) or ``unknown`` (nobody tells who has what)."""
-    lag: int
+    lag: int | None
+    """How many messages wait; None for a broadcast."""
     members: tuple[MemberHead, ...]
     parts: tuple[GridPart, ...]
     hazards: tuple[str, ...]
@@ -74,11 +78,11 @@ def grid_of(view: GroupView, *, is_moving: bool = False, notes: Iterable[str] = 
         kind=view.kind,
         strategy=view.strategy,
         state=_state(view, is_moving=is_moving),
-        lag=view.lag,
+        lag=None if view.broadcast else view.lag,
         members=tuple(heads),
         parts=tuple(_parts(view, places)),
         hazards=tuple(hazard.sentence for hazard in view.hazards),
-        notes=(*view.notes, *notes),
+        notes=(*view.notes, *([_BROADCAST] if view.broadcast else ()), *notes),
     )
 
 
@@ -115,9 +119,11 @@ def _state(view: GroupView, *, is_moving: bool) -> str:
 
 def _parts(view: GroupView, places: dict[str, int]) -> Iterable[GridPart]:
     rows: dict[tuple[str, str], list[tuple[int, tuple[int, ...], int | None]]] = {}
+    everybody = tuple(range(len(view.members)))
     for each in view.queues:
         part = rows.setdefault((each.queue.topic, each.queue.broker), [])
-        part.append((each.queue.queue_id, tuple(places[owner] for owner in each.owners), each.lag))
+        mine = everybody if view.broadcast else tuple(places[owner] for owner in each.owners)
+        part.append((each.queue.queue_id, mine, None if view.broadcast else each.lag))
     # Retries come last: they are folded away.
     for topic, broker in sorted(rows, key=lambda part: (part[0].startswith(RETRY), part)):
         queues, owners, lags = zip(*sorted(rows[topic, broker], key=lambda row: row[0]), strict=True)

@@ -19,7 +19,7 @@ from steelyard.dashboard.seen_moves import SeenMoves
 __all__ = ["GroupHistory", "history_of"]
 
 _KEPT = "histories of moves"
-_MOST_GROUPS = 256
+_MOST_GROUPS = 64
 _MOST_RECORDS, _MOST_CELLS = 1_000, 200_000
 _MOST_MOVES = 500
 """Moves of one record that are listed; the others are counted."""
@@ -81,7 +81,8 @@ class GroupHistory:
             why = "members of other clients take no locks, so brokers do not know all moves"
         else:
             why = "no broker of this cluster keeps a history of moves"
-        return [f"{why}: this page tells those that it saw itself since {since}, while somebody watched, without gaps"]
+        how = f"those shown here this page saw itself, since {since} and while somebody watched"
+        return [f"{why}: {how}; for how long a queue had no owner it cannot tell"]
 
     def _add(self, record: HistoryRecord) -> None:
         if any(each.key == record.key for each in list(self.records)[-50:]):

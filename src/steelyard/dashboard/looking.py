@@ -1,4 +1,4 @@
-"""Looking at groups, once for all who do: the list of them, and one of them with its moves.
+"""Looking at a group with its moves, again and again and once for all who do.
 
 Where brokers of ours tell by their locks who has what, a group is looked at twice a second and no member is asked. On
 Apache's each look asks every member, so there are fewer of them.
@@ -9,15 +9,13 @@ from collections.abc import AsyncIterator
 from msgspec import Struct
 
 from steelyard.client.admin.group_view import GroupView
-from steelyard.client.admin.groups import Group
 from steelyard.dashboard.desk import Desk
 from steelyard.dashboard.grid import GroupNow, grid_of
 from steelyard.dashboard.history import GroupHistory, history_of
 from steelyard.dashboard.watching import Trouble
 
-__all__ = ["GroupLook", "all_groups", "look_at_group", "watch_all_groups", "watch_group"]
+__all__ = ["GroupLook", "look_at_group", "watch_group"]
 
-_LIST_MS = 5_000
 _TOLD_MS, _ASKED_MS = 500, 2_000
 """How often a group is looked at: where locks tell who has what, and where members have to be asked."""
 _SETTLES_MS = 1_500
@@ -47,13 +45,3 @@ async def watch_group(desk: Desk, group: str) -> AsyncIterator[GroupLook | Troub
     watch = desk.watches.watch(("group", group), period_ms, lambda before: look_at_group(desk, group, before))
     async for each in watch:
         yield each
-
-
-async def all_groups(desk: Desk) -> list[Group]:
-    """Return all groups of users, as they were some seconds ago at most."""
-    return await desk.watches.latest("groups", _LIST_MS, lambda _: desk.admin.groups())
-
-
-def watch_all_groups(desk: Desk) -> AsyncIterator[list[Group] | Trouble]:
-    """Look at the list of groups again and again."""
-    return desk.watches.watch("groups", _LIST_MS, lambda _: desk.admin.groups())

@@ -81,14 +81,16 @@ def in_order_of_weight(hazards: Iterable[HazardRow]) -> tuple[HazardRow, ...]:
     return tuple(sorted(hazards, key=lambda each: not each.is_bad))
 
 
-def untold(brokers: Sequence[BrokerRow], groups: Mapping[str, GroupRow]) -> Iterator[str]:
-    """Say what a cluster does not tell."""
+def untold(brokers: Sequence[BrokerRow], groups: Mapping[str, GroupRow], asked: Sequence[str]) -> Iterator[str]:
+    """Say what a cluster does not tell; ``asked`` are groups whose members have to be asked who has what."""
     silent = [each.name for each in brokers if each.problem is None and each.disk_used is None]
     if silent:
         yield f"How full the disk of {_some(silent)} is, it does not tell."
     broadcast = [each.name for each in groups.values() if each.broadcast]
     if broadcast:
         yield f"How far {_some(broadcast)} is behind, only its members know: each of them gets all messages."
+    if asked:
+        yield f"Who has which queue of {_some(asked)}, no broker knows: members are asked now and then."
     unread = [each.name for each in groups.values() if each.notes]
     if unread:
         yield f"Not everything could be found out of {_some(unread)}; the group's page says what."

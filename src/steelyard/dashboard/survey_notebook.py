@@ -5,7 +5,7 @@
 
 import re
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -176,7 +176,7 @@ class Notebook:
             found |= {each.kind: each for each in note.close.hazards}
             notes = tuple(dict.fromkeys((*notes, *note.close.notes)))
         names = short_names(view.owned())
-        told = _once(Hazard(_kind(each), shortened(each.sentence, names)) for each in found.values())
+        told = _once(_named(each, names) for each in found.values())
         note.meter.note(view.at_ms, {each.queue: each.committed for each in view.queues if each.committed is not None})
         note.view, note.found, self._seen = view, told, None
         note.row = group_row(view, told, tuple(shortened(each, names) for each in notes), note.meter.rate)
@@ -229,6 +229,7 @@ class Notebook:
             for name, note in self._topics.items()
         }
         groups = {name: self._with_dead(note.row) for name, note in self._groups.items()}
+        asked = [name for name, note in self._groups.items() if _wants(note)]
         walked = [row.at_ms for row in topics.values() if row.kind in ("users", "dead letters") and row.brokers]
         return Seen(
             at_ms=self._at_ms,
@@ -237,7 +238,7 @@ class Notebook:
             groups=groups,
             hazards=hazards.in_order_of_weight(self._hazards(topics)),
             points=tuple(self._points),
-            notes=tuple(filter(None, (*hazards.untold(self._brokers, groups), self._left_out))),
+            notes=tuple(filter(None, (*hazards.untold(self._brokers, groups, asked), self._left_out))),
             groups_seen_ms=_oldest(row.at_ms for row in groups.values()),
             topics_seen_ms=_oldest(walked),
         )
@@ -268,9 +269,11 @@ class Notebook:
         yield from hazards.topic_hazards(topics.values())
 
 
-def _kind(hazard: Hazard) -> str:
-    """Return what it is called: what a broker of ours says comes without a name."""
-    return _SAID if hazard.kind == hazard.sentence else hazard.kind
+def _named(hazard: Hazard, names: Mapping[str, str]) -> Hazard:
+    """Return a hazard with short names; what a broker of ours says is about whole ids, and comes without a kind."""
+    if hazard.kind == hazard.sentence:
+        return Hazard(_SAID, hazard.sentence)
+    return Hazard(hazard.kind, shortened(hazard.sentence, names))
 
 
 def _once(found: Iterable[Hazard]) -> tuple[Hazard, ...]:

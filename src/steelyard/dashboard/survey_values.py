@@ -65,6 +65,7 @@ class GroupRow(Struct, frozen=True, kw_only=True):
     topics: tuple[str, ...] = ()
     """What it reads, without its retries."""
     queues: int | None = None
+    """How many it reads, without those of retries; None where no broker tells of any."""
     lag: int | None = None
     """How many messages wait; None for a broadcast, of which every member keeps its own offsets."""
     out_rate: float | None = None

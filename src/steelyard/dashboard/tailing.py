@@ -111,6 +111,8 @@ class Tail:
                 reading.cancel()
                 # Not awaited itself: whoever cancels us would cancel it once more, while it hangs up.
                 await asyncio.wait({reading})
+            if not reading.cancelled():
+                reading.exception()  # seen, if it was not before
 
     @staticmethod
     async def _wait(event: asyncio.Event, reading: asyncio.Task[None], timeout_s: float | None) -> None:

@@ -7,13 +7,14 @@ from steelyard.client.admin.asking import together
 from steelyard.client.admin.group_rules import GroupChange, GroupPlan, GroupRules
 from steelyard.client.admin.group_view import GroupView
 from steelyard.client.admin.topic_changes import TopicChanges
-from steelyard.client.admin.viewing import Viewing
+from steelyard.client.admin.viewing import KINDS, Viewing
 from steelyard.errors import ConfigurationError, RequestNotSupported, error_for
 from steelyard.model import BrokerPlace
 from steelyard.model.names import DEAD, RETRY, is_system_group
 from steelyard.wire.bodies import decode_body, encode_body
 from steelyard.wire.bodies.assignment import RequestMode, RequestModeSetting
 from steelyard.wire.bodies.groups import GroupSettings, GroupTable
+from steelyard.wire.bodies.heartbeat import MessageModel
 from steelyard.wire.codes import RequestCode, ResponseCode, Version
 from steelyard.wire.headers.admin import DeleteGroup
 
@@ -36,14 +37,6 @@ class Group:
     """How many messages wait, where it has offsets."""
     tps: float
     """How many messages a second it gets."""
-    topics: tuple[str, ...] = ()
-    """What it subscribes to, or has offsets in while nobody is online; without its retries."""
-    queues: int | None = None
-    """How many queues its members share, without those of retries; None where brokers do not tell."""
-    strategy: str | None = None
-    """By which its members share them; None where they do not say."""
-    hazards: tuple[str, ...] = ()
-    """What looks wrong, as far as lists tell; `Admin.group` asks further."""
 
 
 class Groups(Viewing, TopicChanges):
@@ -196,20 +189,12 @@ class Groups(Viewing, TopicChanges):
     async def _listed(self, name: str, places: Iterable[BrokerPlace]) -> Group:
         connections = await self._connections(name, places)
         stats = await self._stats(name, places)
-        view = self._glance(name, connections, stats)
-        users = [each for each in view.queues if not each.queue.topic.startswith(RETRY)]
-        wanted = {self._names.bare(topic) for body in connections.values() for topic in body.subscriptions}
-        wanted = wanted or {each.queue.topic for each in users}
-        is_told = any(body.steelyard is not None for body in connections.values())
+        told = next(iter(connections.values()), None)
         return Group(
-            view.group,
-            len(view.members),
-            view.kind,
-            view.broadcast,
+            self._names.bare(name),
+            len(self._members_in(connections)),
+            None if told is None else KINDS.get(told.kind),
+            told is not None and told.model is MessageModel.BROADCASTING,
             stats.lag,
             stats.tps,
-            tuple(sorted(topic for topic in wanted if not topic.startswith(RETRY))),
-            len(users) if is_told else None,
-            view.strategy,
-            tuple(hazard.sentence for hazard in view.hazards),
         )

@@ -3,8 +3,8 @@
 from datetime import datetime
 
 from steelyard.client.admin.resets import Shift, Target
-from steelyard.model.times_in_words import moment
 from steelyard.errors import ConfigurationError
+from steelyard.model.times_in_words import moment
 
 __all__ = ["target_of"]
 

@@ -112,6 +112,7 @@ class ResendAnswer(Struct, frozen=True):
     rows: tuple[DeadRow, ...]
     """The first of them."""
     ends: tuple[End, ...]
+    notes: tuple[str, ...] = ()
 
 
 def dead_row(dead: StoredMessage, names: Names) -> DeadRow:

@@ -5,41 +5,27 @@ from collections.abc import AsyncIterator
 import msgspec
 from msgspec import Struct
 
-from steelyard.client.admin.groups import Group
 from steelyard.dashboard.asking import Ask
 from steelyard.dashboard.desk import Desk
 from steelyard.dashboard.grid import GroupNow
 from steelyard.dashboard.history_records import HistoryRecord
-from steelyard.dashboard.looking import all_groups, look_at_group, watch_all_groups, watch_group
+from steelyard.dashboard.looking import look_at_group, watch_group
 from steelyard.dashboard.routes import reads, streams
+from steelyard.dashboard.survey import survey_of
+from steelyard.dashboard.survey_values import GroupRow, Seen
 from steelyard.dashboard.watching import Trouble
 from steelyard.net.clock import now_ms
 
-__all__ = ["ROUTES", "GroupCommands", "GroupLine", "GroupList", "GroupLive"]
+__all__ = ["ROUTES", "GroupCommands", "GroupList", "GroupLive"]
 
 _STILL_SAME_MS = 3_000
 """After so long a group is sent although nothing changed: its time goes on."""
 
 
-class GroupLine(Struct, frozen=True):
-    """A group in the list."""
-
-    name: str
-    members: int
-    kind: str | None
-    broadcast: bool
-    strategy: str | None
-    topics: tuple[str, ...]
-    queues: int | None
-    lag: int
-    tps: float
-    hazards: tuple[str, ...]
-
-
 class GroupList(Struct, frozen=True):
-    """All groups."""
+    """All groups, as they were seen last; of one that was not seen yet there is just the name."""
 
-    groups: tuple[GroupLine, ...]
+    groups: tuple[GroupRow, ...]
     command: str
 
 
@@ -66,13 +52,13 @@ class GroupLive(Struct, frozen=True):
 @reads("/api/groups")
 async def _groups(desk: Desk, ask: Ask) -> GroupList:
     del ask
-    return _listed(desk, await all_groups(desk))
+    return _listed(desk, await survey_of(desk).seen())
 
 
 @streams("/api/live/groups")
 async def _groups_live(desk: Desk, ask: Ask) -> AsyncIterator[object]:
     del ask
-    async for each in watch_all_groups(desk):
+    async for each in survey_of(desk).watch():
         yield each if isinstance(each, Trouble) else _listed(desk, each)
 
 
@@ -99,23 +85,8 @@ async def _group_live(desk: Desk, ask: Ask) -> AsyncIterator[object]:
         sent, sent_ms, count = shown, at_ms, look.history.count
 
 
-def _listed(desk: Desk, groups: list[Group]) -> GroupList:
-    lines = [
-        GroupLine(
-            each.name,
-            each.members,
-            each.kind,
-            each.broadcast,
-            each.strategy,
-            each.topics,
-            each.queues,
-            each.lag,
-            each.tps,
-            each.hazards,
-        )
-        for each in groups
-    ]
-    return GroupList(tuple(lines), desk.command("group", "ls"))
+def _listed(desk: Desk, seen: Seen) -> GroupList:
+    return GroupList(tuple(seen.groups.values()), desk.command("group", "ls"))
 
 
 ROUTES = (_groups, _groups_live, _group, _group_live)

@@ -6,8 +6,9 @@ is told back as the time that it was when the preview was made: what is done the
 
 from collections.abc import AsyncIterator, Iterable
 from datetime import UTC, datetime
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from steelyard.client.admin.group_view import Member
 from steelyard.client.admin.offsets import GroupOffset
@@ -20,10 +21,12 @@ from steelyard.dashboard.routes import changes, streams, tries
 from steelyard.errors import ConfigurationError
 from steelyard.model import Queue, in_order
 from steelyard.model.names import RETRY
+from steelyard.model.times_in_words import HOW_TO_WRITE
 
-__all__ = ["ROUTES"]
+__all__ = ["ROUTES", "MoveRow", "OffsetRow", "OffsetsAnswer", "ResetAnswer", "ResetWish"]
 
 _LOOK_MS = 1_000
+_MOST_TOPICS = 100
 _MOST_QUEUES = 2_000
 
 
@@ -59,9 +62,9 @@ class ResetWish(Struct, frozen=True, forbid_unknown_fields=True):
     """Where to move a group."""
 
     to: str
-    topics: list[str] = []
+    topics: Annotated[list[str], Meta(max_length=_MOST_TOPICS)] = []
     """All that it reads, if none is named."""
-    queues: list[str] = []
+    queues: Annotated[list[str], Meta(max_length=_MOST_QUEUES)] = []
     """Some queues of one topic, as ``broker:3``."""
 
 
@@ -136,12 +139,7 @@ async def _reset(desk: Desk, ask: Ask) -> ResetAnswer:
 async def _planned(desk: Desk, ask: Ask) -> tuple[str, list[Reset]]:
     """Plan what was posted, and say which command line does the same."""
     group, wish = ask.path("group"), await ask.body(ResetWish)
-    target = target_of(wish.to, datetime.now(UTC))
-    to = (
-        f"{target.astimezone(UTC):%Y-%m-%dT%H:%M:%S}.{target.microsecond // 1000:03d}Z"
-        if isinstance(target, datetime)
-        else wish.to.strip()
-    )
+    to = _written(wish.to)
     words = [word for topic in wish.topics for word in ("--topic", topic)]
     words += (word for queue in wish.queues for word in ("--queue", queue))
     ask.means(desk.command("offset", "reset", group, "--to", to, *words, "--yes"))
@@ -153,6 +151,17 @@ async def _planned(desk: Desk, ask: Ask) -> tuple[str, list[Reset]]:
         raise ConfigurationError("queues are those of a topic", next_step="choose one topic")
     queues = [_queue_of(wish.topics[0], each) for each in wish.queues]
     return to, [await desk.admin.plan_reset(group, wish.topics[0], target, queues=in_order(queues))]
+
+
+def _written(to: str) -> str:
+    """Return where to go as it is written on the command line; a time with the millisecond that it means by now."""
+    target = target_of(to, datetime.now(UTC))
+    if not isinstance(target, datetime):
+        return to.strip()
+    try:
+        return target.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    except OverflowError:
+        raise ConfigurationError(f"{to!r} is out of all time", next_step=HOW_TO_WRITE) from None
 
 
 def _queue_of(topic: str, text: str) -> Queue:

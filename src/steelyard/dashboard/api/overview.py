@@ -5,7 +5,7 @@ groups furthest behind, the busiest topics, and of each kind of hazard the first
 """
 
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable
 
 from msgspec import Struct
 
@@ -16,7 +16,7 @@ from steelyard.dashboard.survey import survey_of
 from steelyard.dashboard.survey_values import BrokerRow, HazardRow, Point, Seen
 from steelyard.dashboard.watching import Trouble
 
-__all__ = ["ROUTES", "BehindRow", "BusyRow", "Overview"]
+__all__ = ["ROUTES", "BehindRow", "BusyRow", "Overview", "overview_of"]
 
 _MOST_ROWS = 8
 _MOST_OF_A_KIND = 4
@@ -95,7 +95,7 @@ def overview_of(seen: Seen, command: str, since_ms: int | None = None) -> Overvi
         notes=seen.notes,
         command=command,
         is_whole=since_ms is None,
-        points=seen.points if since_ms is None else _after(seen.points, since_ms),
+        points=tuple(each for each in seen.points if since_ms is None or each.at_ms > since_ms),
     )
 
 
@@ -110,10 +110,6 @@ def _first_of_each_kind(hazards: Iterable[HazardRow]) -> tuple[HazardRow, ...]:
         if told[kind] <= _MOST_OF_A_KIND and len(shown) < _MOST_HAZARDS:
             shown.append(each)
     return tuple(shown)
-
-
-def _after(points: Sequence[Point], since_ms: int) -> tuple[Point, ...]:
-    return tuple(each for each in points[-_MOST_HAZARDS:] if each.at_ms > since_ms)
 
 
 @reads("/api/overview")

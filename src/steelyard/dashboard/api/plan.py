@@ -20,7 +20,7 @@ from steelyard.dashboard.desk import Desk
 from steelyard.dashboard.routes import reads
 from steelyard.errors import ConfigurationError
 
-__all__ = ["ROUTES"]
+__all__ = ["ROUTES", "PlanAnswer", "PlannedChange", "PlannedMember", "PlannedQueue", "StrategyTried"]
 
 _LOOK_MS = 1_500
 _MOST_QUEUES = 2_000

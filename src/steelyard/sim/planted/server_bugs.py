@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from steelyard.broker import fencing, membership
-from steelyard.broker.locks import Lock, Locks, QueueKey
+from steelyard.broker.locks import HowFreed, Lock, Locks, QueueKey, Watch
 from steelyard.broker.members import Beat, Member, MemberGroup, Members
 from steelyard.broker.requests import lists
 from steelyard.broker.state import State
@@ -56,9 +56,11 @@ def _take_from_anybody(
     return locks._put(group, key, Lock(owner, locks._next_epoch(), now_ms, until_ms, is_lease))
 
 
-def _release_for_anybody(locks: Locks, group: str, key: QueueKey, owner: str, _epoch: int | None = None) -> bool:
+def _release_for_anybody(
+    locks: Locks, group: str, key: QueueKey, owner: str, _epoch: int | None, now_ms: int, *, how: HowFreed
+) -> bool:
     lock = locks._groups.get(group, {}).get(key)
-    return _release(locks, group, key, owner if lock is None else lock.owner)
+    return _release(locks, group, key, owner if lock is None else lock.owner, None, now_ms, how=how)
 
 
 def _keep_locks(_locks: Locks, _group: str, _owner: str, _now_ms: int, *, order_grace_ms: int) -> None:
@@ -66,13 +68,15 @@ def _keep_locks(_locks: Locks, _group: str, _owner: str, _now_ms: int, *, order_
     del order_grace_ms
 
 
-def _free_at_once(locks: Locks, group: str, owner: str, _now_ms: int, *, order_grace_ms: int) -> None:
+def _free_at_once(locks: Locks, group: str, owner: str, now_ms: int, *, order_grace_ms: int) -> None:
     del order_grace_ms
-    Locks.left(locks, group, owner)
+    Locks.left(locks, group, owner, now_ms)
 
 
-def _begin_epochs_again(locks: Locks, started_ms: int, settle_ms: int, known_groups: Iterable[str]) -> None:
-    _init_locks(locks, started_ms, settle_ms, known_groups)
+def _begin_epochs_again(
+    locks: Locks, started_ms: int, settle_ms: int, known_groups: Iterable[str], watch: Watch | None = None
+) -> None:
+    _init_locks(locks, started_ms, settle_ms, known_groups, watch)
     locks._epoch = 0
 
 

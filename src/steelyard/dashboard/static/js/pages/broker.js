@@ -30,13 +30,6 @@ function Flow({ flow }) {
 
 function StartReport({ health }) {
   const start = health.recovery;
-  const columns = [
-    { key: "path", name: t("brokers.file"), value: (row) => row.path, cell: (row) => html`<span class="mono">${row.path}</span>` },
-    { key: "position", name: t("brokers.position"), number: true, value: (row) => row.position, cell: (row) => whole(row.position) },
-    { key: "size", name: t("brokers.bytes"), number: true, value: (row) => row.size_bytes, cell: (row) => whole(row.size_bytes) },
-    { key: "messages", name: t("brokers.messagesLost"), number: true, value: (row) => row.messages, cell: (row) => whole(row.messages) },
-    { key: "what", name: t("brokers.what"), value: (row) => row.what },
-  ];
   return html`
     <section class="card"><h2>${t("brokers.lastStart")}</h2>
       <p><${LastStart} health=${health} /></p>
@@ -49,8 +42,21 @@ function StartReport({ health }) {
           [t("brokers.cutOff"), bytes(start.cut_bytes)],
           [t("brokers.damages"), whole(health.damages)],
         ]} />`}
-      ${health.lost.length > 0 && html`<${Table} caption=${t("brokers.damages")} columns=${columns} rows=${health.lost} rowKey=${(row) => `${row.path} ${row.position}`} />`}
     </section>`;
+}
+
+function Damages({ lost }) {
+  if (!lost.length) return null;
+  const columns = [
+    { key: "path", name: t("brokers.file"), value: (row) => row.path, cell: (row) => html`<span class="mono">${row.path}</span>` },
+    { key: "position", name: t("brokers.position"), number: true, value: (row) => row.position, cell: (row) => whole(row.position) },
+    { key: "size", name: t("brokers.bytes"), number: true, value: (row) => row.size_bytes, cell: (row) => whole(row.size_bytes) },
+    { key: "messages", name: t("brokers.messagesLost"), number: true, value: (row) => row.messages, cell: (row) => whole(row.messages) },
+    { key: "what", name: t("brokers.what"), value: (row) => row.what },
+  ];
+  return html`
+    <section class="card"><h2>${t("brokers.damages")}</h2>
+      <${Table} caption=${t("brokers.damages")} columns=${columns} rows=${lost} rowKey=${(row) => `${row.path} ${row.position} ${row.what}`} /></section>`;
 }
 
 function Settings({ settings }) {
@@ -129,6 +135,7 @@ export function OneBroker({ broker }) {
       </section>
       <${StartReport} health=${health} />
     </div>
+    <${Damages} lost=${health.lost} />
     <${Command} line=${told.command} />
     <${Settings} settings=${settings} />
     <${Notes} sentences=${health.recovery ? [] : [t("brokers.note", { brokers: broker })]} />`;

@@ -13,16 +13,16 @@ import { GroupTabs } from "../parts/tabs.js";
 import { Resend } from "./dead_letters/resend.js";
 import { Whole } from "./dead_letters/whole.js";
 
-const AGAIN_MS = 5000, MORE = [100, 500], MOST_CHOSEN = 200;
+const AGAIN_MS = 5000, BODIES_AGAIN_MS = 15000, MORE = [100, 500], MOST_CHOSEN = 200;
 
 export function DeadLetters({ group, query, about }) {
   return group === undefined ? html`<${OfAll} />` : html`<${OfGroup} key=${group} group=${group} query=${query} about=${about} />`;
 }
 
 // Ask again now and then, while somebody looks.
-function useAgain(got) {
+function useAgain(got, every = AGAIN_MS) {
   useEffect(() => {
-    const timer = setInterval(() => { if (!document.hidden) got.again(); }, AGAIN_MS);
+    const timer = setInterval(() => { if (!document.hidden) got.again(); }, every);
     return () => clearInterval(timer);
   }, []);
   return got;
@@ -54,7 +54,7 @@ function OfAll() {
 function OfGroup({ group, query, about }) {
   title(t("dead.titleOf", { group }));
   const most = MORE.includes(Number(query.most)) ? Number(query.most) : MORE[0];
-  const { value, error, again } = useAgain(useGet(path`/api/groups/${group}/dead-letters` + (most === MORE[0] ? "" : `?most=${most}`)));
+  const { value, error, again } = useAgain(useGet(path`/api/groups/${group}/dead-letters` + (most === MORE[0] ? "" : `?most=${most}`)), BODIES_AGAIN_MS);
   const [chosen, setChosen] = useState([]);
   const [sending, setSending] = useState(null);
   const rows = value?.rows ?? [];

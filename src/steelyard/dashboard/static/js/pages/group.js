@@ -83,14 +83,14 @@ function Shown({ query, live, now, records, events, stops, names, colours, at, g
       <${Fact} name=${t("groups.lastRebalance")} value=${newest ? `${time(newest.start)}${newest.lasted === null ? "" : ` · ${duration(newest.lasted)}`}` : "–"} tone="small" />
     <//>
     <${Hazards} sentences=${now.hazards.map((each) => said(each, names))} />
-    <section class=${`card ownership ${at === null ? "" : "past"}`} aria-label=${t("groups.grid")}>
+    <section class=${`card ownership ${at === null ? "" : "past"}`}>
       <div class="row head">
         <h2>${at === null ? t("groups.gridNow") : t("groups.gridThen", { time: time(at, { ms: true }) })}</h2>
         ${at !== null && html`<button class="main" onClick=${() => go(null)}>${t("groups.backToLive")}</button>`}
         ${!isLarge && picture && html`<button class="plain form" aria-pressed=${compact} onClick=${() => goQuery({ form: compact ? null : "compact" })}>${t("groups.compact")}</button>`}
       </div>
       ${event && html`<p class=${`reason ${at !== null || now.at_ms - event.end < 6000 ? "fresh" : ""}`} role="status">
-        ${at === null && html`<span class="quiet">${t("groups.lastChange", { ago: ago(event.start) })}:</span> `}<strong>${whyOf(event, names)}</strong> <span class="quiet">${sizeOf(event)}</span></p>`}
+        ${at === null && html`<span class="quiet">${t("groups.lastChange", { ago: ago(event.start) })}:</span> `}<strong>${whyOf(event, names, at)}</strong> <span class="quiet">${sizeOf(event)}</span></p>`}
       ${!picture && html`<${Empty}>${t("groups.nothingThen")}<//>`}
       ${picture && !picture.parts.length && html`<${Empty}>${t(at === null ? "groups.noQueues" : "groups.nobodyTold")}<//>`}
       ${picture && picture.parts.length > 0 && (compact
@@ -102,7 +102,7 @@ function Shown({ query, live, now, records, events, stops, names, colours, at, g
       <h2>${t("groups.history")}</h2>
       <${Timeline} events=${events} stops=${stops} at=${at} now=${now.at_ms} names=${names} event=${event} onGo=${go} />
     </section>
-    <section class="card" aria-label=${t("groups.moves")}>
+    <section class="card">
       <h2>${t("groups.moves")}</h2>
       <${Moves} events=${events} names=${names} at=${at} event=${event} onGo=${go} />
       <${Command} line=${commands.moves} />

@@ -3,7 +3,7 @@ import { path, useLive } from "../frame/api.js";
 import { rate, whole } from "../frame/format.js";
 import { html, useMemo } from "../frame/html.js";
 import { title } from "../frame/shell.js";
-import { t } from "../frame/words.js";
+import { language, t } from "../frame/words.js";
 import { Command } from "../parts/command.js";
 import { heatClass } from "../parts/heat.js";
 import { Liveness, Loading } from "../parts/states.js";
@@ -15,19 +15,20 @@ export function Groups() {
   title(t("frame.groups"));
   const live = useLive("/api/live/groups");
   const rows = live.value?.groups;
-  const most = Math.max(0, ...(rows ?? []).map((row) => row.lag));
+  const most = Math.max(0, ...(rows ?? []).map((row) => row.lag ?? 0));
+  const unseen = (rows ?? []).filter((row) => row.at_ms === null).length;
   const columns = useMemo(() => [
     { key: "name", name: t("groups.group"), value: (row) => row.name, cell: (row) => html`<a href=${path`/groups/${row.name}`}>${row.name}</a>` },
-    { key: "members", name: t("groups.members"), number: true, value: (row) => row.members, cell: (row) => (row.members ? whole(row.members) : html`<span class="quiet">0</span>`) },
+    { key: "members", name: t("groups.members"), number: true, value: (row) => row.members, cell: (row) => (row.members === 0 ? html`<span class="quiet">0</span>` : whole(row.members)) },
     { key: "queues", name: t("groups.queues"), number: true, value: (row) => row.queues, cell: (row) => whole(row.queues) },
     { key: "topics", name: t("frame.topics"), value: (row) => row.topics.join(" "), cell: (row) => html`<${Topics} names=${row.topics} />` },
     { key: "lag", name: t("groups.lag"), number: true, value: (row) => row.lag, cell: (row) => html`<span class=${`heat-cell ${heatClass(row.lag, most)}`}>${whole(row.lag)}</span>` },
-    { key: "tps", name: t("groups.rate"), number: true, value: (row) => row.tps, cell: (row) => rate(row.tps) },
+    { key: "rate", name: t("groups.rate"), number: true, value: (row) => row.out_rate, cell: (row) => rate(row.out_rate) },
     { key: "strategy", name: t("groups.strategy"), value: (row) => (row.broadcast ? t("groups.broadcast") : row.strategy ?? ""), cell: (row) => html`${row.broadcast ? t("groups.broadcast") : row.strategy ?? "–"}${row.kind && html` <span class="quiet">${row.kind}</span>`}` },
-    { key: "hazards", name: t("frame.hazards"), number: true, value: (row) => row.hazards.length, cell: (row) => (row.hazards.length ? html`<span class="badge warn" title=${row.hazards.join("\n")}>${t("groups.nHazards", { n: row.hazards.length })}</span>` : html`<span class="quiet">0</span>`) },
-  ], [most]);
+    { key: "hazards", name: t("frame.hazards"), number: true, value: (row) => row.hazards.length, cell: (row) => (row.hazards.length ? html`<span class="badge warn" title=${row.hazards.join("\n")}>${t("groups.nHazards", { n: row.hazards.length })}</span>` : html`<span class="quiet">${row.at_ms === null ? "–" : 0}</span>`) },
+  ], [most, language()]);
   return html`
-    <div class="page-head"><div><h1>${t("frame.groups")}</h1><p>${t("groups.intro")}</p></div></div>
+    <div class="page-head"><div><h1>${t("frame.groups")}</h1><p>${unseen ? t("groups.unseen", { n: unseen }) : t("groups.intro")}</p></div></div>
     <${Liveness} live=${live} />
     ${!rows && !live.trouble && html`<${Loading} />`}
     ${rows && html`

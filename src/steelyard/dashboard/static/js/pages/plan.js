@@ -53,10 +53,11 @@ function Shown({ plan, join, leave, strategy }) {
   return html`
     <${Hazards} sentences=${plan.hazards.map((each) => said(each, byId))} />
     <${Members} plan=${plan} chosen=${chosen} join=${join} leave=${leave} colours=${colours} onWish=${wish} />
-    <p class="summary" role="status">${chosen && t("plan.summary", {
+    <div class="row summary"><p role="status">${chosen && t("plan.summary", {
       members: t("plan.members", { n: staying }), queues: t("plan.queues", { n: plan.queues.length }), strategy: chosen.java || chosen.name,
       moves: t("plan.moves", { n: chosen.moved }), least: chosen.least,
     })}</p>
+      ${(join.length > 0 || leave.length > 0 || strategy) && html`<button onClick=${() => goQuery({ join: null, leave: null, strategy: null })}>${t("plan.startOver")}</button>`}</div>
     ${plan.broadcast ? html`<${Empty}>${t("plan.broadcast")}<//>` : !plan.queues.length ? html`<${Empty}>${t("plan.noQueues")}<//>` : html`
       <${Strategies} plan=${plan} chosen=${chosen} colours=${colours} onChoose=${(name) => goQuery({ strategy: name })} />
       ${chosen && html`<${Changes} plan=${plan} chosen=${chosen} colours=${colours} />`}`}

@@ -2,6 +2,7 @@
 export default {
   en: {
     "groups.intro": "Who reads what, how far behind, and what looks wrong.",
+    "groups.unseen": "{n} group was not looked at yet; one moment.|{n} groups were not looked at yet; one moment.",
     "groups.group": "Group",
     "groups.member": "Member",
     "groups.members": "Members",
@@ -87,6 +88,7 @@ export default {
   },
   zh: {
     "groups.intro": "谁在消费什么、落后多少、有何异常。",
+    "groups.unseen": "还有 {n} 个消费组尚未查看，请稍候。",
     "groups.group": "消费组",
     "groups.member": "成员",
     "groups.members": "成员",

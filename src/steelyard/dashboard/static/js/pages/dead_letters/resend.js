@@ -7,7 +7,7 @@ import { Confirm, useAction } from "../../parts/acting.js";
 import { Plain } from "../../parts/body.js";
 import { Command } from "../../parts/command.js";
 import { Dialog } from "../../parts/dialog.js";
-import { Loading, Problem } from "../../parts/states.js";
+import { Loading, Notes, Problem } from "../../parts/states.js";
 
 export function Resend({ group, wish, about, onClose }) {
   const action = useAction(path`/api/groups/${group}/dead-letters/preview`, path`/api/groups/${group}/dead-letters/resend`);
@@ -25,6 +25,7 @@ export function Resend({ group, wish, about, onClose }) {
           <li key=${row.id}><span class="mono">${row.message.id}</span> <span class="quiet">${t("dead.toAfter", { to: row.to ?? "–", n: row.attempts })}</span>
             <span class="beginning mono"><${Plain} text=${row.message.start} />${row.message.is_cut ? " …" : ""}</span></li>`)}</ul>
         ${preview.messages > preview.rows.length && html`<p class="quiet">${t("dead.andMore", { n: whole(preview.messages - preview.rows.length) })}</p>`}
+        <${Notes} sentences=${preview.notes} />
         ${preview.messages > 0
           ? html`<${Confirm} action=${{ ...action, reset: onClose }} about=${about} onApply=${apply} label=${t("dead.resend")} />`
           : html`<${Command} line=${action.command} />`}`}

@@ -6,16 +6,16 @@ import { language, t } from "../../frame/words.js";
 import { heatClass } from "../../parts/heat.js";
 import { Table } from "../../parts/table.js";
 
-function Box({ row, numbers, names, colours, most, chosen, broadcast }) {
+function Box({ row, numbers, names, colours, most, chosen, broadcast, told }) {
   const [owner] = row.owners;
-  const stamp = JSON.stringify([row, owner && [numbers[owner], colours[owner]], heatClass(row.lag, most), chosen, language()]);
+  const stamp = JSON.stringify([row, owner && [numbers[owner], colours[owner]], heatClass(row.lag, most), chosen, told, language()]);
   return useMemo(() => {
     const several = row.owners.length > 1 && !broadcast;
-    const who = row.owners.map((each) => names[each]).join(", ") || t("groups.nobody");
-    const kind = !owner ? "nobody" : several ? "twice" : `member-${colours[owner]}`;
+    const who = row.owners.map((each) => names[each]).join(", ") || t(told ? "groups.nobody" : "groups.state.unknown");
+    const kind = !owner ? (told ? "nobody" : "untold") : several ? "twice" : `member-${colours[owner]}`;
     return html`
       <li data-queue=${row.key} class=${chosen && !row.owners.includes(chosen) ? "dim" : ""} title=${`${row.key} · ${who} · ${t("groups.lagOf", { lag: whole(row.lag) })}`}>
-        <span class=${`box ${kind} ${row.move ? "fresh" : ""}`}><span class="hidden">${row.queue}: ${who}</span><span aria-hidden="true">${broadcast ? "∗" : owner ? (several ? "×2" : numbers[owner]) : "!"}</span></span>
+        <span class=${`box ${kind} ${row.move ? "fresh" : ""}`}><span class="hidden">${row.queue}: ${who}</span><span aria-hidden="true">${broadcast ? "∗" : owner ? (several ? "×2" : numbers[owner]) : told ? "!" : "?"}</span></span>
         <span class=${`under ${heatClass(row.lag, most)}`}>${short(row.lag)}</span>
       </li>`;
   }, [stamp]);
@@ -29,8 +29,8 @@ export function Compact({ picture, names, colours, most, broadcast, chosen, onCh
     <div class="compact">
       ${parts.map((part) => html`
         <section key=${`${part.topic}@${part.broker}`}>
-          <h3><a href=${path`/topics/${part.topic}`}>${part.topic}</a> <span class="quiet">${part.broker} · ${t("groups.nQueues", { n: part.rows.length })}${picture.past ? "" : ` · ${t("groups.lagOf", { lag: whole(part.lag) })}`}</span></h3>
-          <ul class="boxes">${part.rows.map((row) => html`<${Box} key=${row.key} row=${row} numbers=${numbers} names=${names} colours=${colours} most=${most} chosen=${chosen} broadcast=${broadcast} />`)}</ul>
+          <h3><a href=${path`/topics/${part.topic}`}>${part.topic}</a> <span class="quiet">${part.broker} · ${t("groups.nQueues", { n: part.rows.length })}${part.lag === null ? "" : ` · ${t("groups.lagOf", { lag: whole(part.lag) })}`}</span></h3>
+          <ul class="boxes">${part.rows.map((row) => html`<${Box} key=${row.key} row=${row} numbers=${numbers} names=${names} colours=${colours} most=${most} chosen=${chosen} broadcast=${broadcast} told=${picture.unowned} />`)}</ul>
         </section>`)}
     </div>
     ${folded > 0 && html`<button class="plain fold" aria-expanded=${showRetries} onClick=${onRetries}>${showRetries ? "▾" : "▸"} ${t("groups.retries", { n: folded })}</button>`}
@@ -43,7 +43,7 @@ function MemberTable({ picture, names, colours, numbers, chosen, onChoose }) {
     { key: "number", name: "#", number: true, value: (row) => numbers[row.id], cell: (row) => html`<span class=${`box member-${colours[row.id]}`}>${numbers[row.id]}</span>` },
     { key: "name", name: t("groups.member"), value: (row) => names[row.id], cell: (row) => html`<button class="plain" aria-pressed=${chosen === row.id} title=${row.id} onClick=${() => onChoose(chosen === row.id ? null : row.id)}>${names[row.id]}</button>` },
     { key: "queues", name: t("groups.queues"), number: true, value: (row) => row.queues },
-    { key: "lag", name: t("groups.lag"), number: true, value: (row) => (picture.past ? null : row.lag), cell: (row) => (picture.past ? "–" : whole(row.lag)) },
+    { key: "lag", name: t("groups.lag"), number: true, value: (row) => row.lag, cell: (row) => whole(row.lag) },
     { key: "address", name: t("groups.address"), value: (row) => row.head?.address, cell: (row) => html`<span class="mono">${row.head?.address || "–"}</span>` },
     { key: "make", name: t("groups.make"), value: (row) => row.head && `${row.head.ours ? "Steelyard" : row.head.language} ${row.head.release}` },
     { key: "state", name: t("groups.state"), value: (row) => (row.gone ? t("groups.gone") : row.head?.leaving ? t("groups.leaving") : row.head?.idle ? t("groups.idle") : "") },

@@ -8,7 +8,7 @@ import { said } from "../../parts/members.js";
 const WIDE = 8, WITH_SINCE = 20;
 
 // Who somebody is, above its column.
-function Head({ member, names, colour, past, wide }) {
+function Head({ member, names, colour, wide }) {
   const { head } = member;
   const badges = html`
     ${member.gone && html`<span class="badge bad">${t("groups.gone")}</span>`}
@@ -20,7 +20,7 @@ function Head({ member, names, colour, past, wide }) {
       <span class="name">${names[member.id]}</span>
       ${wide && html`
         <span class="about mono">${head?.address || ""}</span>
-        <span class="about">${t("groups.nQueues", { n: member.queues })}${past || member.gone ? "" : ` · ${t("groups.lagOf", { lag: short(member.lag) })}`}</span>
+        <span class="about">${t("groups.nQueues", { n: member.queues })}${member.lag === null ? "" : ` · ${t("groups.lagOf", { lag: short(member.lag) })}`}</span>
         <span class="about">${head && (head.ours ? html`<span class="make">Steelyard</span>` : html`<span class="make">${head.language || "?"}</span>`)} ${head?.release || ""}</span>
         <span class="badges">${badges}</span>`}
       ${!wide && html`<span class="count" title=${t("groups.nQueues", { n: member.queues })}>${member.queues}</span>`}
@@ -59,7 +59,7 @@ export function Grid({ picture, names, colours, most, broadcast, showRetries, on
   const body = (part) => html`
     <tbody key=${`${part.topic}@${part.broker}`}>
       <tr class="part"><th scope="rowgroup" colspan=${width}>
-        <span class="topic">${part.topic}</span> <span class="quiet">${part.broker} · ${t("groups.nQueues", { n: part.rows.length })}${picture.past ? "" : ` · ${t("groups.lagOf", { lag: whole(part.lag) })}`}</span>
+        <span class="topic">${part.topic}</span> <span class="quiet">${part.broker} · ${t("groups.nQueues", { n: part.rows.length })}${part.lag === null ? "" : ` · ${t("groups.lagOf", { lag: whole(part.lag) })}`}</span>
       </th></tr>
       ${part.rows.map((row) => html`<${Row} key=${row.key} row=${row} members=${members} names=${names} colours=${colours} most=${most} nobody=${nobody} broadcast=${broadcast} since=${since} columns=${columns} />`)}
     </tbody>`;
@@ -71,7 +71,7 @@ export function Grid({ picture, names, colours, most, broadcast, showRetries, on
         <thead><tr>
           <th scope="col" class="queue">${t("groups.queue")}</th>
           <th scope="col" class="number lag">${t("groups.lag")}</th>
-          ${members.map((member) => html`<${Head} key=${member.id} member=${member} names=${names} colour=${colours[member.id]} past=${picture.past} wide=${wide} />`)}
+          ${members.map((member) => html`<${Head} key=${member.id} member=${member} names=${names} colour=${colours[member.id]} wide=${wide} />`)}
           ${nobody && html`<th scope="col" class="member"><span class="chip nobody" aria-hidden="true"></span><span class="name">${t("groups.nobody")}</span></th>`}
           ${since && html`<th scope="col" class="since">${t("groups.since")}</th>`}
         </tr></thead>

@@ -19,16 +19,20 @@ const sorted = (records) => [...records].sort((a, b) => a.at_ms - b.at_ms).slice
 // The times at which something changed: where ← and → go.
 export const stopsOf = (records) => [...new Set(records.filter(isStop).map((record) => record.at_ms))];
 
-// Rebalances: records of all brokers that come together, with the queues that changed hands from first to last.
+// Rebalances: records of all brokers that come together, with the queues that changed hands from first to last. Whoever
+// comes or goes when queues have moved already begins another one.
 export function eventsOf(records) {
   const events = [];
   for (const record of records) {
     const from = began(record), last = events[events.length - 1];
-    if (last && from <= last.end + TOGETHER_MS && record.at_ms - last.start < LONGEST_MS) {
+    const changes = record.changed.map((each) => `${each.member} ${each.what === "leaving" ? "left" : each.what}`);
+    const isOther = last?.hasMoved && changes.some((each) => !last.changes.has(each));
+    if (last && !isOther && from <= last.end + TOGETHER_MS && record.at_ms - last.start < LONGEST_MS) {
       last.records.push(record);
-      last.start = Math.min(last.start, from);
       last.end = Math.max(last.end, ended(record));
-    } else events.push({ records: [record], start: from, end: ended(record) });
+      changes.forEach((each) => last.changes.add(each));
+      last.hasMoved ||= record.moves.length > 0;
+    } else events.push({ records: [record], start: from, end: ended(record), changes: new Set(changes), hasMoved: record.moves.length > 0 });
   }
   return events.map(told).filter((event) => event.moves.length || event.changed.length);
 }
@@ -44,10 +48,11 @@ function told({ records, start, end }) {
     }
     left += record.moved - record.moves.length;
   }
-  const moves = [...queues.values()].filter((move) => move.before !== move.after);
+  const moves = [...queues.values()].filter((move) => move.before !== move.after).sort((a, b) => a.at_ms - b.at_ms);
   const settled = records.map((record) => record.rebalance).filter(Boolean);
   const gaps = moves.map((move) => move.gap_ms).filter((gap) => gap !== null);
   const lasts = records.filter(isStop);
+  const from = Math.max(start, Math.min(...settled.map((line) => line.began_ms)));
   return {
     key: records[0].key,
     start,
@@ -58,10 +63,10 @@ function told({ records, start, end }) {
     moved: moves.filter((move) => move.before && move.after).length + left,
     taken: moves.filter((move) => !move.before).length,
     freed: moves.filter((move) => !move.after).length,
-    reasons: [...new Set(moves.map((move) => move.why))],
     gap: gaps.length ? Math.max(...gaps) : null,
-    lasted: settled.length ? Math.max(...settled.map((line) => line.ended_ms)) - Math.min(...settled.map((line) => line.began_ms)) : null,
-    least: settled.length && settled.every((line) => line.least !== null) ? settled.reduce((sum, line) => sum + line.least, 0) : null,
+    lasted: settled.length ? Math.max(0, ...settled.map((line) => line.ended_ms - from), ...moves.map((move) => move.at_ms - from)) : null,
+    // What had to move is known of all that a broker counts as one, be it more than this.
+    least: settled.length && settled.every((line) => line.least !== null && line.began_ms >= start - TOGETHER_MS) ? settled.reduce((sum, line) => sum + line.least, 0) : null,
   };
 }
 

@@ -3,6 +3,8 @@ import { lastMoves, movedIn, queueKey, stateAt } from "./history.js";
 
 const FRESH_MS = 6000;
 
+const sum = (lags) => (lags.some((lag) => lag !== null) ? lags.reduce((all, lag) => all + (lag ?? 0), 0) : null);
+
 // A picture: { past, at, members: [{ id, head, gone, queues, lag }], parts: [{ topic, broker, retry, rows, lag }] };
 // a row is { key, queue, owners, lag, last, move }: `last` is how it came to its owner, `move` the same if it was just then.
 export function livePicture(now, records, event) {
@@ -22,21 +24,26 @@ export function pastPicture(records, event, at) {
 
 function drawn(parts, members, event, last, at, past) {
   const moved = movedIn(event, past ? at : Infinity);
-  const columns = new Map(members.map((member) => [member.id, { ...member, gone: false, queues: 0, lag: 0 }]));
+  const columns = new Map(members.map((member) => [member.id, { ...member, gone: false, queues: 0, lag: null }]));
   const column = (id) => {
-    if (!columns.has(id)) columns.set(id, { id, head: null, gone: true, queues: 0, lag: 0 });
+    if (!columns.has(id)) columns.set(id, { id, head: null, gone: true, queues: 0, lag: null });
     return columns.get(id);
   };
   const shown = parts.map((part) => {
     const rows = part.rows.map((row) => {
       const key = queueKey({ ...part, queue: row.queue });
       const move = moved[key]?.before && !row.owners.includes(moved[key].before) ? moved[key] : null;
-      row.owners.forEach((owner) => { column(owner).queues += 1; column(owner).lag += row.lag ?? 0; });
+      row.owners.forEach((owner) => { column(owner).queues += 1; column(owner).lag = sum([column(owner).lag, row.lag]); });
       // Who had it and is gone keeps a column for a moment.
       if (move && !part.retry && !move.before.includes(" and ")) column(move.before);
       return { ...row, key, move, last: row.owners.includes(last[key]?.after) ? last[key] : null };
     });
-    return { topic: part.topic, broker: part.broker, retry: part.retry, rows, lag: rows.reduce((sum, row) => sum + (row.lag ?? 0), 0) };
+    return { topic: part.topic, broker: part.broker, retry: part.retry, rows, lag: sum(rows.map((row) => row.lag)) };
   });
-  return { past, at, parts: shown, members: [...columns.values()].sort((a, b) => (a.id < b.id ? -1 : 1)), unowned: shown.some((part) => part.rows.some((row) => !row.owners.length && !part.retry)) };
+  const rows = shown.filter((part) => !part.retry).flatMap((part) => part.rows);
+  return {
+    past, at, parts: shown, members: [...columns.values()].sort((a, b) => (a.id < b.id ? -1 : 1)),
+    // Where nobody tells of any queue who has it, it is not known that nobody has.
+    unowned: rows.some((row) => !row.owners.length) && (!members.length || rows.some((row) => row.owners.length)),
+  };
 }

@@ -1,5 +1,5 @@
 // The history of moves on an axis of time: each rebalance a mark, as high as it was large, and a slider over them.
-import { duration, time } from "../../frame/format.js";
+import { time } from "../../frame/format.js";
 import { html, useEffect, useState } from "../../frame/html.js";
 import { t } from "../../frame/words.js";
 import { said } from "../../parts/members.js";
@@ -13,9 +13,11 @@ function usualSpan(events, now) {
   return (SPANS.find(([, ms]) => events.filter((event) => event.start >= now - ms * 0.98).length >= enough) ?? ["all"])[0];
 }
 
-export const whyOf = (event, names) => {
+// Why queues moved in a rebalance, up to a time of it.
+export const whyOf = (event, names, at = null) => {
   if (!event) return "";
-  const reasons = event.reasons.length ? event.reasons : event.changed.map((each) => `${each.member} ${t(`groups.what.${each.what}`)}`);
+  const moves = event.moves.filter((move) => move.at_ms <= (at ?? Infinity));
+  const reasons = moves.length ? [...new Set(moves.map((move) => move.why))] : event.changed.map((each) => `${each.member} ${t(`groups.what.${each.what}`)}`);
   return reasons.slice(0, 3).map((each) => said(each, names)).join(" · ");
 };
 
@@ -68,7 +70,7 @@ export function Timeline({ events, stops, at, now, names, event, onGo }) {
     if (!playing && at === null) onGo(stops[0]);
     setPlaying(!playing);
   };
-  const text = at === null ? t("groups.live") : `${time(at, { ms: true })} ${whyOf(event, names)}`;
+  const text = at === null ? t("groups.live") : `${time(at, { ms: true })} ${whyOf(event, names, at)}`;
   const shown = events.filter((each) => each.end >= start);
   const most = Math.max(1, ...shown.map((each) => each.moves.length));
   const ticks = [0, 0.25, 0.5, 0.75, 1].map((part) => start + (now - start) * part);
@@ -92,7 +94,7 @@ export function Timeline({ events, stops, at, now, names, event, onGo }) {
         </div>
         <input type="range" aria-label=${t("groups.scrub")} aria-valuetext=${text} min=${Math.floor(start)} max=${Math.ceil(now)} step="1" value=${at ?? Math.ceil(now)}
           onInput=${(event) => { setPlaying(false); slid(event); }} onKeyDown=${pressed} disabled=${!stops.length} />
-        <div class="ticks quiet" aria-hidden="true">${ticks.map((ms, each) => html`<span key=${each}>${each === 4 ? t("groups.now") : now - start < 120e3 ? `−${duration(now - ms)}` : time(ms)}</span>`)}</div>
+        <div class="ticks quiet" aria-hidden="true">${ticks.map((ms, each) => html`<span key=${each}>${each === 4 ? t("groups.now") : now - start < 120e3 ? `−${Math.round((now - ms) / 1000)} s` : time(ms)}</span>`)}</div>
       </div>
     </div>`;
 }

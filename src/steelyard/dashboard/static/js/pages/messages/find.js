@@ -6,7 +6,7 @@ import { goQuery } from "../../frame/router.js";
 import { t } from "../../frame/words.js";
 import { Plain } from "../../parts/body.js";
 import { Command } from "../../parts/command.js";
-import { Notes, Problem } from "../../parts/states.js";
+import { Problem } from "../../parts/states.js";
 import { Table } from "../../parts/table.js";
 import { isoOf, linkTo, TAG_HINT, TopicField } from "./places.js";
 
@@ -89,7 +89,7 @@ function Results({ found, by, depth }) {
         ${found.looked !== null && html` <span class="quiet">${more ? t("messages.looked", { looked: whole(found.looked), left: whole(found.left) }) : t("messages.lookedAll", { n: whole(found.looked) })}${found.ended_by ? ` ${t(`messages.ended.${found.ended_by}`)}` : ""}</span>`}
         ${more && found.looked >= depth * 0.9 && depth < MOST_DEPTH && html` <button onClick=${() => goQuery({ depth: Math.min(MOST_DEPTH, depth * 10) }, { replace: false })}>${t("messages.further")}</button>`}</p>
       <${Table} caption=${t("messages.found")} columns=${columns} rows=${rows} rowKey=${(row) => `${row.broker}:${row.queue}:${row.offset}`} search=${rows.length > 10} empty=${t("messages.none")} />
-      <${Notes} sentences=${found.notes} />
+      ${found.notes.map((each) => html`<p key=${each} class="quiet">${each}</p>`)}
       <${Command} line=${found.command} />
     </section>`;
 }

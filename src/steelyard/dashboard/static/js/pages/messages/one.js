@@ -52,23 +52,27 @@ function All({ place, found, query, about }) {
   const readers = useGet(`${apiOf(place)}/readers`);
   return html`
     <div class="columns message-columns">
-      <section class="card">
-        <h2>${t("messages.itself")}</h2>
-        <dl class="lines">${lines.map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
-        ${said.length > 0 && html`<ul class="story">${said.map((each) => html`<li key=${each}><${Plain} text=${each} /></li>`)}</ul>`}
-        <${Command} line=${found.command} />
-      </section>
-      <section class="card">
-        <h2>${t("messages.body")}</h2>
-        <${Body} body=${found.body} download=${`${apiOf(place)}/body`} view=${query.view} onView=${(view) => goQuery({ view })} />
-      </section>
-      <section class="card">
-        <h2>${t("messages.properties")}</h2>
-        <${Properties} listed=${found.properties} />
-      </section>
-      <${Readers} found=${readers} offset=${row.offset} />
-      <${Trace} place=${place} />
-      <${Again} place=${place} about=${about} groups=${(readers.value?.readers || []).map((each) => each.group)} />
+      <div>
+        <section class="card">
+          <h2>${t("messages.itself")}</h2>
+          <dl class="lines">${lines.map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
+          ${said.length > 0 && html`<ul class="story">${said.map((each) => html`<li key=${each}><${Plain} text=${each} /></li>`)}</ul>`}
+          <${Command} line=${found.command} />
+        </section>
+        <${Readers} found=${readers} offset=${row.offset} />
+        <${Trace} place=${place} />
+      </div>
+      <div>
+        <section class="card first">
+          <h2>${t("messages.body")}</h2>
+          <${Body} body=${found.body} download=${`${apiOf(place)}/body`} view=${query.view} onView=${(view) => goQuery({ view })} />
+        </section>
+        <section class="card">
+          <h2>${t("messages.properties")}</h2>
+          <${Properties} listed=${found.properties} />
+        </section>
+        <${Again} place=${place} about=${about} groups=${(readers.value?.readers || []).map((each) => each.group)} />
+      </div>
     </div>`;
 }
 
@@ -120,7 +124,7 @@ function Readers({ found: { value, error, again }, offset }) {
 function Trace({ place }) {
   const { value, error, again } = useGet(`${apiOf(place)}/trace`);
   const columns = [
-    { key: "what", name: t("messages.what"), value: (each) => each.what, cell: (each) => t(`messages.trace.${each.what.replaceAll(" ", "")}`) },
+    { key: "what", name: t("messages.what"), value: (each) => each.what, cell: (each) => html`<span class="nowrap">${t(`messages.trace.${each.what.replaceAll(" ", "")}`)}</span>` },
     { key: "at", name: t("messages.at"), value: (each) => each.at_ms, cell: (each) => html`<span class="nowrap">${time(each.at_ms, { ms: true })}</span>` },
     { key: "group", name: t("messages.group"), value: (each) => each.group, cell: (each) => html`<${Plain} text=${each.group} />` },
     { key: "client", name: t("messages.client"), value: (each) => each.client_host, cell: (each) => html`<${Plain} text=${each.client_host} />` },
