@@ -5,6 +5,7 @@ With STEELYARD_PICTURES the pictures are put where the documentation has them; w
 
 import json
 import os
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
@@ -15,12 +16,15 @@ import pytest
 from playwright.sync_api import Page as Sheet
 from playwright.sync_api import expect
 from tests.browser.stage import Stage
+from tests.live.clusters import until
 
 from steelyard import Admin, Connect, Consumer, Message, Producer
+from steelyard.client.admin.group_view import GroupView
 from steelyard.client.consuming.received import Received
 
 _FOUND = find_spec("axe_playwright_python")
 _AXE = Path(_FOUND.origin if _FOUND is not None and _FOUND.origin else "axe").with_name("axe.min.js")
+_SLOW_S = 0.05
 _PICTURES = Path(__file__).parents[2] / "docs" / "pictures" / "page"
 
 _PAGES = {
@@ -42,6 +46,7 @@ _PAGES = {
 
 
 def _handled(message: Received) -> None:
+    time.sleep(_SLOW_S)  # so that there is something to see
     if b"bad" in message.body:
         raise ValueError("no such customer")
 
@@ -54,18 +59,31 @@ def _shop(stage: Stage) -> Iterator[Producer]:
         for topic, queues in (("orders", 4), ("payments", 2), ("clicks", 8)):
             admin.create_topic(topic, queues)
         admin.create_group("billing", retries=0)
-        producer = open_ones.enter_context(Producer(stage.namesrv, group="shop"))
-        for name in ("bill-1", "bill-2", "bill-3"):
-            consumer = Consumer(Connect(stage.namesrv, name=name), group="billing", start_from="first")
+        producer = open_ones.enter_context(Producer(stage.namesrv, group="shop", avoid_slow_brokers=True))
+        for number in range(1, 5):
+            consumer = Consumer(Connect(stage.namesrv, name=f"bill-{number}"), group="billing", start_from="first")
             consumer.handles("orders")(_handled)
             open_ones.enter_context(consumer)
-        for number in range(200):
+            _until_shared(admin, number)
+            if number == 2:
+                consumer.close()
+                _until_shared(admin, 1)
+        for number in range(400):
             word = "bad" if number % 50 == 0 else "paid"
             body = json.dumps({"id": number, "state": word, "amount": number * 7}).encode()
             producer.send(Message("orders", body, tags=word, keys=f"order-{number}"))
         for number in range(60):
             producer.send(Message("clicks", f"click {number}".encode(), keys=f"visitor-{number % 3}"))
         yield producer
+
+
+def _until_shared(admin: Admin, members: int) -> None:
+    """Wait until so many members have all queues."""
+    until(lambda: (view := admin.group("billing")).queues != () and _is_shared(view, members))
+
+
+def _is_shared(view: GroupView, members: int) -> bool:
+    return len(view.members) == members and all(each.owner for each in view.queues)
 
 
 def _settled(sheet: Sheet) -> None:

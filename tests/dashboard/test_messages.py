@@ -10,7 +10,6 @@ from urllib.parse import quote, urlencode
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import to_builtins
 from tests.dashboard.asking import ask, get, post
 from tests.docs.commands import Shown, command_complaint
 
@@ -18,11 +17,20 @@ from steelyard import Admin, Consumer, Message, Producer, Puller
 from steelyard.dashboard.bodies import body_of, row_of
 from steelyard.dashboard.options import PageOptions
 from steelyard.dashboard.page import Page
-from steelyard.dashboard.stories import story_of
 from steelyard.model import Queue, StoredMessage
 from steelyard.serve.embedded import Cluster
 
 _TOPIC = "orders"
+_NONSENSE = (
+    "",
+    "topic=orders&by=smell",
+    "topic=orders&by=key",
+    "topic=orders&by=time&from=soon",
+    "topic=orders&queue=nowhere:1",
+    "topic=orders&count=0",
+    "by=id&id=xyz",
+    "topic=nosuch",
+)
 
 
 @pytest.fixture
@@ -171,31 +179,6 @@ def test_what_clients_wrote_down_is_told(cluster: Cluster, page: Page) -> None:
     assert [(each["what"], each["topic"], each["went_well"]) for each in traces] == [("sent", _TOPIC, True)]
 
 
-def test_the_fields_of_a_message_tell_its_way() -> None:
-    where = Queue("%RETRY%billing", "broker-0", 0)
-
-    def told(sys_flag: int = 0, came_back: int = 0, **properties: str) -> dict[str, Any]:
-        message = StoredMessage(where, 0, b"", properties, sys_flag=sys_flag, reconsume_times=came_back)
-        said: dict[str, Any] = to_builtins(story_of(message))
-        return said
-
-    assert told() == {}
-    assert told(came_back=2, RETRY_TOPIC="orders", ORIGIN_MESSAGE_ID="AB") == {
-        "came_back": 2,
-        "sent_to": "orders",
-        "origin_id": "AB",
-    }
-    assert told(DLQ_ORIGIN_TOPIC="orders", DLQ_ORIGIN_MESSAGE_ID="CD") == {"dead_of": "orders", "origin_id": "CD"}
-    assert told(DELAY="3") == {"delay_level": 3, "delay_ms": 10_000}
-    assert told(TIMER_DELAY_SEC="7", TIMER_OUT_MS="1700000000000") == {"delay_ms": 7_000, "deliver_ms": 1700000000000}
-    assert told(sys_flag=0x4 | 0x1, PGROUP="shop") == {
-        "transaction": "half",
-        "producer_group": "shop",
-        "is_compressed": True,
-    }
-    assert told(DELAY="many", TIMER_DELAY_MS="-1", TIMER_OUT_MS="9" * 400) == {}
-
-
 @given(st.binary(max_size=2_000), st.integers(1, 500))
 def test_a_body_goes_to_the_browser_whole_or_as_its_beginning(body: bytes, most: int) -> None:
     shown = body_of(body, most)
@@ -279,8 +262,7 @@ def test_nothing_is_handled_again_on_a_page_that_is_read_only(cluster: Cluster) 
 
 @pytest.mark.usefixtures("sent")
 def test_questions_that_make_no_sense_are_answered_with_a_sentence(page: Page) -> None:
-    for asked in ("", "topic=orders&by=smell", "topic=orders&by=key", "topic=orders&by=time&from=soon",
-                  "topic=orders&queue=nowhere:1", "topic=orders&count=0", "by=id&id=xyz", "topic=nosuch"):  # fmt: skip
+    for asked in _NONSENSE:
         answer = ask(page, f"/api/messages?{asked}", headers={"Authorization": f"Bearer {page.options.token}"})
         assert 400 <= answer.status < 500, asked
         assert answer.json["error"]

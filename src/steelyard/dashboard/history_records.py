@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from steelyard.model import Queue
 
-__all__ = ["ChangedMember", "HistoryRecord", "MovedQueue", "SettledLine", "owner_rows"]
+__all__ = ["ChangedMember", "HistoryRecord", "MovedQueue", "OwnerRows", "SettledLine", "owner_rows"]
 
 OwnerRows = dict[str, dict[str, list[int | tuple[int, ...]]]]
 """Broker → topic → for each queue the place of its owner in the list of names: -1 for nobody, several if several."""

@@ -37,7 +37,7 @@ _LINGER_MS = 60_000
 _FORGOTTEN_MS = 60_000
 """A survey that rested for so long begins anew."""
 _FIRST_MS = 800
-"""How long the first answer waits for rows; what was not seen by then comes later."""
+"""For so long after it began whoever asks waits for rows; what was not seen by then comes later."""
 _QUESTIONS_A_SECOND = 120
 """Of each of two walks: one through groups, one through topics."""
 _A_GROUP_MS, _A_TOPIC_MS = 50, 60
@@ -56,7 +56,7 @@ class Survey:
         self._admin, self._closing = admin, closing
         self._book = Notebook()
         self._groups, self._topics = Turns(), Turns()
-        self._wanted_ms = self._rested_ms = 0
+        self._began_ms = self._wanted_ms = self._rested_ms = 0
         self._watchers = 0
         self._looks = 0
         """How many times brokers were asked."""
@@ -94,7 +94,8 @@ class Survey:
                 self._book.forget()
                 self._groups, self._topics, self._looks, self._is_told = Turns(), Turns(), 0, False
             self._task = asyncio.get_running_loop().create_task(self._run())
-        until_ms = self._wanted_ms + _FIRST_MS
+            self._began_ms = self._wanted_ms
+        until_ms = self._began_ms + _FIRST_MS
         while not self._looks:
             await self._news.wait()
         while self._is_new and self._trouble is None and (left_ms := until_ms - steady_ms()) > 0:

@@ -18,7 +18,7 @@ from steelyard.client.checkup.groups import passes
 from steelyard.client.short_names import short_names, shortened
 from steelyard.dashboard import survey_hazards as hazards
 from steelyard.dashboard.survey_pace import Meter
-from steelyard.dashboard.survey_rows import broker_row, group_row, stored_ms, topic_row
+from steelyard.dashboard.survey_rows import broker_row, group_row, topic_row
 from steelyard.dashboard.survey_values import BrokerRow, GroupRow, HazardRow, Point, Seen, TopicRow
 from steelyard.model import Queue
 from steelyard.model.names import DEAD
@@ -50,6 +50,7 @@ _Flow = Meter[tuple[str, int]]
 @dataclass(slots=True)
 class _TopicNote:
     listed: Topic
+    row: TopicRow
     view: TopicView | None = None
     at_ms: int | None = None
     meter: Meter[Queue] = field(default_factory=Meter)
@@ -132,10 +133,9 @@ class Notebook:
             if len(self._topics) == _MOST_ROWS:
                 self._left_out = f"There are more than {_MOST_ROWS:,} topics: the first of them are shown."
                 break
-            note = before.get(each.name)
-            if note is None:
-                note = _TopicNote(each)
-            note.listed = each
+            note = before.get(each.name) or _TopicNote(each, topic_row(each, None, None, None))
+            if note.listed != each:
+                note.listed, note.row = each, topic_row(each, note.view, note.meter.rate, note.at_ms)
             self._topics[each.name] = note
         return [
             name
@@ -152,8 +152,8 @@ class Notebook:
             note.meter = Meter(_DEAD_WINDOW_MS)
         note.view, note.at_ms, self._seen = view, at_ms, None
         note.meter.note(at_ms, {each.queue: each.end for each in view.queues})
-        last_ms = stored_ms(view)
-        return last_ms is not None and at_ms - last_ms < _BUSY_MS
+        note.row = topic_row(note.listed, view, note.meter.rate, at_ms)
+        return note.row.stored_ms is not None and at_ms - note.row.stored_ms < _BUSY_MS
 
     # -- groups -------------------------------------------------------------------------------------------------------
 
@@ -224,10 +224,7 @@ class Notebook:
         for name, note in self._groups.items():
             for topic in note.row.topics:
                 readers.setdefault(topic, []).append(name)
-        topics = {
-            name: topic_row(note.listed, note.view, tuple(readers.get(name, ())), note.meter.rate, note.at_ms)
-            for name, note in self._topics.items()
-        }
+        topics = {name: _read_by(note, tuple(readers.get(name, ()))) for name, note in self._topics.items()}
         groups = {name: self._with_dead(note.row) for name, note in self._groups.items()}
         asked = [name for name, note in self._groups.items() if _wants(note)]
         walked = [row.at_ms for row in topics.values() if row.kind in ("users", "dead letters") and row.brokers]
@@ -262,11 +259,18 @@ class Notebook:
                 grown, span_ms = sum(topic.meter.grown().values()), topic.meter.span_ms
                 group = name.removeprefix(DEAD)
                 found = hazards.dead_letter_hazard(
-                    group, topic.view.messages, stored_ms(topic.view), grown, span_ms, self._at_ms
+                    group, topic.view.messages, topic.row.stored_ms, grown, span_ms, self._at_ms
                 )
                 if found is not None:
                     yield found
         yield from hazards.topic_hazards(topics.values())
+
+
+def _read_by(note: _TopicNote, groups: tuple[str, ...]) -> TopicRow:
+    """Return the row of a topic with its readers; one that is the same is not made anew, there are thousands."""
+    if note.row.groups != groups:
+        note.row = replace(note.row, groups=groups)
+    return note.row
 
 
 def _named(hazard: Hazard, names: Mapping[str, str]) -> Hazard:

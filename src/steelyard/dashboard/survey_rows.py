@@ -10,7 +10,7 @@ from steelyard.client.admin.topics import Topic, TopicView
 from steelyard.dashboard.survey_values import BrokerRow, GroupRow, TopicRow
 from steelyard.model.names import RETRY
 
-__all__ = ["broker_row", "group_row", "stored_ms", "topic_row"]
+__all__ = ["broker_row", "group_row", "topic_row"]
 
 
 def broker_row(flow: BrokerFlow, came: float | None, went: float | None) -> BrokerRow:
@@ -29,20 +29,17 @@ def broker_row(flow: BrokerFlow, came: float | None, went: float | None) -> Brok
     )
 
 
-def topic_row(
-    listed: Topic, view: TopicView | None, groups: tuple[str, ...], rate: float | None, at_ms: int | None
-) -> TopicRow:
-    """Make the row of a topic that was listed, and perhaps seen."""
+def topic_row(listed: Topic, view: TopicView | None, rate: float | None, at_ms: int | None) -> TopicRow:
+    """Make the row of a topic that was listed, and perhaps seen; who reads it is not known here."""
     return TopicRow(
         name=listed.name,
         kind=listed.kind.value,
         queues=listed.queues,
         brokers=listed.brokers,
         permission=may_in_words(listed.permission),
-        groups=groups,
         messages=None if view is None else view.messages,
         in_rate=rate,
-        stored_ms=None if view is None else stored_ms(view),
+        stored_ms=None if view is None else _stored_ms(view),
         at_ms=at_ms,
     )
 
@@ -66,7 +63,6 @@ def group_row(view: GroupView, found: Iterable[Hazard], notes: tuple[str, ...], 
     )
 
 
-def stored_ms(view: TopicView) -> int | None:
-    """Return when the last message of a topic came."""
+def _stored_ms(view: TopicView) -> int | None:
     stored = view.stored_at
     return None if stored is None else round(stored.timestamp() * 1_000)

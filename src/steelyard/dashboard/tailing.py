@@ -25,7 +25,7 @@ from steelyard.model import Queue
 
 __all__ = ["Tail", "TailBatch", "TailLimits", "Wanted"]
 
-Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
+_Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 
 _MOST_QUEUES = 256
 """Each is a pull that its broker holds."""
@@ -83,7 +83,7 @@ class Tail:
     """One browser's look at the end of a topic."""
 
     def __init__(
-        self, connect: Connect, wanted: Wanted, limits: TailLimits | None = None, *, spawn: Spawn | None = None
+        self, connect: Connect, wanted: Wanted, limits: TailLimits | None = None, *, spawn: _Spawn | None = None
     ) -> None:
         """Say what is followed; ``spawn`` begins the task that reads, for who has to wait for its end."""
         self._connect, self._wanted, self._limits = connect, wanted, limits or TailLimits()

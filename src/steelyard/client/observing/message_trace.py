@@ -245,7 +245,7 @@ class MessageTrace(Observer):
             # Not before: a producer that is watched imports this.
             from steelyard.client.producing.producer import Producer
 
-            self._producer = Producer(self._connect, self._group, retries=1)
+            self._producer = Producer(self._connect, self._group, retries=1, close_timeout_s=1.0)
         return self._producer
 
 

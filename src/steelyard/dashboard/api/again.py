@@ -10,7 +10,7 @@ from steelyard.dashboard.routes import changes, tries
 from steelyard.model import Message, StoredMessage
 from steelyard.model.message import RESERVED_PROPERTIES
 
-__all__ = ["ROUTES"]
+__all__ = ["ROUTES", "Redeliver", "RedeliverPreview", "Redelivered", "Resend", "ResendPreview", "Resent"]
 
 _MOST_MEMBERS = 200
 

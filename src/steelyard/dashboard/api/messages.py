@@ -6,11 +6,12 @@ a text in the body, within limits that the answer tells.
 
 from datetime import UTC, datetime
 
-from msgspec import Struct
+from msgspec import Struct, convert
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from steelyard.client.stories import Property, Story, properties_of, story_of
 from steelyard.dashboard.answers import refusal
 from steelyard.dashboard.api import again
 from steelyard.dashboard.asking import Ask
@@ -19,12 +20,20 @@ from steelyard.dashboard.desk import Desk
 from steelyard.dashboard.placed import placed, show_command
 from steelyard.dashboard.routes import reads
 from steelyard.dashboard.searching import Found, Limits, Search, look_through, queues_of
-from steelyard.dashboard.stories import Property, Story, properties_of, story_of
 from steelyard.errors import ConfigurationError, MalformedRecord, NoMessage, SteelyardError, TopicNotFound
 from steelyard.model.times_in_words import moment
-from steelyard.wire.traces import Trace
 
-__all__ = ["ROUTES"]
+__all__ = [
+    "ROUTES",
+    "FoundAnswer",
+    "MessageAnswer",
+    "Names",
+    "QueuesAnswer",
+    "ReaderRow",
+    "ReadersAnswer",
+    "TraceAnswer",
+    "TraceRow",
+]
 
 _MOST_ROWS = 1_000
 _MOST_BY_KEY = 64
@@ -95,10 +104,25 @@ class ReadersAnswer(Struct, frozen=True):
     command: str
 
 
+class TraceRow(Struct, frozen=True):
+    """One thing that happened to a message; what its record does not say is None."""
+
+    what: str
+    at_ms: int | None
+    group: str | None
+    topic: str | None
+    client_host: str | None
+    took_ms: int | None
+    went_well: bool | None
+    outcome: str | None
+    attempt: int | None
+    request_id: str | None
+
+
 class TraceAnswer(Struct, frozen=True):
     """What clients wrote down about a message."""
 
-    traces: list[Trace]
+    traces: list[TraceRow]
     command: str
     notes: list[str]
 
@@ -184,10 +208,8 @@ async def _by_place(desk: Desk, ask: Ask, topic: str, by: str) -> FoundAnswer:
     limits = Limits(messages=depth, seconds=_QUICK_S if depth <= _LOOKED_AT else _PATIENT_S)
     found = await look_through(desk.connect, Search(topic, queue, start, end, tags, text, count, limits))
     begin = start if start is None or isinstance(start, int) else (_words(start) if ask.text("from") else "first")
-    command = desk.command(
-        "message", "ls", topic, "--queue", listed, "--from", begin, "--until", _words(end), "--tags", tags,
-        "--count", count,
-    )  # fmt: skip
+    span = ("--queue", listed, "--from", begin, "--until", _words(end))
+    command = desk.command("message", "ls", topic, *span, "--tags", tags, "--count", count)
     return _answer(found, command, text)
 
 
@@ -250,7 +272,8 @@ async def _trace(desk: Desk, ask: Ask) -> TraceAnswer:
     message = await placed(desk, ask)
     command = desk.command("message", "trace", message.message_id)
     try:
-        return TraceAnswer(await desk.admin.traces(message.message_id), command, [])
+        found = await desk.admin.traces(message.message_id)
+        return TraceAnswer([convert(each, TraceRow, from_attributes=True) for each in found], command, [])
     except (NoMessage, TopicNotFound) as error:
         return TraceAnswer([], command, [str(error)])
 

@@ -13,6 +13,8 @@ function colour(name) {
   probe.remove();
   return found;
 }
+const SHORTEST_S = 60;
+const STEPS = Array.from({ length: 15 }, (_, place) => [1, 2, 5].map((each) => each * 10 ** place)).flat(); // whole numbers
 const faint = (name) => `color-mix(in srgb, ${colour(name)} 14%, transparent)`;
 
 // series: [{ label, colour: "--series-1", values: [..] }], times: seconds since the epoch, as many as values.
@@ -33,8 +35,12 @@ export function Chart({ times, series, says, height = 160, format = (value) => S
         height,
         legend: { show: series.length > 1, live: false },
         cursor: { y: false },
-        scales: { y: { range: (_, least, most) => [Math.min(0, least ?? 0), Math.max(1, (most ?? 1) * 1.08)] } },
-        axes: [{ ...axis(), size: 28, space: 70, values: (_, ticks) => ticks.map((each) => time(each * 1000)) }, { ...axis(), size: 56, values: (_, ticks) => ticks.map(format) }],
+        scales: {
+          // A minute at least, and up to the newest: with one moment alone years would be drawn.
+          x: { range: (_, first, last) => (last === null ? [Date.now() / 1000 - SHORTEST_S, Date.now() / 1000] : [Math.min(first, last - SHORTEST_S), last]) },
+          y: { range: (_, least, most) => [Math.min(0, least ?? 0), Math.max(4, (most ?? 1) * 1.08)] },
+        },
+        axes: [{ ...axis(), size: 28, space: 70, values: (_, ticks) => ticks.map((each) => time(each * 1000)) }, { ...axis(), size: 56, incrs: STEPS, values: (_, ticks) => ticks.map(format) }],
         series: [{}, ...series.map((each) => ({
           label: each.label, stroke: colour(each.colour), width: 2, fill: faint(each.colour), points: { show: false }, value: (_, value) => (value === null || value === undefined ? "–" : format(value)),
         }))],

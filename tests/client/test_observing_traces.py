@@ -1,0 +1,90 @@
+"""RocketMQ's own traces are written beside everything else: what cannot be written is dropped, nobody waits for it."""
+
+import logging
+import secrets
+from collections.abc import Iterator
+
+import pytest
+from tests.client.consumer_scene import until
+
+from steelyard import Admin, Connect, Message, Producer, Queue, StoredMessage
+from steelyard.broker.options import BrokerOptions
+from steelyard.client.observing import message_trace
+from steelyard.client.observing.message_trace import MessageTrace
+from steelyard.client.observing.observer import Delivered, Observed, Outgoing
+from steelyard.client.producing.sent import Sent
+from steelyard.model.names import TRACE_TOPIC
+from steelyard.serve.embedded import Cluster
+from steelyard.wire.traces import read_traces
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """Run one broker for all."""
+    with Cluster() as running:
+        yield running
+
+
+def _records(messages: list[StoredMessage]) -> list[str]:
+    return [trace.message_id for message in messages for trace in read_traces(message.body.decode())]
+
+
+def test_many_records_go_into_few_messages_that_are_found_by_each_id(cluster: Cluster) -> None:
+    topic = f"topic-{secrets.token_hex(6)}"
+    with Producer(cluster.namesrv, message_trace=True, trace_topic=f"{topic}-traces") as producer:
+        futures = [producer.submit(Message(topic, b"1", keys=f"key-{number}")) for number in range(1_000)]
+        ids = [future.result(30).message_id for future in futures]
+    with Admin(cluster.namesrv) as admin:
+        stored = admin.messages(f"{topic}-traces", most=1_000)
+        assert sorted(_records(stored)) == sorted(ids)
+        assert len(stored) < 100
+        assert {key for message in stored for key in message.keys} >= {*ids, "key-0", "key-999"}
+        until(lambda: admin.traces(ids[500], f"{topic}-traces"), "it is found")
+
+
+def test_our_brokers_have_the_topic(cluster: Cluster) -> None:
+    with Producer(cluster.namesrv, message_trace=True) as producer:
+        sent = producer.send(Message("orders", b"1"))
+    with Admin(cluster.namesrv) as admin:
+        (trace,) = admin.traces(sent.message_id)
+    assert (trace.topic, trace.what) == ("orders", "sent")
+
+
+def test_where_nothing_can_be_written_sends_go_on_and_it_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    options = BrokerOptions(auto_create_topics=False, trace_topic=False)
+    with Cluster(broker_options=options) as cluster, Admin(cluster.namesrv) as admin:
+        admin.create_topic("orders", 1)
+        with (
+            caplog.at_level(logging.WARNING, "steelyard"),
+            Producer(cluster.namesrv, message_trace=True) as producer,
+        ):
+            for _ in range(3):
+                producer.send(Message("orders", b"1"))
+        assert len(admin.messages("orders")) == 3
+    said = [each for each in caplog.messages if "traces of messages are dropped" in each]
+    assert len(said) == 1, said
+    assert TRACE_TOPIC in said[0]
+
+
+def test_what_does_not_fit_is_dropped_and_counted(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(message_trace, "_MOST", 5)
+    trace = MessageTrace(Connect("127.0.0.1:1"), "producer", "shop", TRACE_TOPIC)
+    client = Observed("producer", "shop", "c-1")
+    with caplog.at_level(logging.WARNING, "steelyard"):
+        for number in range(8):
+            ended = trace.sending(client, Outgoing((Message("orders", b"1"),)))
+            assert ended is not None
+            ended(Delivered((Sent(Queue("orders", "broker-a", 0), number, f"ID{number}"),), None, 1))
+    assert trace.dropped == 3
+    assert len(caplog.messages) == 1
+
+
+def test_a_message_with_keys_without_end_is_found_by_its_id_alone(cluster: Cluster) -> None:
+    topic, keys = f"topic-{secrets.token_hex(6)}", [f"key-{number:06d}" for number in range(2_000)]
+    with Producer(cluster.namesrv, message_trace=True, trace_topic=f"{topic}-traces") as producer:
+        sent = producer.send(Message(topic, b"1", keys=keys))
+    with Admin(cluster.namesrv) as admin:
+        (stored,) = admin.messages(f"{topic}-traces")
+    assert stored.keys == (sent.message_id,)
