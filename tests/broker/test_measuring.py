@@ -129,6 +129,13 @@ def test_avoided_duplicates_are_summed_from_what_members_say_of_themselves(desk:
     assert told(desk, own.AVOIDED) == {("billing",): 6}
 
 
+def test_what_a_member_avoided_while_it_left_is_told_with_its_goodbye(desk: Desk) -> None:
+    member = Client(desk, "c-1")
+    member.beat(avoided=2)
+    member.ask(Code.UNREGISTER_CLIENT, {"clientID": "c-1", "consumerGroup": "billing", "steelyardAvoided": "5"})
+    assert told(desk, own.AVOIDED) == {("billing",): 3}
+
+
 def test_dead_letters_are_counted_by_where_they_came_from(desk: Desk) -> None:
     desk.state.groups.known("billing", desk.now_ms)
     desk.ask(Code.CONSUMER_SEND_MSG_BACK, {"group": "billing", "offset": "0", "delayLevel": "-1"})

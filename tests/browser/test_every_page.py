@@ -24,11 +24,11 @@ from steelyard.client.consuming.received import Received
 
 _FOUND = find_spec("axe_playwright_python")
 _AXE = Path(_FOUND.origin if _FOUND is not None and _FOUND.origin else "axe").with_name("axe.min.js")
-_SLOW_S = 0.05
+_SLOW_S, _PAUSE_S = (0.3, 4.0) if os.environ.get("STEELYARD_PICTURES") else (0.0, 0.0)
+"""For pictures: how long a handler takes, and how long members stay as they are."""
 _PICTURES = Path(__file__).parents[2] / "docs" / "pictures" / "page"
 
 _PAGES = {
-    "overview": "/",
     "topics": "/topics",
     "topic": "/topics/orders",
     "groups": "/groups",
@@ -42,6 +42,7 @@ _PAGES = {
     "tail": "/messages?topic=orders&tail=1",
     "producers": "/producers",
     "brokers": "/brokers",
+    "overview": "/",
 }
 
 
@@ -60,16 +61,18 @@ def _shop(stage: Stage) -> Iterator[Producer]:
             admin.create_topic(topic, queues)
         admin.create_group("billing", retries=0)
         producer = open_ones.enter_context(Producer(stage.namesrv, group="shop", avoid_slow_brokers=True))
-        for number in range(1, 5):
+        for number, members in ((1, 1), (2, 2), (3, 2), (4, 3)):
             consumer = Consumer(Connect(stage.namesrv, name=f"bill-{number}"), group="billing", start_from="first")
             consumer.handles("orders")(_handled)
             open_ones.enter_context(consumer)
-            _until_shared(admin, number)
+            _until_shared(admin, members)
+            time.sleep(_PAUSE_S)
             if number == 2:
                 consumer.close()
                 _until_shared(admin, 1)
-        for number in range(400):
-            word = "bad" if number % 50 == 0 else "paid"
+                time.sleep(_PAUSE_S)
+        for number in range(4_000 if _SLOW_S else 200):
+            word = "bad" if number % 50 == 7 else "paid"
             body = json.dumps({"id": number, "state": word, "amount": number * 7}).encode()
             producer.send(Message("orders", body, tags=word, keys=f"order-{number}"))
         for number in range(60):
@@ -79,11 +82,11 @@ def _shop(stage: Stage) -> Iterator[Producer]:
 
 def _until_shared(admin: Admin, members: int) -> None:
     """Wait until so many members have all queues."""
-    until(lambda: (view := admin.group("billing")).queues != () and _is_shared(view, members))
+    until(lambda: _is_shared(admin.group("billing"), members), f"{members} members have all queues")
 
 
 def _is_shared(view: GroupView, members: int) -> bool:
-    return len(view.members) == members and all(each.owner for each in view.queues)
+    return len(view.members) == members and bool(view.queues) and all(each.owner for each in view.queues)
 
 
 def _settled(sheet: Sheet) -> None:
@@ -108,7 +111,9 @@ def test_pages_can_be_read_by_everybody(stage: Stage, tmp_path: Path, scheme: st
     pictures.mkdir(parents=True, exist_ok=True)
     with _shop(stage) as producer:
         findings = {}
+        stage.open("/", color_scheme=scheme)  # while somebody looks, the past is kept
         for name, path in _PAGES.items():
+            producer.send_many([Message("payments", b"paid") for _ in range(60)])
             sheet = stage.open(path, color_scheme=scheme, viewport={"width": 1280, "height": 860})
             if name == "tail":
                 sheet.locator(".tail[data-state=live]").wait_for()

@@ -111,6 +111,7 @@ def test_what_java_may_leave_out_may_be_absent_in_ours(java: Peer, pair: Pair) -
 NOT_JAVAS = {
     "CommitOffset": {"lockEpoch"},
     "AskRunningState": {"steelyardWants"},
+    "Unregister": {"steelyardAvoided"},
     "QueryMessages": {"_UNIQUE_KEY_QUERY"},
     "SendAnswer": {"MSG_REGION", "TRACE_ON"},
     "GetRoute": {"__ZONE_NAME", "__ZONE_MODE"},

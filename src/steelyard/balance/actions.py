@@ -178,6 +178,8 @@ class Unregister(Struct, frozen=True, tag=True, gc=False):
     """Say goodbye to a broker (35). Nothing follows from it."""
 
     broker: str
+    avoided: int = 0
+    """As in a `Heartbeat`: most of it happens while a member leaves, after its last one."""
 
 
 class Report(Struct, frozen=True, tag=True, gc=False):

@@ -52,9 +52,8 @@ class Leaving:
         if not board.is_leaving or self.is_done or board.records:
             return
         if self._is_over or self._is_idle():
-            board.actions += board.lines.last_beats(board.now_ms)
             for broker in board.lines.brokers():
-                board.say(Unregister(broker))
+                board.say(Unregister(broker, board.lines.avoided_at(broker)))
             board.flush_reports()
             board.say(Left())
             self.is_done = True

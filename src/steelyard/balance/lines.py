@@ -49,8 +49,6 @@ class _Line:
     """Why the last heartbeat was refused, as reported."""
     avoided: int = 0
     """Messages of its queues that were finished and committed while their queue was being given up."""
-    avoided_told: int = 0
-    """How many of those the broker was told of."""
 
 
 class Lines:
@@ -160,13 +158,10 @@ class Lines:
         """How many messages there were of that kind, at all brokers."""
         return sum(line.avoided for line in self._lines.values())
 
-    def last_beats(self, now_ms: int) -> list[Action]:
-        """Say before the goodbye what brokers of ours were not told of; another make's might list us again for it."""
-        return [
-            self._heartbeat(name, self._lines[name], now_ms)
-            for name in self.brokers()
-            if self.is_ours(name) and self._lines[name].avoided > self._lines[name].avoided_told
-        ]
+    def avoided_at(self, broker: str) -> int:
+        """Say how many of them were a broker's own."""
+        line = self._lines.get(broker)
+        return 0 if line is None else line.avoided
 
     def beat(self, broker: str | None, now_ms: int) -> list[Action]:
         """Say something new to a broker, or to all: that what we own changed, or that we leave."""
@@ -254,7 +249,6 @@ class Lines:
         line.next_ms = now_ms + (line.heartbeat_ms if line.is_registered else self._times.heartbeat_ms)
         line.said_leaving = self.leaving
         line.is_another_wanted = False
-        line.avoided_told = line.avoided
         return Heartbeat(
             broker,
             held=None if line.is_registered else dict(self.claims(broker)),

@@ -143,7 +143,7 @@ class Tail:
                 auto_commit=False,
                 pull_batch=128,
                 queue_messages=2 * self._limits.looked,
-                queue_bytes=4 << 20,
+                queue_bytes=512 << 10,
             ) as puller:
                 await self._find_queues(puller)
                 puller.assign(self._positions, tags=self._wanted.tags)

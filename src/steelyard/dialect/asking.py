@@ -177,7 +177,9 @@ class Asking:
 
     def unregister(self, action: Unregister) -> Request:
         """35: we are gone."""
-        header = about_groups.Unregister(self._options.id, consumer_group=self._options.group)
+        header = about_groups.Unregister(
+            self._options.id, consumer_group=self._options.group, steelyard_avoided=action.avoided or None
+        )
         return Request(action.broker, Code.UNREGISTER_CLIENT, header)
 
     def group(self, action: AskGroup) -> Request:

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from steelyard.broker import membership
 from steelyard.broker.filters.compiled import compile_filter
 from steelyard.broker.handlers import Handler
-from steelyard.broker.members import Beat
+from steelyard.broker.members import Beat, Member
 from steelyard.broker.names import check_topic
 from steelyard.broker.producers import Producer
 from steelyard.broker.refusals import refusal
@@ -94,18 +94,17 @@ def _consumer(state: State, request: Command, body: Heartbeat, told: ConsumerBea
     if beat.ours:
         word = _group_word(body, told.group)
         _take_claims(state, beat, word, now_ms)
-        _count_avoided(state, beat, word)
+        member = state.members.on_line(beat.peer, beat.group)
+        if member is not None:
+            _count_avoided(state, member, 0 if word is None or word.avoided is None else word.avoided)
     return found.ask_again
 
 
-def _count_avoided(state: State, beat: Beat, word: GroupWord | None) -> None:
-    """Count what a member avoided since its last heartbeat; what it did before it came here was counted then."""
-    member = state.members.on_line(beat.peer, beat.group)
-    if member is not None:
-        told = 0 if word is None or word.avoided is None else word.avoided
-        if member.avoided is not None and told > member.avoided:
-            state.tallies.avoided.add(beat.group, count=told - member.avoided)
-        member.avoided = told
+def _count_avoided(state: State, member: Member, told: int) -> None:
+    """Count what a member avoided since it was heard last; what it did before it came here was counted then."""
+    if member.avoided is not None and told > member.avoided:
+        state.tallies.avoided.add(member.group, count=told - member.avoided)
+    member.avoided = told
 
 
 def _check(body: Heartbeat) -> None:
@@ -211,6 +210,7 @@ def _unregister(state: State, request: Command, peer: Peer, now_ms: int) -> Comm
     member = None if group is None else group.members.get(header.client_id)
     # A goodbye that comes late, from a line that was replaced, is not for the line that is there now.
     if member is not None and (peer.number in member.lines or not member.lines):
+        _count_avoided(state, member, header.steelyard_avoided or 0)
         membership.left(state, member, peer, now_ms)
     return answer_to(request)
 

@@ -41,6 +41,7 @@ _LOOKED_AT = 20_000
 _MOST_LOOKED_AT = 1_000_000
 _QUICK_S, _PATIENT_S = 8.0, 30.0
 _MOST_READERS = 200
+_MOST_TOPICS = 5_000
 
 
 class Names(Struct, frozen=True):
@@ -134,7 +135,7 @@ async def _topics(desk: Desk, ask: Ask) -> Names:
     async def look(_: list[str] | None) -> list[str]:
         return [topic.name for topic in await desk.admin.topics(system=with_system)]
 
-    return Names(await desk.watches.latest(("message-topics", with_system), 10_000, look))
+    return Names((await desk.watches.latest(("message-topics", with_system), 10_000, look))[:_MOST_TOPICS])
 
 
 @reads("/api/message-queues")

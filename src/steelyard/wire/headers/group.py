@@ -37,6 +37,8 @@ class Unregister(BrokerRequest, frozen=True):
     client_id: str = field(name="clientID")
     producer_group: str | None = None
     consumer_group: str | None = None
+    steelyard_avoided: Int64 | None = None
+    """As in a heartbeat's `GroupWord`."""
 
 
 class QueryOffset(TopicRequest, frozen=True):

@@ -18,7 +18,7 @@ export function Messages({ query, about }) {
   return html`
     <div class="page-head"><div><h1>${t("frame.messages")}</h1><p>${t("messages.about")}</p></div></div>
     <nav class="tabs" aria-label=${t("messages.ways")}>
-      <a href=${`/messages${written({ ...kept, by: query.key ? "key" : undefined })}`} aria-current=${tails ? undefined : "page"}>${t("messages.find")}</a>
+      <a href=${`/messages${written({ ...kept, queue: kept.queue?.includes(",") ? "" : kept.queue, by: query.key ? "key" : undefined })}`} aria-current=${tails ? undefined : "page"}>${t("messages.find")}</a>
       <a href=${`/messages${written({ ...kept, tail: true })}`} aria-current=${tails ? "page" : undefined}>${t("messages.tail")}</a>
     </nav>
     ${topics && html`<datalist id="message-topics">${topics.map((each) => html`<option key=${each} value=${each} />`)}</datalist>`}

@@ -17,12 +17,19 @@ const SHORTEST_S = 60;
 const STEPS = Array.from({ length: 15 }, (_, place) => [1, 2, 5].map((each) => each * 10 ** place)).flat(); // whole numbers
 const faint = (name) => `color-mix(in srgb, ${colour(name)} 14%, transparent)`;
 
+// A minute at least is drawn: with one moment alone the axis would have years.
+function padded(times, columns) {
+  const last = times.length ? times[times.length - 1] : Date.now() / 1000;
+  if (times.length && last - times[0] >= SHORTEST_S) return [times, ...columns];
+  return [[last - SHORTEST_S, ...times, ...(times.length ? [] : [last])], ...columns.map((each) => [null, ...each, ...(times.length ? [] : [null])])];
+}
+
 // series: [{ label, colour: "--series-1", values: [..] }], times: seconds since the epoch, as many as values.
 // `says` is the sentence that stands for the picture; `format` writes the numbers of the axis.
 export function Chart({ times, series, says, height = 160, format = (value) => String(value) }) {
   const box = useRef(null);
   const plot = useRef(null);
-  const values = [times, ...series.map((each) => each.values)];
+  const values = padded(times, series.map((each) => each.values));
   const newest = useRef(values);
   newest.current = values;
   useEffect(() => {
@@ -35,11 +42,7 @@ export function Chart({ times, series, says, height = 160, format = (value) => S
         height,
         legend: { show: series.length > 1, live: false },
         cursor: { y: false },
-        scales: {
-          // A minute at least, and up to the newest: with one moment alone years would be drawn.
-          x: { range: (_, first, last) => (last === null ? [Date.now() / 1000 - SHORTEST_S, Date.now() / 1000] : [Math.min(first, last - SHORTEST_S), last]) },
-          y: { range: (_, least, most) => [Math.min(0, least ?? 0), Math.max(4, (most ?? 1) * 1.08)] },
-        },
+        scales: { y: { range: (_, least, most) => [Math.min(0, least ?? 0), Math.max(4, (most ?? 1) * 1.08)] } },
         axes: [{ ...axis(), size: 28, space: 70, values: (_, ticks) => ticks.map((each) => time(each * 1000)) }, { ...axis(), size: 56, incrs: STEPS, values: (_, ticks) => ticks.map(format) }],
         series: [{}, ...series.map((each) => ({
           label: each.label, stroke: colour(each.colour), width: 2, fill: faint(each.colour), points: { show: false }, value: (_, value) => (value === null || value === undefined ? "–" : format(value)),

@@ -1,20 +1,20 @@
 // Finding messages: a form whose fields are the address, and a table of what was found.
 import { query as written, useGet } from "../../frame/api.js";
 import { whole, time } from "../../frame/format.js";
-import { html, useState } from "../../frame/html.js";
+import { html, useEffect, useState } from "../../frame/html.js";
 import { goQuery } from "../../frame/router.js";
 import { t } from "../../frame/words.js";
 import { Plain } from "../../parts/body.js";
 import { Command } from "../../parts/command.js";
 import { Problem } from "../../parts/states.js";
 import { Table } from "../../parts/table.js";
-import { isoOf, linkTo, TAG_HINT, TopicField } from "./places.js";
+import { isoOf, linkTo, TAG_HINT, TopicField, useFields } from "./places.js";
 
 const WAYS = ["newest", "offset", "time", "key", "id"];
 const FIELDS = ["topic", "by", "queue", "offset", "from", "until", "key", "id", "tag", "text", "count"];
 // What each way asks for, besides the topic.
 const ASKED = { newest: ["queue", "tag", "text"], offset: ["queue", "offset", "tag", "text"], time: ["from", "until", "queue", "tag", "text"], key: ["key", "from", "until"], id: ["id"] };
-const MOST_DEPTH = 1_000_000;
+const DEPTH = 20_000, MOST_DEPTH = 1_000_000;
 
 export function Find({ query, queues }) {
   const by = WAYS.includes(query.by) ? query.by : "newest";
@@ -22,15 +22,16 @@ export function Find({ query, queues }) {
   const asked = Object.fromEntries([...FIELDS, "depth"].map((name) => [name, query[name]]));
   const found = useGet(isAsked && `/api/messages${written(asked)}`);
   return html`
-    <${Form} key=${JSON.stringify(asked)} query=${query} by=${by} queues=${queues} busy=${found.busy && isAsked} />
+    <${Form} query=${query} by=${by} queues=${queues} busy=${found.busy && isAsked} />
     ${!isAsked && html`<p class="empty">${t("messages.begin")}</p>`}
     ${isAsked && found.error && html`<${Problem} error=${found.error} again=${found.again} />`}
-    ${isAsked && found.value && html`<${Results} found=${found.value} by=${by} depth=${Number(query.depth) || 20_000} />`}`;
+    ${isAsked && found.value && html`<${Results} found=${found.value} by=${by} depth=${Number(query.depth) || DEPTH} counts=${by !== "newest" || query.tag || query.text} />`}`;
 }
 
 function Form({ query, by: first, queues, busy }) {
   const [by, setBy] = useState(first);
-  const [fields, setFields] = useState(Object.fromEntries(FIELDS.map((name) => [name, query[name] || ""])));
+  const [fields, setFields] = useFields(FIELDS, query);
+  useEffect(() => setBy(first), [query]);
   const set = (name) => (event) => setFields((before) => ({ ...before, [name]: event.target.value }));
   const has = (name) => ASKED[by].includes(name);
   const submit = (event) => {
@@ -71,7 +72,8 @@ function Form({ query, by: first, queues, busy }) {
     </form>`;
 }
 
-function Results({ found, by, depth }) {
+// `counts` says whether it matters how many were looked at.
+function Results({ found, by, depth, counts }) {
   const rows = by === "newest" ? [...found.rows].reverse() : found.rows;
   const columns = [
     { key: "topic", name: t("messages.topic"), value: (row) => row.topic, cell: (row) => html`<span class="topic-cell"><${Plain} text=${row.topic} /></span>` },
@@ -86,8 +88,8 @@ function Results({ found, by, depth }) {
   return html`
     <section class="card">
       <p role="status">${t("messages.foundCount", { n: rows.length })}
-        ${found.looked !== null && html` <span class="quiet">${more ? t("messages.looked", { looked: whole(found.looked), left: whole(found.left) }) : t("messages.lookedAll", { n: whole(found.looked) })}${found.ended_by ? ` ${t(`messages.ended.${found.ended_by}`)}` : ""}</span>`}
-        ${more && found.looked >= depth * 0.9 && depth < MOST_DEPTH && html` <button onClick=${() => goQuery({ depth: Math.min(MOST_DEPTH, depth * 10) }, { replace: false })}>${t("messages.further")}</button>`}</p>
+        ${counts && found.looked !== null && html` <span class="quiet">${more ? t("messages.looked", { looked: whole(found.looked), left: whole(found.left) }) : t("messages.lookedAll", { n: whole(found.looked) })}${found.ended_by ? ` ${t(`messages.ended.${found.ended_by}`)}` : ""}</span>`}
+        ${counts && more && found.looked >= depth * 0.9 && depth < MOST_DEPTH && html` <button onClick=${() => goQuery({ depth: Math.min(MOST_DEPTH, depth * 10) }, { replace: false })}>${t("messages.further")}</button>`}</p>
       <${Table} caption=${t("messages.found")} columns=${columns} rows=${rows} rowKey=${(row) => `${row.broker}:${row.queue}:${row.offset}`} search=${rows.length > 10} empty=${t("messages.none")} />
       ${found.notes.map((each) => html`<p key=${each} class="quiet">${each}</p>`)}
       <${Command} line=${found.command} />

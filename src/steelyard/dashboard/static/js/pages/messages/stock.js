@@ -13,6 +13,7 @@ export class Stock {
     this.heldDropped = 0;
     this.pausedAt = null;
     this.queues = null;
+    this.flows = false; // whether the stream has said anything since it was opened
     this.told = empty(); // the server's counts of this stream
     this.before = empty(); // and of those that were cut before it
     this.cuts = [];
@@ -20,6 +21,7 @@ export class Stock {
   }
 
   take(batch) {
+    this.flows = true;
     this.told = batch;
     this.queues = batch.queues;
     if (!batch.rows.length) return;
@@ -54,6 +56,8 @@ export class Stock {
 
   // The stream was cut, and a new one begins to count anew.
   cut() {
+    if (!this.flows) return;
+    this.flows = false;
     this.before = this.total();
     this.told = empty();
     this.cuts.push(Date.now());

@@ -7,21 +7,22 @@ import { goQuery } from "../../frame/router.js";
 import { t } from "../../frame/words.js";
 import { Spark } from "../../parts/chart.js";
 import { Fact, Facts, Liveness } from "../../parts/states.js";
-import { TAG_HINT, TopicField } from "./places.js";
+import { TAG_HINT, TopicField, useFields } from "./places.js";
 import { MOST, Stock } from "./stock.js";
 import { TailRows } from "./tail_rows.js";
 
 const FILTERS = ["queue", "tag", "key", "text"];
+const FIELDS = ["topic", ...FILTERS];
 
 export function Tail({ query, queues }) {
   const url = query.topic && `/api/tail${written({ topic: query.topic, ...Object.fromEntries(FILTERS.map((name) => [name, query[name]])) })}`;
   return html`
-    <${Form} key=${`form ${url}`} query=${query} queues=${queues} />
+    <${Form} query=${query} queues=${queues} />
     ${url ? html`<${Stream} key=${url} url=${url} topic=${query.topic} />` : html`<p class="empty">${t("messages.beginTail")}</p>`}`;
 }
 
 function Form({ query, queues }) {
-  const [fields, setFields] = useState(Object.fromEntries(["topic", ...FILTERS].map((name) => [name, query[name] || ""])));
+  const [fields, setFields] = useFields(FIELDS, query);
   const set = (name) => (event) => setFields((before) => ({ ...before, [name]: event.target.value }));
   const chosen = fields.queue ? fields.queue.split(",") : [];
   const turn = (name) => () => {
@@ -61,7 +62,7 @@ function Stream({ url, topic }) {
       onValue: (batch) => { stock.current.take(batch); setLive((before) => (before.trouble ? { ...before, trouble: null } : before)); draw(); },
       onTrouble: (trouble) => setLive((before) => ({ ...before, trouble })),
       onState: (state) => {
-        if (state === "lost" && stock.current.queues !== null) stock.current.cut();
+        if (state === "lost") stock.current.cut();
         setLive((before) => (before.state === state ? before : { ...before, state }));
       },
     });
@@ -73,7 +74,7 @@ function Stream({ url, topic }) {
     setSaid(fromNow ? t("messages.wentOnNow", { n }) : lost ? t("messages.wentOnPart", { n, lost: whole(lost) }) : t("messages.wentOn", { n }));
     redraw();
   };
-  const turnPause = () => (stock.current.pausedAt === null ? pause() : goOn(false));
+  const turnPause = () => { if (stock.current.queues !== null) (stock.current.pausedAt === null ? pause : goOn)(false); };
   useSpace(turnPause);
   const held = stock.current, total = held.total(), isPaused = held.pausedAt !== null;
   return html`
