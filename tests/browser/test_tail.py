@@ -178,14 +178,14 @@ def test_a_tail_is_filtered_and_the_filter_stands_in_the_address(stage: Stage) -
 
 def test_a_tail_follows_on_any_cluster(any_stage: Stage) -> None:
     sheet = _open(any_stage)
-    sender = Sender(any_stage.namesrv, 1_000, 500)
+    sender = Sender(any_stage.namesrv, 3_000, 500)
     sender.start()
     _until(sheet, "received", 300)
     sheet.get_by_role("button", name="Pause").click()
     _until(sheet, "held", 200)
     sheet.get_by_role("button", name="Go on from where it was paused").click()
-    _until(sheet, "kept", 1_000)
-    assert _number(sheet, "received") == 1_000
+    _until(sheet, "kept", 3_000)
+    assert _number(sheet, "received") == 3_000
     assert _number(sheet, "skipped") == 0
     sender.join()
     with Admin(any_stage.namesrv) as admin:

@@ -183,3 +183,8 @@ def test_the_usual_port_gives_way_to_whoever_has_it(monkeypatch: pytest.MonkeyPa
     finally:
         taken.close()
     assert PAGE_PORT == 9877
+
+
+def test_the_way_back_keeps_the_signs_of_names(page: Page) -> None:
+    answer = ask(page, f"/topics/%25RETRY%25billing?token={_TOKEN}")
+    assert answer.headers["location"] == "/topics/%25RETRY%25billing"

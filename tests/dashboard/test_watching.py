@@ -88,3 +88,43 @@ def test_a_watch_without_watchers_ends_after_a_while(monkeypatch: pytest.MonkeyP
         await watches.close()
 
     asyncio.run(play())
+
+
+def test_a_look_that_meets_a_bug_ends_the_watch_with_it_and_stops_nobody_else() -> None:
+    async def play() -> None:
+        watches = Watches()
+
+        async def look(before: int | None) -> int:
+            if before is not None:
+                raise KeyError("a bug")
+            return 1
+
+        async def watch() -> None:
+            async for value in watches.watch("key", 1, look):
+                assert value == 1
+
+        with pytest.raises(KeyError):
+            await watch()
+        assert await watches.latest("key", 1, look) == 1
+        await watches.close()
+
+    asyncio.run(play())
+
+
+def test_whoever_watches_when_all_watching_ends_is_let_go() -> None:
+    async def play() -> None:
+        watches = Watches()
+
+        async def look(before: int | None) -> int:
+            return (before or 0) + 1
+
+        async def watch() -> None:
+            async for _ in watches.watch("key", 60_000, look):
+                pass
+
+        watching = asyncio.create_task(watch())
+        await watches.latest("key", 60_000, look)
+        await watches.close()
+        await asyncio.wait({watching})
+
+    asyncio.run(play())

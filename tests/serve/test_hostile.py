@@ -120,7 +120,7 @@ def test_ten_thousand_waiting_pulls_are_all_answered(cluster: Cluster) -> None:
     with Line(address) as sender, Lines() as opened:
         send(sender, "orders", b"first")
         lines = opened.to(address, 20)
-        asked = [[pull_command("orders", 1, wait_ms=15_000) for _ in range(_PARKED // 20)] for _ in lines]
+        asked = [[pull_command("orders", 1, wait_ms=45_000) for _ in range(_PARKED // 20)] for _ in lines]
         for line, pulls in zip(lines, asked, strict=True):
             line.tell(*pulls)
         assert_well(cluster)

@@ -10,7 +10,7 @@ from steelyard.balance.lives import Lives
 from steelyard.balance.member_options import Mode
 from steelyard.balance.record import Record, Step
 from steelyard.balance.views import Views
-from steelyard.broker.locks import Locks, QueueKey
+from steelyard.broker.locks import HowFreed, Locks, QueueKey
 from steelyard.sim.facts import Moved
 from steelyard.sim.planted.bug import Bug, swap
 from steelyard.wire.codes import RequestCode as Code
@@ -21,8 +21,10 @@ _moved, _fall_back, _release = Lives.moved, Lives.fall_back, Locks.release
 # -- requests of a dead line ------------------------------------------------------------------------------------------
 
 
-def _release_any_epoch(locks: Locks, group: str, key: QueueKey, owner: str, _epoch: int | None = None) -> bool:
-    return _release(locks, group, key, owner)
+def _release_any_epoch(
+    locks: Locks, group: str, key: QueueKey, owner: str, _epoch: int | None, now_ms: int, *, how: HowFreed
+) -> bool:
+    return _release(locks, group, key, owner, None, now_ms, how=how)
 
 
 LATE_UNLOCK = mistake(

@@ -13,6 +13,7 @@ T = TypeVar("T")
 
 _MOST_BODY = 256 * 1024
 _LONGEST_TEXT = 4_096
+_LONGEST_ASKER = 100
 
 
 class Ask:
@@ -25,9 +26,10 @@ class Ask:
 
     @property
     def asker(self) -> str:
-        """Who asks: an address."""
-        client = self._request.client
-        return "somebody" if client is None else f"{client.host}:{client.port}"
+        """Who asks: an address, and whom a proxy says that it asks for, which anybody can say."""
+        client, said = self._request.client, self._request.headers.get("x-forwarded-for")
+        where = "somebody" if client is None else f"{client.host}:{client.port}"
+        return where if said is None else f"{where} (says it asks for {said[:_LONGEST_ASKER]!r})"
 
     def path(self, name: str) -> str:
         """Return a part of the path."""

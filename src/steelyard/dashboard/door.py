@@ -12,7 +12,7 @@
 import hmac
 import secrets
 from http.cookies import CookieError, SimpleCookie
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
@@ -100,7 +100,7 @@ class Door:
         if not _equal(given.pop("token"), self._options.token):
             return self._stranger
         # A path that begins with two slashes would be another host.
-        target = "/" + path.lstrip("/") + (f"?{urlencode(given)}" if given else "")
+        target = "/" + quote(path.lstrip("/")) + (f"?{urlencode(given)}" if given else "")
         answer = RedirectResponse(target, 303)
         answer.set_cookie(
             self._cookie, self._session, max_age=_YEAR_S, path="/", httponly=True, samesite="strict", secure=False

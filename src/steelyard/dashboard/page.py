@@ -122,17 +122,19 @@ class Page:
         from steelyard.client.admin.admin import Admin
         from steelyard.dashboard.app import make_app
         from steelyard.dashboard.desk import Desk
+        from steelyard.dashboard.lines import PatientLine
 
         self._loop = asyncio.get_running_loop()
         desk = self._desk = Desk(Admin(self._connect), self._connect, self.options, self._local_measures)
         config = uvicorn.Config(
             make_app(desk, self._listener.port),
-            http="h11",
+            http=PatientLine,
             ws="none",
             lifespan="off",
             log_config=None,
             access_log=False,
             server_header=False,
+            proxy_headers=False,  # anybody on this machine could be anybody else by them
             limit_concurrency=_MOST_LINES,
             timeout_graceful_shutdown=_GOODBYE_S,
         )

@@ -29,8 +29,8 @@ __all__ = ["changes", "reads", "streams", "tries"]
 
 _log = logging.getLogger("steelyard.page")
 
-Handler = Callable[[Desk, Ask], Awaitable[object]]
-Streamer = Callable[[Desk, Ask], AsyncIterator[object]]
+_Handler = Callable[[Desk, Ask], Awaitable[object]]
+_Streamer = Callable[[Desk, Ask], AsyncIterator[object]]
 
 _STILL_HERE_S = 10.0
 _BUG = Failure("the page met a bug; its log says more", "Bug", "the page met a bug")
@@ -41,10 +41,10 @@ def _desk(request: Request) -> Desk:
     return desk
 
 
-def reads(path: str) -> Callable[[Handler], Route]:
+def reads(path: str) -> Callable[[_Handler], Route]:
     """Answer a GET with what the function returns."""
 
-    def route(handler: Handler) -> Route:
+    def route(handler: _Handler) -> Route:
         async def answer(request: Request) -> Response:
             return await _answered(handler, _desk(request), Ask(request))
 
@@ -53,10 +53,10 @@ def reads(path: str) -> Callable[[Handler], Route]:
     return route
 
 
-def tries(path: str) -> Callable[[Handler], Route]:
+def tries(path: str) -> Callable[[_Handler], Route]:
     """Answer a POST with what would change, and the command line that does it; nothing is changed."""
 
-    def route(handler: Handler) -> Route:
+    def route(handler: _Handler) -> Route:
         async def answer(request: Request) -> Response:
             return await _answered(_with_command(handler), _desk(request), Ask(request))
 
@@ -65,10 +65,10 @@ def tries(path: str) -> Callable[[Handler], Route]:
     return route
 
 
-def changes(path: str) -> Callable[[Handler], Route]:
+def changes(path: str) -> Callable[[_Handler], Route]:
     """Answer a POST by changing something; refused where the page is read-only, and audited."""
 
-    def route(handler: Handler) -> Route:
+    def route(handler: _Handler) -> Route:
         async def answer(request: Request) -> Response:
             desk, ask = _desk(request), Ask(request)
             if desk.options.read_only:
@@ -77,11 +77,16 @@ def changes(path: str) -> Callable[[Handler], Route]:
                 return json_answer(
                     Failure(f"{what}; use the command line", "ReadOnly", what, "use the command line"), 403
                 )
-            answered = await _answered(_with_command(handler), desk, ask)
-            outcome = (
-                "done" if answered.status_code < 400 else f"failed: {bytes(answered.body).decode(errors='replace')}"
-            )
-            write_audit_line(desk.options.audit, ask.asker, ask.command or f"POST {request.url.path}", outcome)
+            outcome = "not known: the page was stopped meanwhile"
+            try:
+                answered = await _answered(_with_command(handler), desk, ask)
+                if answered.status_code < 400:
+                    outcome = "done"
+                else:
+                    outcome = f"failed: {bytes(answered.body).decode(errors='replace')}"
+            finally:
+                # Whatever became of it: a line that is missing would say that nothing was changed.
+                write_audit_line(desk.options.audit, ask.asker, ask.command or f"POST {request.url.path}", outcome)
             return answered
 
         return Route(path, answer, methods=["POST"], name=handler.__name__)
@@ -89,7 +94,7 @@ def changes(path: str) -> Callable[[Handler], Route]:
     return route
 
 
-def _with_command(handler: Handler) -> Handler:
+def _with_command(handler: _Handler) -> _Handler:
     async def act(desk: Desk, ask: Ask) -> Acted:
         value = await handler(desk, ask)
         return Acted(ask.command or "", value)
@@ -97,7 +102,7 @@ def _with_command(handler: Handler) -> Handler:
     return act
 
 
-async def _answered(handler: Handler, desk: Desk, ask: Ask) -> Response:
+async def _answered(handler: _Handler, desk: Desk, ask: Ask) -> Response:
     try:
         return json_answer(await handler(desk, ask))
     except SteelyardError as error:
@@ -107,10 +112,10 @@ async def _answered(handler: Handler, desk: Desk, ask: Ask) -> Response:
         return json_answer(_BUG, 500)
 
 
-def streams(path: str) -> Callable[[Streamer], Route]:
+def streams(path: str) -> Callable[[_Streamer], Route]:
     """Answer a GET with server-sent events, one for each value, until the browser or the page goes away."""
 
-    def route(handler: Streamer) -> Route:
+    def route(handler: _Streamer) -> Route:
         async def answer(request: Request) -> Response:
             desk = _desk(request)
             body = _events(handler(desk, Ask(request)), desk)

@@ -57,6 +57,12 @@ class _Watch:
             took = loop.time() - began
             await asyncio.sleep(max(self.period_s - took, min(took, 5.0), 0.01))
 
+    async def wait(self, news: asyncio.Event) -> None:
+        """Wait for news; where there will be none any more, since looking met a bug or was ended, fail as that did."""
+        await news.wait()
+        if self.task is not None and self.task.done():
+            self.task.result()
+
 
 class Watches:
     """All that is watched, by key."""
@@ -81,7 +87,7 @@ class Watches:
                     seen = watch.turn
                     yield watch.value
                 else:
-                    await news.wait()
+                    await watch.wait(news)
         finally:
             watch.watchers -= 1
 
@@ -89,7 +95,7 @@ class Watches:
         """Return the newest value, after a first look if there is none; keep looking for a while."""
         watch = self._started(key, period_ms, look)
         while not watch.turn:
-            await watch.news.wait()
+            await watch.wait(watch.news)
         value = watch.value
         if isinstance(value, Trouble):
             raise value.error
