@@ -15,8 +15,11 @@ from steelyard.model.exposition import exposition
 from steelyard.model.measures import Distribution, Family, Measure, joined
 from steelyard.store.recovery import CUT_OFF
 from steelyard.store.walk import Damage
+from steelyard.wire.bodies import encode_body
+from steelyard.wire.bodies.heartbeat import Heartbeat, ProducerBeat
 from steelyard.wire.bodies.topics import TopicSettings
 from steelyard.wire.codes import RequestCode as Code
+from steelyard.wire.command import Command
 
 NODE = {"cluster": "DefaultCluster", "node_type": "broker", "node_id": "broker-0"}
 
@@ -177,3 +180,15 @@ def test_a_tally_counts_what_it_has_no_room_for_under_no_name() -> None:
     for name in ("a", "b", "c", "d", "a"):
         tally.add(name, "orders")
     assert dict(tally) == {("a", "orders"): 2, ("b", "orders"): 1, ("", ""): 2}
+
+
+def test_clients_make_up_no_series_by_what_they_say_they_are(desk: Desk) -> None:
+    for number in range(80):
+        body = encode_body(Heartbeat(client_id=f"p-{number}", producers=(ProducerBeat(group="shop"),)))
+        language = "JAVA" if number < 70 else f'evil "{number}"'
+        frame = Command(Code.HEART_BEAT, {}, body, opaque=number, version=number, language=language)
+        desk.broker.handle(frame, desk.line(), desk.now_ms)
+    lines = told(desk, rocketmq.PRODUCERS)
+    assert lines["other", "other", "remoting"] == 10 + 21
+    assert (len(lines), sum(lines.values())) == (50, 80)
+    assert {language for language, *_ in lines} == {"java", "other"}

@@ -163,3 +163,34 @@ def test_nothing_is_remembered_of_a_group_that_is_long_gone() -> None:
     kept = desk.state.moves.__dict__
     assert kept["_stories"] == {}
     assert kept["_remembered"] == 0
+
+
+def test_a_clock_that_is_set_back_ends_no_history_and_leaves_no_rebalance_under_way() -> None:
+    desk = opened()
+    first, second = pair(desk)
+    desk.advance(50)
+    desk.now_ms -= 86_400_000
+    first.beat()
+    second.beat()
+    first.unlock(2, 3)
+    second.lock(2, 3)
+    desk.advance(10_000)
+    totals = desk.state.moves.totals[GROUP]
+    assert (totals.rebalances, totals.moves["given up"]) == (2, 2)
+    assert [record.rebalance is not None for record in history(desk)[-2:]] == [False, True]
+
+
+def test_moves_of_many_groups_that_wait_to_be_written_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("steelyard.broker.moves_story._MOST_WAITING", 10)
+    moves = Moves(0)
+    for turn in range(5):
+        for group in ("a", "b", "c"):
+            moves.member(group, "c1", What.JOINED, turn)
+            moves.taken(group, ("orders", turn), "c1", turn, is_kept=False)
+    stories = list(moves.ripe(5, everything=True))
+    assert sum(len(each.moves) + len(each.members) for each in stories) == 10
+    assert sum(each.left_out for each in stories) == 10
+    for each in stories:
+        each.wrote()
+    moves.taken("a", ("orders", 9), "c1", 5, is_kept=False)
+    assert [len(each.moves) for each in moves.ripe(5, everything=True)] == [1]

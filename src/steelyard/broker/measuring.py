@@ -28,6 +28,7 @@ from steelyard.store.recovery import CUT_OFF
 from steelyard.store.starting import StartedFrom
 from steelyard.version import __version__
 from steelyard.wire.bodies.heartbeat import ConsumeKind
+from steelyard.wire.codes import LANGUAGES
 from steelyard.wire.releases import release
 
 __all__ = ["measure", "node_of"]
@@ -42,6 +43,10 @@ _PART_LAGS = 20
 """The same for lags, each of which takes a look at some queues."""
 _MOST_QUEUES = 200_000
 """Queues that are looked at, for all groups together."""
+
+_MOST_CLIENTS = 50
+"""Languages with versions that are told apart."""
+_OTHER_CLIENT = ("other", "other", "remoting")
 
 _TYPES = {SCHEDULE_TOPIC.decode(): "delay", TIMER_TOPIC: "delay", HALF_TOPIC: "transaction"}
 
@@ -117,8 +122,7 @@ def _outgoing(node: Node, pairs: Iterable[tuple[tuple[str, str], rates.Counter]]
 
 def _producers(state: State) -> Iterator[Row]:
     lines = (each for group in state.producers.groups() for each in state.producers.of(group))
-    counts = Counter(_client(each.language, each.version) for each in lines)
-    yield from counts.items()
+    yield from _counted(_client(each.language, each.version) for each in lines)
 
 
 def _endings(node: Node, state: State) -> Iterator[Family]:
@@ -162,10 +166,8 @@ def _lag_labels(group: str, topic: str) -> tuple[str, ...]:
 def _group(node: Node, state: State, group: MemberGroup, now_ms: int) -> Iterator[Family]:
     members = list(group.members.values())
     mode, is_system = (group.kind or ConsumeKind.PUSH).name.lower(), _word(is_system_group(group.name))
-    lines = Counter(_client(each.language, each.version) for each in members for _ in each.lines)
-    yield node.tell(
-        rocketmq.CONSUMERS, (((group.name, *client, mode, is_system), count) for client, count in lines.items())
-    )
+    lines = _counted(_client(each.language, each.version) for each in members for _ in each.lines)
+    yield node.tell(rocketmq.CONSUMERS, (((group.name, *client, mode, is_system), count) for client, count in lines))
     wrong = Counter(hazard.kind.partition(" ")[0] for hazard in hazards_of(group))
     yield node.tell(own.HAZARDS, (((group.name, kind), count) for kind, count in wrong.items()))
     if all(each.ours and not each.is_broadcasting for each in members):
@@ -219,7 +221,18 @@ def _own(node: Node, state: State) -> Iterator[Family]:
     yield node.tell(own.DELAYED, [(("level",), levels), (("time",), len(state.timers))])
 
 
+def _counted(clients: Iterable[tuple[str, str, str]]) -> list[tuple[tuple[str, str, str], int]]:
+    """Count clients by what they are; what they say of that is up to them, so the rarest are counted together."""
+    counts = Counter(clients)
+    common = Counter(dict(counts.most_common(_MOST_CLIENTS)))
+    if len(common) < len(counts):
+        common[_OTHER_CLIENT] += counts.total() - common.total()
+    return list(common.items())
+
+
 def _client(language: str, version: int) -> tuple[str, str, str]:
+    if language not in LANGUAGES:
+        return _OTHER_CLIENT
     return language.lower(), f"v{release(version)}".lower().replace(".", "_").replace("-", "_"), "remoting"
 
 

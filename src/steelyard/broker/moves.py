@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from enum import Enum
 
 from steelyard.broker.locks import HowFreed, QueueKey
-from steelyard.broker.moves_story import GroupStory, Rebalance
+from steelyard.broker.moves_story import CALM_MS, GroupStory, Rebalance, Waiting
 from steelyard.broker.moves_totals import Totals
 from steelyard.broker.timing import has_come
 from steelyard.wire.moves import MemberChange, MoveLine, RebalanceLine
@@ -50,6 +50,7 @@ class Moves:
         self.was_told = False
         """Whether somebody was told that the log does not take them."""
         self._stories: dict[str, GroupStory] = {}
+        self._waiting = Waiting()
         self._remembered = 0
         self._sweep_ms = now_ms + _SWEEP_MS
 
@@ -125,7 +126,7 @@ class Moves:
     def _story(self, group: str) -> GroupStory | None:
         found = self._stories.get(group)
         if found is None and len(self._stories) < _MOST_GROUPS:
-            found = self._stories[group] = GroupStory(group)
+            found = self._stories[group] = GroupStory(group, self._waiting)
         return found
 
     # -- for the writer -----------------------------------------------------------------------------------------------
@@ -137,7 +138,7 @@ class Moves:
     def restless(self, now_ms: int) -> Iterator[tuple[GroupStory, Rebalance]]:
         """Go through the groups with a change under way that are to be looked at now."""
         for story in self._stories.values():
-            if story.rebalance is not None and now_ms >= story.rebalance.check_ms:
+            if story.rebalance is not None and has_come(story.rebalance.check_ms, CALM_MS, now_ms):
                 yield story, story.rebalance
 
     def ended(self, story: GroupStory, line: RebalanceLine | None) -> None:

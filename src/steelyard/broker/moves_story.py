@@ -9,7 +9,7 @@ from msgspec import Struct
 from steelyard.broker.locks import HowFreed, QueueKey
 from steelyard.wire.moves import MemberChange, MoveLine
 
-__all__ = ["CALM_MS", "GroupStory", "LastHeld", "Rebalance"]
+__all__ = ["CALM_MS", "GroupStory", "LastHeld", "Rebalance", "Waiting"]
 
 _QUIET_MS, _LONGEST_MS = 100, 500
 """How long nothing must happen before a story is written down, and how long that may take."""
@@ -19,6 +19,8 @@ CALM_MS = 1_000
 
 _MOST_MOVES, _MOST_CHANGES = 2_000, 500
 """What one record has; more is only counted."""
+_MOST_WAITING = 50_000
+"""The same for all records together that are not written yet: there may be many groups, and all of them restless."""
 
 _MOST_GONE = 256
 _MOST_REASONS, _TOLD_REASONS = 16, 3
@@ -38,6 +40,21 @@ class LastHeld(Struct, frozen=True, gc=False):
     why: str
 
 
+class Waiting:
+    """How many moves and changes of all stories wait to be written down."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def takes_one(self) -> bool:
+        """Take one more, if there is room for it."""
+        has_room = self.count < _MOST_WAITING
+        self.count += has_room
+        return has_room
+
+
 class Rebalance:
     """A change under way: since when, how many queues moved, and who had those before that changed hands since."""
 
@@ -54,8 +71,9 @@ class Rebalance:
 class GroupStory:
     """What happened in one group since the last record, and what is still under way."""
 
-    def __init__(self, group: str) -> None:
+    def __init__(self, group: str, waiting: Waiting) -> None:
         self.group = group
+        self._waiting = waiting
         self.free: dict[QueueKey, LastHeld] = {}
         self.rebalance: Rebalance | None = None
         self.changed_ms = 0
@@ -88,6 +106,7 @@ class GroupStory:
 
     def wrote(self) -> None:
         """Begin anew after a record."""
+        self._waiting.count -= len(self.moves) + len(self.members)
         self.moves, self.members, self.left_out = [], [], 0
         self._began_ms = None
         self._freed_here.clear()
@@ -102,7 +121,7 @@ class GroupStory:
 
     def member(self, change: MemberChange, sentence: str, now_ms: int, *, moves_queues: bool) -> None:
         """Take note of a member that changed, and of what to say if queues move after it."""
-        if len(self.members) < _MOST_CHANGES:
+        if len(self.members) < _MOST_CHANGES and self._waiting.takes_one():
             self.members.append(change)
         if moves_queues:
             self.changed(sentence, now_ms)
@@ -174,7 +193,7 @@ class GroupStory:
         return line
 
     def _add(self, line: MoveLine) -> bool:
-        if len(self.moves) >= _MOST_MOVES:
+        if len(self.moves) >= _MOST_MOVES or not self._waiting.takes_one():
             self.left_out += 1
             return False
         self.moves.append(line)
