@@ -194,3 +194,16 @@ def test_moves_of_many_groups_that_wait_to_be_written_have_an_end(monkeypatch: p
         each.wrote()
     moves.taken("a", ("orders", 9), "c1", 5, is_kept=False)
     assert [len(each.moves) for each in moves.ripe(5, everything=True)] == [1]
+
+
+def test_a_record_that_would_be_too_large_has_fewer_moves_and_still_says_who_holds_what() -> None:
+    desk = Desk(segment_bytes=8 << 20)
+    make_topic(desk, "orders", queues=2_000)
+    member = Client(desk, "c" * 255)
+    member.beat()
+    member.lock(*range(2_000))
+    desk.advance(200)
+    (record,) = history(desk)
+    assert record.members == (member.id,)
+    assert record.owners["orders"] == (0,) * 2_000
+    assert (len(record.moves), record.left_out) == (500, 1_500)

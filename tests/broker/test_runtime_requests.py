@@ -131,6 +131,12 @@ def test_disk_and_flushing_are_told_in_whole_numbers() -> None:
     assert 0 < (filled.disk_free_bytes or 0) < (empty.disk_free_bytes or 0)
 
 
+def test_a_disk_is_as_full_as_all_that_lies_on_it() -> None:
+    desk = Desk(disk=ForgettingDisk(capacity=1 << 22))
+    desk.disk.open("others", create=True).write(0, bytes(1 << 21))
+    assert float(runtime(desk)["commitLogDiskRatio"]) >= 0.5
+
+
 def test_the_last_start_is_told() -> None:
     desk = Desk()
     assert report(desk).recovery == RecoveryReport(found="nothing")

@@ -1,7 +1,12 @@
 """The frame around all pages: it comes up, goes from page to page, speaks two languages, and is light or dark."""
 
+from urllib.parse import urlsplit
+
 from playwright.sync_api import expect
 from tests.browser.stage import Stage
+
+from steelyard.dashboard.options import PageOptions
+from steelyard.dashboard.page import Page
 
 
 def test_every_page_is_reached_from_the_first(stage: Stage) -> None:
@@ -56,3 +61,37 @@ def test_keys_go_to_pages(stage: Stage) -> None:
     expect(sheet.get_by_role("dialog")).to_be_visible()
     sheet.keyboard.press("Escape")
     expect(sheet.get_by_role("dialog")).to_be_hidden()
+
+
+def test_pages_can_be_visited_again_and_back_goes_where_one_was(stage: Stage) -> None:
+    sheet = stage.open("/topics")
+    pages = sheet.get_by_role("navigation", name="Pages")
+    pages.get_by_role("link", name="Brokers").click()
+    expect(sheet.get_by_role("link", name="broker-1")).to_be_visible()
+    sheet.go_back()
+    expect(sheet.locator("main h1")).to_have_text("Topics")
+    sheet.go_forward()
+    sheet.get_by_role("link", name="broker-1").click()
+    expect(sheet.locator("main h1")).to_have_text("broker-1")
+    sheet.go_back()
+    expect(sheet.locator("main h1")).to_have_text("Brokers")
+
+
+def test_an_address_without_a_page_says_so(stage: Stage) -> None:
+    sheet = stage.open("/nowhere")
+    expect(sheet.locator("main h1")).to_have_text("There is no page at /nowhere")
+    sheet.locator("main").get_by_role("link", name="Overview").click()
+    expect(sheet.locator("main h1")).to_have_text("Overview")
+
+
+def test_a_server_that_was_started_again_asks_for_its_new_token(stage: Stage) -> None:
+    stage.expected |= {401}
+    sheet = stage.open("/brokers")
+    expect(sheet.get_by_role("link", name="broker-1")).to_be_visible()
+    port = urlsplit(stage.page.address).port or 0
+    stage.page.close()
+    expect(sheet.get_by_text("does not answer; trying again")).to_be_visible()
+    with Page(stage.namesrv, PageOptions(port=port)) as page:
+        sheet.get_by_label("Token").fill(page.options.token)
+        sheet.get_by_role("button").click()
+        expect(sheet.get_by_role("link", name="broker-1")).to_be_visible()

@@ -53,3 +53,9 @@ def test_ledgers_are_shown_and_who_tells_none_is_named(cluster: Cluster, desk: D
         every = desk("producer", "ledger")
         assert every.out.split()[:3] == ["group", "producer", "broker"]
         assert "1 producer without a ledger: producers of ours tell one" in every.err
+
+
+def test_who_sends_without_a_group_of_its_own_is_listed_too(cluster: Cluster, desk: Desk) -> None:
+    with Producer(cluster.namesrv) as producer:
+        producer.send(Message("weighed-by-nobody", b"x"))
+        until(lambda: "DEFAULT_PRODUCER" in [row["group"] for row in desk("producer", "ls", "--json").lines])

@@ -100,9 +100,11 @@ class _HandingOver(Admin):
         super().__init__("localhost:1")
         self._left = list(hazards)
 
-    async def group(self, name: str, earlier: GroupView | None = None, *, is_known: bool = False) -> GroupView:
+    async def group(
+        self, name: str, earlier: GroupView | None = None, *, is_known: bool = False, ask_members: bool = True
+    ) -> GroupView:
         """Return the group as it is at the next look."""
-        del is_known
+        del is_known, ask_members
         view = look_at(Facts(group=name, at_ms=0), earlier)
         return replace(view, hazards=(Hazard("twice c1", "c1 twice"), Hazard("unowned queues", self._left.pop(0))))
 

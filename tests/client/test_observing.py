@@ -261,13 +261,13 @@ def test_what_a_poll_returns_is_told(cluster: Cluster, topic: str) -> None:
 class Clumsy(Observer):
     """Raises, at the beginning of everything or at its end."""
 
-    def __init__(self, *, at_the_end: bool = False) -> None:
-        self._at_the_end = at_the_end
+    def __init__(self, *, at_the_end: bool = False, by: type[BaseException] = ZeroDivisionError) -> None:
+        self._at_the_end, self._by = at_the_end, by
         self.calls = 0
 
     def _trip(self) -> None:
         self.calls += 1
-        raise ZeroDivisionError("clumsy")
+        raise self._by("clumsy")
 
     def sending(self, client: Observed, outgoing: Outgoing) -> SendEnded | None:
         """Trip."""
@@ -293,7 +293,16 @@ class Broken(Observer):
         raise ZeroDivisionError
 
 
-@pytest.mark.parametrize("clumsy", [Clumsy(), Clumsy(at_the_end=True), Broken()])
+@pytest.mark.parametrize(
+    "clumsy",
+    [
+        Clumsy(),
+        Clumsy(at_the_end=True),
+        Clumsy(by=asyncio.CancelledError),
+        Clumsy(at_the_end=True, by=asyncio.CancelledError),
+        Broken(),
+    ],
+)
 def test_one_that_raises_is_said_once_and_left_alone(
     cluster: Cluster, topic: str, clumsy: Observer, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,5 +1,6 @@
 """RocketMQ's own traces are written beside everything else: what cannot be written is dropped, nobody waits for it."""
 
+import asyncio
 import logging
 import secrets
 from collections.abc import Iterator
@@ -88,3 +89,23 @@ def test_a_message_with_keys_without_end_is_found_by_its_id_alone(cluster: Clust
     with Admin(cluster.namesrv) as admin:
         (stored,) = admin.messages(f"{topic}-traces")
     assert stored.keys == (sent.message_id,)
+
+
+def test_what_somebody_called_his_message_keeps_no_records_of_others_from_being_stored(cluster: Cluster) -> None:
+    topic = f"topic-{secrets.token_hex(6)}"
+
+    async def play() -> int:
+        trace = MessageTrace(Connect(cluster.namesrv), "producer", "shop", topic)
+        client = Observed("producer", "shop", "c-1")
+        for name in ("ID1", "two words", "half \ud800 a letter", "\x01\x02", "ID2"):
+            ended = trace.sending(client, Outgoing((Message("orders", b"1"),)))
+            assert ended is not None
+            ended(Delivered((Sent(Queue("orders", "broker-0", 0), 1, name),), None, 1))
+        await trace.close()
+        return trace.dropped
+
+    assert asyncio.run(play()) == 0
+    with Admin(cluster.namesrv) as admin:
+        (stored,) = admin.messages(topic)
+    assert {"ID1", "two", "words", "half", "ID2"} <= set(stored.keys)
+    assert [each for each in _records([stored]) if each.startswith("ID")] == ["ID1", "ID2"]

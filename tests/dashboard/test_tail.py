@@ -146,3 +146,19 @@ def test_queues_that_are_added_are_followed_too(cluster: Cluster) -> None:
             return {row.queue for row in (await until_seen(batches, 60)).rows}
 
     assert asyncio.run(asyncio.wait_for(run(), 30)) == {0, 1, 2}
+
+
+def test_a_tail_that_is_quiet_because_a_broker_is_gone_says_so_and_goes_on_when_it_is_back(
+    cluster: Cluster, page: Page
+) -> None:
+    make(cluster)
+    with stream(page, f"/api/tail?topic={_TOPIC}") as values:
+        next(values)
+        cluster.stop_broker("broker-0")
+        assert any("broker-0" in each["trouble"]["error"] for each in values if "trouble" in each)
+        cluster.start_broker("broker-0")
+        quiet = 0
+        for each in values:  # a batch comes at least once a second, and what is wrong right after it
+            quiet = 0 if "trouble" in each else quiet + 1
+            if quiet == 3:
+                break

@@ -10,6 +10,8 @@ and no more. Nothing of it counts as a message that somebody sent.
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
+from msgspec import structs
+
 from steelyard.balance.allocate import least_moves
 from steelyard.broker.locks import QueueKey
 from steelyard.broker.members import MemberGroup
@@ -171,7 +173,13 @@ def _owners(state: State, group: MemberGroup, now_ms: int) -> dict[str, tuple[in
 
 
 def _body(record: MovesRecord) -> bytes:
-    body = write_moves(record)
+    """Write a record with as much as fits: who holds what counts for more than how it came to that."""
+    body, moves = write_moves(record), record.moves
+    for kept in (len(moves) // 4, 0):
+        if len(body) <= _LARGEST_BYTES:
+            return body
+        left_out = record.left_out + len(moves) - kept
+        body = write_moves(structs.replace(record, moves=moves[:kept], left_out=left_out))
     if len(body) <= _LARGEST_BYTES:
         return body
     return write_moves(
@@ -180,6 +188,6 @@ def _body(record: MovesRecord) -> bytes:
             broker=record.broker,
             at_ms=record.at_ms,
             rebalance=record.rebalance,
-            left_out=record.left_out + len(record.moves),
+            left_out=record.left_out + len(moves),
         )
     )

@@ -6,6 +6,8 @@ edition, which changes with any of them: what a browser has under such an addres
 
 import gzip
 import hashlib
+import posixpath
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -27,8 +29,8 @@ _KINDS = {
     ".svg": "image/svg+xml",
 }
 _FOREVER = "public, max-age=31536000, immutable"
-_EARLY = ("vendor/uplot.js",)
-"""Scripts of others that index.html does not name."""
+_FIRST = "js/main.js"
+_IMPORTS = re.compile(r'^(?:import|export) [^;]*?from "(\.[^"]+)";', re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +73,23 @@ def edition() -> str:
     return f"edition-{hashlib.sha256(tags.encode()).hexdigest()[:12]}"
 
 
+def _needed(script: str) -> list[str]:
+    """Return a script and all that it imports, and so on: named at once, none is found out late."""
+    found, ahead = dict.fromkeys([script]), [script]
+    while ahead:
+        name = ahead.pop()
+        for path in _IMPORTS.findall(load_files()[name].plain.decode()):
+            wanted = posixpath.normpath(posixpath.join(posixpath.dirname(name), path))
+            if wanted not in found:
+                found[wanted] = None
+                ahead.append(wanted)
+    return list(found)
+
+
 @cache
 def _index() -> StaticFile:
-    """Return the page with the addresses of this edition, and all scripts named, so that none is found out late."""
-    scripts = [name for name in load_files() if name.startswith("js/") or name in _EARLY]
-    links = "\n".join(f'<link rel="modulepreload" href="/static/{name}">' for name in scripts)
+    """Return the page with the addresses of this edition, and all scripts named that the first page needs."""
+    links = "\n".join(f'<link rel="modulepreload" href="/static/{name}">' for name in _needed(_FIRST))
     text = load_files()["index.html"].plain.decode().replace("</head>", f"{links}\n</head>")
     return _made(text.replace('"/static/', f'"/static/{edition()}/').encode(), _KINDS[".html"])
 

@@ -20,6 +20,7 @@ from steelyard.client.consuming.received import Received
 from steelyard.client.pulling.puller import Puller
 from steelyard.dashboard.bodies import Row, row_of
 from steelyard.dashboard.searching import queues_of, wanted_tags, wanted_text
+from steelyard.dashboard.watching import Trouble
 from steelyard.errors import ConfigurationError, TransportError
 from steelyard.model import Queue
 
@@ -93,6 +94,8 @@ class Tail:
         self._seen = self._matched = self._skipped = 0
         self._has_tag, self._has_text = wanted_tags(wanted.tags), wanted_text(wanted.text)
         self._news = asyncio.Event()
+        self.trouble: Trouble | None = None
+        """Why it may be quiet: brokers that did not answer when they were last asked where queues end."""
 
     async def batches(self) -> AsyncGenerator[TailBatch, None]:
         """Yield what comes, for ever; the first batch says that the tail has begun."""
@@ -179,8 +182,11 @@ class Tail:
             await asyncio.sleep(max(0.0, began + self._limits.beat_s - loop.time()))
             if loop.time() - looked_around > self._limits.ends_s:
                 looked_around = loop.time()
-                with suppress(TransportError):
+                try:
                     await self._catch_up(puller)
+                    self.trouble = None
+                except TransportError as error:
+                    self.trouble = Trouble(error)
             if self._wanted.queues is None and loop.time() - asked > self._limits.queues_s:
                 asked = loop.time()
                 with suppress(TransportError):

@@ -5,6 +5,7 @@ Left out: which letters a name may have, and how long it may be; a broker knows 
 
 __all__ = [
     "DEAD",
+    "DEFAULT_PRODUCERS",
     "DEFAULT_TOPIC",
     "HALF_TOPIC",
     "MOVES_TOPIC",
@@ -61,10 +62,13 @@ SYSTEM_GROUPS = (
 )
 """Groups that every broker has, since Apache's tools use them."""
 
+DEFAULT_PRODUCERS = "DEFAULT_PRODUCER"
+"""The group of producers that were given none."""
+
 _CLIENTS_GROUPS = frozenset(
     {
         "DEFAULT_CONSUMER",
-        "DEFAULT_PRODUCER",
+        DEFAULT_PRODUCERS,
         "SCHEDULE_CONSUMER",
         "__MONITOR_CONSUMER",
         "CLIENT_INNER_PRODUCER",

@@ -105,7 +105,9 @@ def _passing(state: State, now_ms: int) -> dict[str, str]:
 def _log(state: State) -> dict[str, str]:
     """Tell where the log begins and ends, and how much room it takes and has."""
     store = state.store
-    used, free = store.end - store.start, state.disk.free_bytes()
+    free, size = state.disk.free_bytes(), state.disk.size_bytes()
+    # As Apache counts: what others keep on this disk fills it, too. Where there is no disk, the log is all there is.
+    used = store.end - store.start if size is None else max(0, size - free)
     ratio = f"{used / max(1, used + free):.4f}"
     earliest_ms = store.lookup.earliest_ms()
     return {

@@ -26,7 +26,7 @@ from steelyard.wire.headers.admin import BrokerConsumeStats
 
 __all__ = ["BrokerCare", "BrokerState", "Change", "GroupLag", "is_secret", "missing_setting"]
 
-_SECRET = ("password", "secret", "credential", "initauthenticationuser")
+_SECRET = ("password", "secret", "credential", "token", "initauthenticationuser", "exporterheader")
 """What the names of settings have in them that are nobody's business."""
 
 
@@ -175,6 +175,8 @@ def is_secret(setting: str) -> bool:
 
     >>> is_secret("innerClientAuthenticationCredentials"), is_secret("authenticationEnabled")
     (True, False)
+    >>> is_secret("metricsGrpcExporterHeader")
+    True
     """
     return any(word in setting.lower() for word in _SECRET)
 

@@ -13,7 +13,7 @@ from steelyard.client.admin.asking import Asking
 from steelyard.client.admin.times import moment
 from steelyard.client.nearest import nearest
 from steelyard.errors import GroupNotFound, error_for
-from steelyard.model.names import is_system_group
+from steelyard.model.names import DEFAULT_PRODUCERS, is_system_group
 from steelyard.wire.bodies import decode_body
 from steelyard.wire.bodies.heartbeat import LedgerLine
 from steelyard.wire.bodies.members import ClientWord, ProducerConnections, ProducerTable
@@ -74,7 +74,8 @@ class Producers(Asking):
             if answer.code != ResponseCode.SUCCESS:
                 raise error_for(answer.code, answer.remark or "", server=place.name)
             for group, lines in decode_body(ProducerTable, answer.body).groups.items():
-                if self._is_here(group) and not is_system_group(group):
+                # The default group is ours to show: whoever sends without a group of its own is in it.
+                if group == DEFAULT_PRODUCERS or (self._is_here(group) and not is_system_group(group)):
                     found += (
                         ProducerLine(
                             self._names.bare(group),

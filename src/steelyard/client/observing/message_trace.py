@@ -226,7 +226,7 @@ class MessageTrace(Observer):
         records = body_bytes = keys_bytes = 0
         while self._waiting and records < _RECORDS and body_bytes < _BODY_BYTES and keys_bytes < _KEYS_BYTES:
             trace = self._waiting.popleft()
-            record = _Record(_keys(trace), write_trace(trace).encode())
+            record = _Record(_keys(trace), write_trace(trace).encode(errors="replace"))
             records += 1
             body_bytes += len(record.text)
             keys_bytes += sum(len(key.encode()) + 1 for key in record.keys)
@@ -250,6 +250,9 @@ class MessageTrace(Observer):
 
 
 def _keys(trace: Trace) -> list[str]:
-    """Return what a record is found by: the message's id and its keys, as far as there is room for them."""
-    keys = [trace.message_id, *(trace.keys or "").split()]
+    """Return what a record is found by: the message's id and its keys, as far as there is room for them.
+
+    What somebody else called his message may be anything, and must not keep the records of others from being stored.
+    """
+    keys = [key for key in (*trace.message_id.split(), *(trace.keys or "").split()) if key.isprintable()]
     return keys if sum(map(len, keys)) < _KEYS_BYTES // 4 else keys[:1]

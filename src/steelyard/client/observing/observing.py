@@ -43,10 +43,13 @@ S = TypeVar("S", Sent, list[Sent])
 
 _Watch = tuple[Observer, Callable[[W], object]]
 """An observer, and what it wants to be told at the end of something."""
-_LeaveAlone = Callable[[Observer, Exception], None]
+_LeaveAlone = Callable[[Observer, BaseException], None]
 
 _LOOK_S = 0.1
 """How often an observer that may be off is asked whether it is."""
+
+_FAILURES = (Exception, asyncio.CancelledError)
+"""What is an observer's own fault: it never awaits, so that it was cancelled is not what the loop wants."""
 
 _log = logging.getLogger("steelyard")
 
@@ -154,7 +157,7 @@ class Observing:
             try:
                 if observer.is_on:
                     on.append(observer)
-            except Exception as error:
+            except _FAILURES as error:
                 self._leave_alone(observer, error)
         self._on, self.is_on = tuple(on), bool(on)
 
@@ -169,7 +172,7 @@ class Observing:
         for observer in self._on:
             try:
                 tell(observer)
-            except Exception as error:
+            except _FAILURES as error:
                 self._leave_alone(observer, error)
 
     def _begin(self, begin: Callable[[Observer], Callable[[W], object] | None]) -> "list[_Watch[W]]":
@@ -177,14 +180,14 @@ class Observing:
         for observer in self._on:
             try:
                 ended = begin(observer)
-            except Exception as error:
+            except _FAILURES as error:
                 self._leave_alone(observer, error)
             else:
                 if ended is not None:
                     watches.append((observer, ended))
         return watches
 
-    def _leave_alone(self, observer: Observer, error: Exception) -> None:
+    def _leave_alone(self, observer: Observer, error: BaseException) -> None:
         if any(each is observer for each in self._observers):
             self._observers = tuple(each for each in self._observers if each is not observer)
             self._on = tuple(each for each in self._on if each is not observer)
@@ -218,7 +221,7 @@ def _end(watches: "Iterable[_Watch[W]]", what: W, leave_alone: _LeaveAlone) -> N
     for observer, ended in watches:
         try:
             ended(what)
-        except Exception as error:
+        except _FAILURES as error:
             leave_alone(observer, error)
 
 

@@ -38,11 +38,12 @@ from steelyard.dialect.delays import has_timers
 from steelyard.dialect.sending import Half
 from steelyard.errors import CannotConnect, ConfigurationError, LineClosed, SteelyardError
 from steelyard.model import Message, Queue, StoredMessage
+from steelyard.model.names import DEFAULT_PRODUCERS
 from steelyard.net.clock import steady_ms
 
 __all__ = ["DEFAULT_GROUP", "Producer"]
 
-DEFAULT_GROUP = "DEFAULT_PRODUCER"
+DEFAULT_GROUP = DEFAULT_PRODUCERS
 
 R = TypeVar("R")
 

@@ -6,6 +6,7 @@ from steelyard.dashboard.asking import Ask
 from steelyard.dashboard.desk import Desk
 from steelyard.dashboard.routes import streams
 from steelyard.dashboard.tailing import Tail, TailBatch, Wanted
+from steelyard.dashboard.watching import Trouble
 from steelyard.errors import ConfigurationError
 
 __all__ = ["ROUTES"]
@@ -16,7 +17,7 @@ _OPEN = "tails"
 
 
 @streams("/api/tail")
-async def _tail(desk: Desk, ask: Ask) -> AsyncIterator[TailBatch]:
+async def _tail(desk: Desk, ask: Ask) -> AsyncIterator[TailBatch | Trouble]:
     wanted = Wanted(ask.wanted("topic"), ask.text("queue"), ask.text("tag"), ask.text("key"), ask.text("text"))
     is_open: set[Tail] = desk.kept.setdefault(_OPEN, set())
     if len(is_open) >= _MOST_TAILS:
@@ -29,6 +30,8 @@ async def _tail(desk: Desk, ask: Ask) -> AsyncIterator[TailBatch]:
     try:
         async for batch in batches:
             yield batch
+            if tail.trouble is not None:
+                yield tail.trouble
     finally:
         is_open.discard(tail)
         await batches.aclose()

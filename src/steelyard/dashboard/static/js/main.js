@@ -1,19 +1,10 @@
 // The page begins here: words, routes, and the frame around them.
 import { html, render, useReducer } from "./frame/html.js";
+import { later } from "./frame/later.js";
 import { Router } from "./frame/router.js";
 import { Shell } from "./frame/shell.js";
 import { addWords, firstLanguage, LanguageContext, language, setLanguage } from "./frame/words.js";
-import { Brokers } from "./pages/brokers.js";
-import { DeadLetters } from "./pages/dead_letters.js";
-import { Group } from "./pages/group.js";
-import { Groups } from "./pages/groups.js";
-import { MessageAt, Messages } from "./pages/messages.js";
-import { Offsets } from "./pages/offsets.js";
 import { Overview } from "./pages/overview.js";
-import { Plan } from "./pages/plan.js";
-import { Producers } from "./pages/producers.js";
-import { Topic } from "./pages/topic.js";
-import { Topics } from "./pages/topics.js";
 import brokers from "./words/brokers.js";
 import deadLetters from "./words/dead_letters.js";
 import frame from "./words/frame.js";
@@ -27,21 +18,35 @@ import topics from "./words/topics.js";
 
 [frame, brokers, deadLetters, groups, messages, offsets, overview, plan, producers, topics].forEach(addWords);
 
+// The first page comes with the frame; the others when somebody goes there, or when there is nothing else to do.
+const load = {
+  brokers: () => import("./pages/brokers.js"),
+  deadLetters: () => import("./pages/dead_letters.js"),
+  group: () => import("./pages/group.js"),
+  groups: () => import("./pages/groups.js"),
+  messages: () => import("./pages/messages.js"),
+  offsets: () => import("./pages/offsets.js"),
+  plan: () => import("./pages/plan.js"),
+  producers: () => import("./pages/producers.js"),
+  topic: () => import("./pages/topic.js"),
+  topics: () => import("./pages/topics.js"),
+};
+
 const ROUTES = [
   ["/", Overview],
-  ["/topics", Topics],
-  ["/topics/:topic", Topic],
-  ["/groups", Groups],
-  ["/groups/:group", Group],
-  ["/groups/:group/plan", Plan],
-  ["/groups/:group/offsets", Offsets],
-  ["/groups/:group/dead-letters", DeadLetters],
-  ["/messages", Messages],
-  ["/messages/:topic/:broker/:queue/:offset", MessageAt],
-  ["/dead-letters", DeadLetters],
-  ["/producers", Producers],
-  ["/brokers", Brokers],
-  ["/brokers/:broker", Brokers],
+  ["/topics", later(load.topics, "Topics")],
+  ["/topics/:topic", later(load.topic, "Topic")],
+  ["/groups", later(load.groups, "Groups")],
+  ["/groups/:group", later(load.group, "Group")],
+  ["/groups/:group/plan", later(load.plan, "Plan")],
+  ["/groups/:group/offsets", later(load.offsets, "Offsets")],
+  ["/groups/:group/dead-letters", later(load.deadLetters, "DeadLetters")],
+  ["/messages", later(load.messages, "Messages")],
+  ["/messages/:topic/:broker/:queue/:offset", later(load.messages, "MessageAt")],
+  ["/dead-letters", later(load.deadLetters, "DeadLetters")],
+  ["/producers", later(load.producers, "Producers")],
+  ["/brokers", later(load.brokers, "Brokers")],
+  ["/brokers/:broker", later(load.brokers, "Brokers")],
 ];
 
 function App() {
@@ -51,3 +56,6 @@ function App() {
 
 setLanguage(firstLanguage());
 render(html`<${App} />`, document.getElementById("app"));
+
+const idle = window.requestIdleCallback || ((work) => setTimeout(work, 1000));
+idle(() => Object.values(load).forEach((each) => each().catch(() => {})), { timeout: 3000 });

@@ -28,6 +28,8 @@ async function ask(url, options) {
   }
   let told = null;
   try { told = await response.json(); } catch { /* it says no in another way */ }
+  // A server that was started again has another token: it asks for it.
+  if (response.status === 401) location.reload();
   if (!response.ok) throw new Failed(told || {}, response.status);
   return told;
 }
@@ -74,6 +76,7 @@ export function follow(url, { onValue, onTrouble = () => {}, onState = () => {},
       close();
       if (over) return;
       onState("lost");
+      get("/api/about").catch(() => {}); // a stream does not tell why it was refused
       timer = setTimeout(open, wait);
       wait = Math.min(wait * 2, 5000);
     };

@@ -92,10 +92,15 @@ export function Shell({ routes, redraw }) {
     </header>
     <main id="main" tabindex="-1" ref=${main}>
       <${Safely} key=${place.path}>
-        ${found ? html`<${found[0]} ...${found[1]} query=${place.query} about=${about} />` : html`<${Problem} error=${new Error(t("frame.noPage", { path: place.path }))} />`}
+        ${found ? html`<${found[0]} ...${found[1]} query=${place.query} about=${about} />` : html`<${NoPage} path=${place.path} />`}
       <//>
     </main>
     ${helps && html`<${Keys} onClose=${() => showHelp(false)} />`}`;
+}
+
+function NoPage({ path }) {
+  title("");
+  return html`<h1>${t("frame.noPage", { path })}</h1><p><a href="/">${t("frame.overview")}</a></p>`;
 }
 
 // A page that breaks says so, and the frame stays.

@@ -92,7 +92,7 @@ export function OneBroker({ broker }) {
   const settings = useGet(path`/api/brokers/${broker}/settings`);
   const told = live.value;
   const head = html`
-    <p class="crumb"><a href="/brokers">${t("frame.brokers")}</a> /</p>
+    <p class="crumb"><a href="/brokers">${t("frame.brokers")}</a></p>
     <div class="page-head"><div><h1>${broker}</h1><p>${told && html`${told.cluster} · <span class="mono">${told.address}</span>`}</p></div>
       <span class=${`pulse ${live.state}`}>${t("frame.live")}</span></div>
     <${Liveness} live=${live} />`;

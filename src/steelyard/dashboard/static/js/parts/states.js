@@ -9,7 +9,7 @@ export const Empty = ({ children }) => html`<p class="empty">${children || t("fr
 // A failure in a sentence: what happened, and what to do next. Takes an Error, or what a stream said of its trouble.
 export function Problem({ error, again }) {
   return html`
-    <div class="problem" role="alert"><strong>${t("frame.problem")}.</strong> ${error.message || error.error}
+    <div class="problem" role="alert"><strong>${t("frame.problem")}:</strong> ${error.message || error.error}
       ${again && html` <button onClick=${again}>${t("frame.again")}</button>`}</div>`;
 }
 

@@ -69,7 +69,7 @@ export default {
     "groups.what.gone": "is gone",
     "groups.what.wants": "wants other topics",
     "groups.nMoved": "{n} queue moved|{n} queues moved",
-    "groups.least": "{n} at least",
+    "groups.least": "least possible {n}",
     "groups.nTaken": "{n} queue taken for the first time|{n} queues taken for the first time",
     "groups.nFreed": "{n} queue left without an owner|{n} queues left without an owner",
     "groups.nothingMoved": "no queue moved",

@@ -1,6 +1,6 @@
 // The history of a group: what belongs together, where one can stop, and who had what at any time. Nothing is drawn here.
 
-const TOGETHER_MS = 1000, LONGEST_MS = 60000;
+const TOGETHER_MS = 1000, LONGEST_MS = 60000, ONE_CHANGE_MS = 50;
 
 const began = (record) => record.rebalance?.began_ms ?? Math.min(record.at_ms, ...record.moves.map((move) => move.at_ms));
 const ended = (record) => record.rebalance?.ended_ms ?? record.at_ms;
@@ -16,8 +16,12 @@ export function withNew(known, added, isFirst) {
 }
 const sorted = (records) => [...records].sort((a, b) => a.at_ms - b.at_ms).slice(-2000);
 
-// The times at which something changed: where ← and → go.
-export const stopsOf = (records) => [...new Set(records.filter(isStop).map((record) => record.at_ms))];
+// The times at which something changed: where ← and → go. Brokers tell of one change one after the other, so of times
+// that are as close as that it is the last.
+export function stopsOf(records) {
+  const times = records.filter(isStop).map((record) => record.at_ms);
+  return times.filter((at, place) => !(times[place + 1] - at < ONE_CHANGE_MS));
+}
 
 // Rebalances: records of all brokers that come together, with the queues that changed hands from first to last. Whoever
 // comes or goes when queues have moved already begins another one.
@@ -32,12 +36,12 @@ export function eventsOf(records) {
       last.end = Math.max(last.end, ended(record));
       changes.forEach((each) => last.changes.add(each));
       last.hasMoved ||= record.moves.length > 0;
-    } else events.push({ records: [record], start: from, end: ended(record), changes: new Set(changes), hasMoved: record.moves.length > 0 });
+    } else events.push({ records: [record], start: from, end: ended(record), after: last?.end ?? 0, changes: new Set(changes), hasMoved: record.moves.length > 0 });
   }
   return events.map(told).filter((event) => event.moves.length || event.changed.length);
 }
 
-function told({ records, start, end }) {
+function told({ records, start, end, after }) {
   const queues = new Map(), changed = new Map();
   let left = 0;
   for (const record of records) {
@@ -52,7 +56,8 @@ function told({ records, start, end }) {
   const settled = records.map((record) => record.rebalance).filter(Boolean);
   const gaps = moves.map((move) => move.gap_ms).filter((gap) => gap !== null);
   const lasts = records.filter(isStop);
-  const from = Math.max(start, Math.min(...settled.map((line) => line.began_ms)));
+  // Who came or went did so a little before the first queue moved; a broker may count more as one than is one here.
+  const from = Math.max(after, start - TOGETHER_MS, Math.min(...settled.map((line) => line.began_ms)));
   return {
     key: records[0].key,
     start,

@@ -33,7 +33,7 @@ function drawn(parts, members, event, last, at, past) {
     const rows = part.rows.map((row) => {
       const key = queueKey({ ...part, queue: row.queue });
       const move = moved[key]?.before && !row.owners.includes(moved[key].before) ? moved[key] : null;
-      row.owners.forEach((owner) => { column(owner).queues += 1; column(owner).lag = sum([column(owner).lag, row.lag]); });
+      row.owners.forEach((owner) => { column(owner).queues += part.retry ? 0 : 1; column(owner).lag = sum([column(owner).lag, row.lag]); });
       // Who had it and is gone keeps a column for a moment.
       if (move && !part.retry && !move.before.includes(" and ")) column(move.before);
       return { ...row, key, move, last: row.owners.includes(last[key]?.after) ? last[key] : null };
