@@ -192,3 +192,9 @@ def test_clients_make_up_no_series_by_what_they_say_they_are(desk: Desk) -> None
     assert lines["other", "other", "remoting"] == 10 + 21
     assert (len(lines), sum(lines.values())) == (50, 80)
     assert {language for language, *_ in lines} == {"java", "other"}
+
+
+def test_a_group_in_which_nothing_moved_has_no_spread_of_gaps(desk: Desk) -> None:
+    Client(desk, "c-1").locking(Code.LOCK_BATCH_MQ, [0])
+    assert told(desk, own.REBALANCES) == {("billing",): 0}
+    assert told(desk, own.GAPS) == told(desk, own.REBALANCE_TIME) == {}

@@ -207,3 +207,17 @@ def test_a_record_that_would_be_too_large_has_fewer_moves_and_still_says_who_hol
     assert record.members == (member.id,)
     assert record.owners["orders"] == (0,) * 2_000
     assert (len(record.moves), record.left_out) == (500, 1_500)
+
+
+def test_groups_without_rest_keep_no_other_group_from_being_written_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("steelyard.broker.moves_writing._RECORDS_A_TICK", 1)
+    desk = opened()
+    restless = [Client(desk, f"r{number}", group=f"restless-{number}", ours=False) for number in range(20)]
+    member = Client(desk, "c1")
+    for turn in range(40):
+        for each in restless:
+            each.locking((Code.LOCK_BATCH_MQ, Code.UNLOCK_BATCH_MQ)[turn % 2], [0])
+        if turn == 1:
+            member.beat()
+        desk.advance(100)
+    assert history(desk)

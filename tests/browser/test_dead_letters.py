@@ -1,5 +1,7 @@
 """Dead letters in a real browser: found, looked at, sent again after a preview, and handled."""
 
+import re
+
 from playwright.sync_api import expect
 from tests.browser.stage import Stage
 from tests.dashboard.scenes import check_command, give_up, members
@@ -74,10 +76,10 @@ def test_a_hostile_dead_letter_is_text(stage: Stage) -> None:
     sheet.locator("button.link").click()
     assert sheet.locator("pre.body").text_content() == _HOSTILE.decode()
     assert sheet.title() != "taken"
-    assert "id=" in sheet.url
+    expect(sheet).to_have_url(re.compile("id="))
     sheet.keyboard.press("Escape")
     expect(sheet.get_by_role("dialog")).to_be_hidden()
-    assert "id=" not in sheet.url
+    expect(sheet).not_to_have_url(re.compile("id="))
 
 
 def test_a_group_that_gave_nothing_up_says_so(stage: Stage) -> None:

@@ -89,7 +89,7 @@ def test_a_server_that_was_started_again_asks_for_its_new_token(stage: Stage) ->
     sheet = stage.open("/brokers")
     expect(sheet.get_by_role("link", name="broker-1")).to_be_visible()
     port = urlsplit(stage.page.address).port or 0
-    stage.page.close()
+    stage.page.stop()
     expect(sheet.get_by_text("does not answer; trying again")).to_be_visible()
     with Page(stage.namesrv, PageOptions(port=port)) as page:
         sheet.get_by_label("Token").fill(page.options.token)

@@ -33,6 +33,7 @@ def _topic(stage: Stage, queues: int = 4) -> None:
 
 def _marks(sheet: Sheet, name: str) -> Locator:
     """Find the marks in the column of a member that is shown."""
+    sheet.locator(f'table.grid thead th[data-member="{name}"]').wait_for()
     heads = sheet.locator("table.grid thead th").all()
     place = next(place for place, head in enumerate(heads) if head.get_attribute("data-member") == name)
     return sheet.locator(f"table.grid tbody tr[data-queue] > :nth-child({place + 1}) .mark")
@@ -259,3 +260,10 @@ def test_it_is_shown_on_any_cluster(any_stage: Stage) -> None:
         expect(_marks(sheet, "c2")).to_have_count(4)
     for line in sheet.locator(".command code").all():
         check_command(line.text_content() or "")
+
+
+def test_reasons_are_told_in_chinese_too(stage: Stage) -> None:
+    _topic(stage)
+    with members(stage.namesrv, "billing", "orders", "till-1"):
+        sheet = stage.open("/groups/billing", locale="zh-CN")
+        expect(sheet.locator(".rebalances")).to_contain_text("till-1 加入")

@@ -188,3 +188,9 @@ def test_the_usual_port_gives_way_to_whoever_has_it(monkeypatch: pytest.MonkeyPa
 def test_the_way_back_keeps_the_signs_of_names(page: Page) -> None:
     answer = ask(page, f"/topics/%25RETRY%25billing?token={_TOKEN}")
     assert answer.headers["location"] == "/topics/%25RETRY%25billing"
+
+
+@pytest.mark.parametrize("other", ['prefs={"a": 1}', "a b=1", 'x="', "token", "caf\xe9=1", "a[0]=1"])
+def test_cookies_of_others_at_this_host_shut_nobody_out(page: Page, other: str) -> None:
+    assert ask(page, "/api/about", headers={"Cookie": f"{other}; {_cookie(page)}"}).status == 200
+    assert ask(page, "/api/about", headers={"Cookie": other}).status == 401

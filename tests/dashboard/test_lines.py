@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -112,3 +113,15 @@ def test_a_change_that_is_under_way_when_the_page_stops_leaves_its_line(
     line.close()
     row = json.loads((tmp_path / "audit.jsonl").read_text())
     assert (row["what"], row["outcome"]) == ("steelyard slow", "not known: the page was stopped meanwhile")
+
+
+def test_who_goes_away_while_posting_changed_nothing_and_is_no_bug(
+    page: Page, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    _line(page, _POST + b"Content-Length: 9\r\n\r\n{").close()
+    audit = tmp_path / "audit.jsonl"
+    while not audit.exists():
+        ask(page, "/")
+    page.stop()
+    assert "went away before its end" in json.loads(audit.read_text())["outcome"]
+    assert [each.message for each in caplog.records if each.levelno >= logging.ERROR] == []

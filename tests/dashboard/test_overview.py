@@ -2,6 +2,7 @@
 
 from tests.dashboard.asking import get, stream
 from tests.dashboard.scenes import check_command
+from tests.live.clusters import until
 
 from steelyard import Admin, Message, Producer
 from steelyard.dashboard.api.overview import overview_of
@@ -24,6 +25,18 @@ def test_its_command_line_is_one(cluster: Cluster, page: Page) -> None:
     command = get(page, "/api/overview")["command"]
     assert command == f"steelyard cluster stats --namesrv {cluster.namesrv}"
     check_command(command)
+
+
+def test_an_empty_cluster_comes_with_first_steps(cluster: Cluster, page: Page) -> None:
+    steps = get(page, "/api/overview")["first_steps"]
+    assert [step.split()[1] for step in steps] == ["send", "consume"]
+    for step in steps:
+        check_command(step)
+    assert get(page, "/api/topics")["topics_seen_ms"] is not None
+    with Admin(cluster.namesrv) as admin:
+        admin.create_topic("orders", 2)
+        until(lambda: get(page, "/api/overview")["topics"] == 1, "the topic was seen")
+    assert get(page, "/api/overview")["first_steps"] == []
 
 
 def test_the_past_comes_once_and_then_only_what_is_new(cluster: Cluster, page: Page) -> None:

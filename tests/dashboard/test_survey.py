@@ -272,3 +272,20 @@ def test_dead_letters_of_a_live_group_are_seen(cluster: Cluster, page: Page) -> 
 
 def _about(page: Page, what: str) -> list[str]:
     return [each["name"] for each in get(page, "/api/overview")["hazards"] if each["about"] == what]
+
+
+def test_a_broker_that_signed_off_is_missed_until_it_is_back_or_an_hour_is_over() -> None:
+    def missed(book: Notebook) -> list[str]:
+        return [each.sentence for each in book.seen.hazards if each.kind == "gone"]
+
+    book = _noted()
+    book.note_brokers([_flow(0), _flow(0, broker="broker-b")], 1_000)
+    book.note_brokers([_flow(0)], 61_000)
+    assert missed(book) == [
+        "name servers named broker-b until 1m ago, and do not any more: what lies on it cannot be read until it is back"
+    ]
+    book.note_brokers([_flow(0), _flow(0, broker="broker-b")], 63_000)
+    assert missed(book) == []
+    book.note_brokers([_flow(0)], 65_000)
+    book.note_brokers([_flow(0)], 4_000_000)
+    assert missed(book) == []

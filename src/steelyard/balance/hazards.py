@@ -127,7 +127,7 @@ def nothing_to_do(group: str, *idle: str, members: int, queues: int) -> Hazard:
     """
     return Hazard(
         "idle members",
-        f"group {group} has {members} members and {queues} queues, so {_some(idle)} "
+        f"group {group} has {members} members and {queues} {'queue' if queues == 1 else 'queues'}, so {_some(idle)} "
         f"{'has' if len(idle) == 1 else 'have'} nothing to do; add queues, or stop some members",
     )
 

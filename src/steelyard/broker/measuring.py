@@ -205,9 +205,10 @@ def _own(node: Node, state: State) -> Iterator[Family]:
     totals = sorted(state.moves.totals.items())
     yield node.tell(own.STARTED, [((__version__,), state.started_ms / 1_000)])
     yield node.tell(own.REBALANCES, (((group,), each.rebalances) for group, each in totals))
-    yield node.tell(own.REBALANCE_TIME, (((group,), each.duration_ms) for group, each in totals))
+    # Each of these is many lines, so there is none before there is something to tell.
+    yield node.tell(own.REBALANCE_TIME, (((group,), each.duration_ms) for group, each in totals if each.rebalances))
     yield node.tell(own.MOVES, (((group, kind), count) for group, each in totals for kind, count in each.moves.items()))
-    yield node.tell(own.GAPS, (((group,), each.gap_ms) for group, each in totals))
+    yield node.tell(own.GAPS, (((group,), each.gap_ms) for group, each in totals if each.gap_ms.total))
     yield node.tell(own.FENCED, state.tallies.fenced)
     yield node.tell(own.LOWERED, [((), state.offsets.lowered)])
     yield node.tell(own.AVOIDED, state.tallies.avoided)

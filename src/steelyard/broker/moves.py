@@ -135,6 +135,12 @@ class Moves:
         """Go through the stories that are to be written down now."""
         return (story for story in self._stories.values() if story.is_ripe(now_ms) or (everything and story.has_news))
 
+    def written(self, story: GroupStory) -> None:
+        """Begin a story anew after its record; it comes last then, so that no group waits for ever for its turn."""
+        story.wrote()
+        if self._stories.pop(story.group, None) is not None:
+            self._stories[story.group] = story
+
     def restless(self, now_ms: int) -> Iterator[tuple[GroupStory, Rebalance]]:
         """Go through the groups with a change under way that are to be looked at now."""
         for story in self._stories.values():

@@ -143,7 +143,7 @@ def _write(state: State, story: GroupStory, rebalance: RebalanceLine | None, now
             if not moves.was_told:
                 moves.was_told = True
                 state.notes.append(f"the history of moves cannot be written, until it can they are counted: {error}")
-    story.wrote()
+    moves.written(story)
     return len(body)
 
 

@@ -3,7 +3,7 @@
 from typing import TypeVar
 
 import msgspec
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from steelyard.errors import ConfigurationError
 
@@ -75,12 +75,15 @@ class Ask:
     async def body(self, kind: type[T]) -> T:
         """Return what was posted, as a value of this kind."""
         taken = bytearray()
-        async for piece in self._request.stream():
-            taken += piece
-            if len(taken) > _MOST_BODY:
-                raise ConfigurationError(
-                    f"what was posted is larger than {_MOST_BODY} bytes", next_step="post less at a time"
-                )
+        try:
+            async for piece in self._request.stream():
+                taken += piece
+                if len(taken) > _MOST_BODY:
+                    raise ConfigurationError(
+                        f"what was posted is larger than {_MOST_BODY} bytes", next_step="post less at a time"
+                    )
+        except ClientDisconnect:
+            raise ConfigurationError("who posted this went away before its end", next_step="post it again") from None
         try:
             return msgspec.json.decode(bytes(taken), type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:

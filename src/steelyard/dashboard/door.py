@@ -11,10 +11,10 @@
 
 import hmac
 import secrets
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import cookie_parser
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -111,11 +111,8 @@ class Door:
         kind, _, token = headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer" and _equal(token.strip(), self._options.token):
             return True
-        try:
-            found = SimpleCookie(headers.get("cookie", "")).get(self._cookie)
-        except CookieError:
-            return False
-        return found is not None and _equal(found.value, self._session)
+        # Read as browsers write them: what others at this host set, on other ports, may be no good cookie.
+        return _equal(cookie_parser(headers.get("cookie", "")).get(self._cookie, ""), self._session)
 
     def _is_from_here(self, headers: Headers) -> bool:
         if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):

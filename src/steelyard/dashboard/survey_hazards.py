@@ -9,7 +9,15 @@ from steelyard.balance.hazards import Hazard
 from steelyard.dashboard.survey_values import BrokerRow, GroupRow, HazardRow, TopicRow
 from steelyard.model.times_in_words import in_short
 
-__all__ = ["broker_hazards", "dead_letter_hazard", "group_hazards", "in_order_of_weight", "topic_hazards", "untold"]
+__all__ = [
+    "broker_hazards",
+    "dead_letter_hazard",
+    "gone_brokers",
+    "group_hazards",
+    "in_order_of_weight",
+    "topic_hazards",
+    "untold",
+]
 
 _DISK_LOOK, _DISK_BAD = 0.75, 0.90
 """Apache's brokers begin to delete early at the first, and take no messages from the second on."""
@@ -31,6 +39,16 @@ def broker_hazards(brokers: Iterable[BrokerRow]) -> Iterator[HazardRow]:
             yield HazardRow(
                 "broker", each.name, "disk", f"the disk of {who} is {each.disk_used:.0%} full; {next_step}", is_bad
             )
+
+
+def gone_brokers(gone: Mapping[str, int], now_ms: int) -> Iterator[HazardRow]:
+    """Tell of brokers that were seen, at what time, and that name servers do not name any more."""
+    for name, seen_ms in gone.items():
+        sentence = (
+            f"name servers named {name} until {in_short(max(0, now_ms - seen_ms) / 1_000)} ago, and do not any more: "
+            "what lies on it cannot be read until it is back"
+        )
+        yield HazardRow("broker", name, "gone", sentence, True)
 
 
 def topic_hazards(topics: Iterable[TopicRow]) -> Iterator[HazardRow]:

@@ -5,7 +5,7 @@
 
 import re
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -31,6 +31,8 @@ _RATE_MS = 6_000
 """Over how long it is counted what passes through brokers."""
 _GAP_MS = 15_000
 """Points that are further apart are not of one line."""
+_GONE_MS = 3_600_000
+"""How long a broker is missed that has signed off: by then somebody meant it."""
 _BUSY_MS = 60_000
 _DEAD_WINDOW_MS = 600_000
 _ASKED_MS = 10_000
@@ -78,6 +80,8 @@ class Notebook:
     def forget(self) -> None:
         """Begin anew: what was seen long ago is not what is. The line of the last minutes stays."""
         self._brokers: tuple[BrokerRow, ...] = ()
+        self._gone: dict[str, int] = {}
+        """Brokers that were there, and when they were seen last."""
         self._in, self._out = _Flow(_RATE_MS), _Flow(_RATE_MS)
         self._topics: dict[str, _TopicNote] = {}
         self._groups: dict[str, _GroupNote] = {}
@@ -100,6 +104,7 @@ class Notebook:
 
     def note_brokers(self, flows: Sequence[BrokerFlow], at_ms: int) -> None:
         """Write down what servers said, and how much passes now."""
+        self._miss({each.broker for each in flows}, at_ms)
         self._at_ms, self._seen = at_ms, None
         servers = {(each.broker, each.id): each for each in flows}
         self._in.note(at_ms, {key: each.in_today for key, each in servers.items() if each.in_today is not None})
@@ -112,6 +117,11 @@ class Notebook:
         )
         self.masters = max(1, sum(each.id == 0 for each in self._brokers))
         self._add_point(at_ms)
+
+    def _miss(self, there: Collection[str], at_ms: int) -> None:
+        """Remember brokers that were there at the last look, until they are back or an hour is over."""
+        gone = self._gone | {each.name: self._at_ms for each in self._brokers if each.name not in there}
+        self._gone = {name: ms for name, ms in gone.items() if name not in there and at_ms - ms < _GONE_MS}
 
     def _add_point(self, at_ms: int) -> None:
         if self._points and at_ms - self._points[-1].at_ms > _GAP_MS:
@@ -228,6 +238,8 @@ class Notebook:
         groups = {name: self._with_dead(note.row) for name, note in self._groups.items()}
         asked = [name for name, note in self._groups.items() if _wants(note)]
         walked = [row.at_ms for row in topics.values() if row.kind in ("users", "dead letters") and row.brokers]
+        # That there is none is known from the lists.
+        nothing_ms = self._at_ms if self.has_lists else None
         return Seen(
             at_ms=self._at_ms,
             brokers=self._brokers,
@@ -236,8 +248,8 @@ class Notebook:
             hazards=hazards.in_order_of_weight(self._hazards(topics)),
             points=tuple(self._points),
             notes=tuple(filter(None, (*hazards.untold(self._brokers, groups, asked), self._left_out))),
-            groups_seen_ms=_oldest(row.at_ms for row in groups.values()),
-            topics_seen_ms=_oldest(walked),
+            groups_seen_ms=_oldest((row.at_ms for row in groups.values()), nothing_ms),
+            topics_seen_ms=_oldest(walked, nothing_ms),
         )
 
     def _with_dead(self, row: GroupRow) -> GroupRow:
@@ -252,6 +264,7 @@ class Notebook:
 
     def _hazards(self, topics: dict[str, TopicRow]) -> Iterable[HazardRow]:
         yield from hazards.broker_hazards(self._brokers)
+        yield from hazards.gone_brokers(self._gone, self._at_ms)
         for note in self._groups.values():
             yield from hazards.group_hazards(note.row, note.found)
         for name, topic in self._topics.items():
@@ -305,8 +318,8 @@ def _sum(rates: Iterable[float | None]) -> float | None:
     return sum(told) if told else None
 
 
-def _oldest(times: Iterable[int | None]) -> int | None:
+def _oldest(times: Iterable[int | None], nothing_ms: int | None) -> int | None:
     known = list(times)
     if any(each is None for each in known):
         return None
-    return min((each for each in known if each is not None), default=None)
+    return min((each for each in known if each is not None), default=nothing_ms)

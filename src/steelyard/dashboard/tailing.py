@@ -90,6 +90,8 @@ class Tail:
         self._connect, self._wanted, self._limits = connect, wanted, limits or TailLimits()
         self._spawn = spawn or asyncio.get_running_loop().create_task
         self._positions: dict[Queue, int] = {}
+        self._reached: dict[Queue, int] = {}
+        """The same of all queues that were ever read: those of a broker that was away are not new when it is back."""
         self._rows: deque[Row] = deque()
         self._seen = self._matched = self._skipped = 0
         self._has_tag, self._has_text = wanted_tags(wanted.tags), wanted_text(wanted.text)
@@ -154,6 +156,7 @@ class Tail:
                     await puller.seek(queue, position)
                 began.set()
                 await self._read(puller)
+                self._reached |= self._positions
 
     async def _find_queues(self, puller: Puller) -> None:
         topic = self._wanted.topic
@@ -162,9 +165,10 @@ class Tail:
             raise ConfigurationError(
                 f"topic {topic!r} has {len(queues)} queues", next_step=f"choose {_MOST_QUEUES} of them at most"
             )
-        new = [queue for queue in queues if queue not in self._positions]
-        found = await (puller.begins(new) if self._positions else puller.ends(new))
-        self._positions = {queue: self._positions.get(queue, found.get(queue, 0)) for queue in queues}
+        new = [queue for queue in queues if queue not in self._reached]
+        found = await (puller.begins(new) if self._reached else puller.ends(new))
+        self._reached |= found
+        self._positions = {queue: self._reached[queue] for queue in queues}
 
     async def _read(self, puller: Puller) -> None:
         """Read until the queues of the topic have changed."""

@@ -6,7 +6,6 @@ misses those in between, and never makes anybody wait.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
-from contextlib import suppress
 from typing import Any, TypeVar
 
 from steelyard.errors import SteelyardError
@@ -120,6 +119,4 @@ class Watches:
         tasks = [watch.task for watch in self._watches.values() if watch.task is not None]
         for task in tasks:
             task.cancel()
-        for task in tasks:
-            with suppress(asyncio.CancelledError):
-                await task
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -61,14 +61,19 @@ class Overview(Struct, frozen=True, kw_only=True):
     hazards_more: int
     """How many hazards are not among them."""
     notes: tuple[str, ...]
+    first_steps: tuple[str, ...]
+    """Command lines for whoever has an empty cluster: to send something, and to read it."""
     command: str
     is_whole: bool
     """Whether ``points`` are all there are; else those that came since the last answer."""
     points: tuple[Point, ...]
 
 
-def overview_of(seen: Seen, command: str, since_ms: int | None = None) -> Overview:
+def overview_of(
+    seen: Seen, command: str, since_ms: int | None = None, *, first_steps: tuple[str, ...] = ()
+) -> Overview:
     """Make the short answer of a whole survey, with the points after a time."""
+    topics = sum(row.kind == "users" for row in seen.topics.values())
     last = seen.points[-1] if seen.points else Point(seen.at_ms, None, None, None)
     looked_at = [row for row in seen.groups.values() if row.at_ms is not None]
     behind = sorted((row for row in looked_at if row.lag), key=lambda row: -(row.lag or 0))
@@ -83,7 +88,7 @@ def overview_of(seen: Seen, command: str, since_ms: int | None = None) -> Overvi
         in_rate=last.in_rate,
         out_rate=last.out_rate,
         lag=sum(row.lag or 0 for row in looked_at) if looked_at or not seen.groups else None,
-        topics=sum(row.kind == "users" for row in seen.topics.values()),
+        topics=topics,
         groups=len(seen.groups),
         groups_seen=len(looked_at),
         members=sum(row.members or 0 for row in looked_at),
@@ -93,6 +98,7 @@ def overview_of(seen: Seen, command: str, since_ms: int | None = None) -> Overvi
         hazards=shown,
         hazards_more=len(seen.hazards) - len(shown),
         notes=seen.notes,
+        first_steps=() if topics or seen.groups or seen.topics_seen_ms is None else first_steps,
         command=command,
         is_whole=since_ms is None,
         points=tuple(each for each in seen.points if since_ms is None or each.at_ms > since_ms),
@@ -112,22 +118,29 @@ def _first_of_each_kind(hazards: Iterable[HazardRow]) -> tuple[HazardRow, ...]:
     return tuple(shown)
 
 
+def _first_steps(desk: Desk) -> tuple[str, ...]:
+    return (
+        desk.command("send", "orders", "--body", "hello"),
+        desk.command("consume", "orders", "--group", "billing", "--from", "first"),
+    )
+
+
 @reads("/api/overview")
 async def _overview(desk: Desk, ask: Ask) -> Overview:
     del ask
-    return overview_of(await survey_of(desk).seen(), desk.command("cluster", "stats"))
+    return overview_of(await survey_of(desk).seen(), desk.command("cluster", "stats"), first_steps=_first_steps(desk))
 
 
 @streams("/api/overview/live")
 async def _live(desk: Desk, ask: Ask) -> AsyncIterator[Overview | Trouble]:
     del ask
     since_ms: int | None = None
-    command = desk.command("cluster", "stats")
+    command, first_steps = desk.command("cluster", "stats"), _first_steps(desk)
     async for seen in survey_of(desk).watch():
         if isinstance(seen, Trouble):
             yield seen
         else:
-            yield overview_of(seen, command, since_ms)
+            yield overview_of(seen, command, since_ms, first_steps=first_steps)
             since_ms = seen.points[-1].at_ms if seen.points else since_ms
 
 

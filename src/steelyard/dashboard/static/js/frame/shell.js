@@ -42,7 +42,7 @@ function useKeys(showHelp) {
         if (box) { box.focus(); box.select(); event.preventDefault(); }
         return;
       }
-      if (event.timeStamp - waiting.current < 1200) {
+      if (event.timeStamp - waiting.current < 2000) {
         const place = PLACES.find(([key]) => key === event.key);
         waiting.current = 0;
         if (place) { go(place[1]); event.preventDefault(); }

@@ -25,12 +25,15 @@ export function setLanguage(language) {
 }
 export const language = () => current;
 
+const GROUPED = new Intl.NumberFormat("en-GB");
+const written = (value) => (Number.isInteger(value) ? GROUPED.format(value) : String(value));
+
 export function t(key, values = {}) {
   const text = TABLES[current][key] ?? TABLES.en[key] ?? key;
   // A sentence for one and one for many: "{n} queue|{n} queues".
   const forms = text.split("|");
   const form = forms.length > 1 && values.n !== 1 ? forms[1] : forms[0];
-  return form.replace(/\{(\w+)\}/g, (_, name) => (values[name] === undefined ? `{${name}}` : String(values[name])));
+  return form.replace(/\{(\w+)\}/g, (_, name) => (values[name] === undefined ? `{${name}}` : written(values[name])));
 }
 
 // Redraw when the language changes: shells give it, pages need not ask.

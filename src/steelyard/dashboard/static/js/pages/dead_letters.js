@@ -19,12 +19,13 @@ export function DeadLetters({ group, query, about }) {
   return group === undefined ? html`<${OfAll} />` : html`<${OfGroup} key=${group} group=${group} query=${query} about=${about} />`;
 }
 
-// Ask again now and then, while somebody looks.
-function useAgain(got, every = AGAIN_MS) {
+// Ask again now and then, while somebody looks and has nothing in hand.
+function useAgain(got, every = AGAIN_MS, rests = false) {
   useEffect(() => {
+    if (rests) return undefined;
     const timer = setInterval(() => { if (!document.hidden) got.again(); }, every);
     return () => clearInterval(timer);
-  }, []);
+  }, [rests]);
   return got;
 }
 
@@ -54,9 +55,9 @@ function OfAll() {
 function OfGroup({ group, query, about }) {
   title(t("dead.titleOf", { group }));
   const most = MORE.includes(Number(query.most)) ? Number(query.most) : MORE[0];
-  const { value, error, again } = useAgain(useGet(path`/api/groups/${group}/dead-letters` + (most === MORE[0] ? "" : `?most=${most}`)), BODIES_AGAIN_MS);
   const [chosen, setChosen] = useState([]);
   const [sending, setSending] = useState(null);
+  const { value, error, again } = useAgain(useGet(path`/api/groups/${group}/dead-letters` + (most === MORE[0] ? "" : `?most=${most}`)), BODIES_AGAIN_MS, chosen.length > 0);
   const rows = value?.rows ?? [];
   const known = chosen.filter((id) => rows.some((row) => row.id === id));
   const toggle = (id) => setChosen(known.includes(id) ? known.filter((each) => each !== id) : [...known, id].slice(0, MOST_CHOSEN));
@@ -94,5 +95,5 @@ function OfGroup({ group, query, about }) {
       </section>
       <${Command} line=${value.command} />`}
     ${query.id && !sending && html`<${Whole} key=${query.id} group=${group} id=${query.id} retries=${value?.retries} onClose=${() => goQuery({ id: null })} onResend=${() => setSending({ ids: [query.id] })} />`}
-    ${sending && html`<${Resend} group=${group} wish=${sending} about=${about} onClose=${() => { setSending(null); again(); }} />`}`;
+    ${sending && html`<${Resend} group=${group} wish=${sending} about=${about} onClose=${(sent) => { setSending(null); if (sent === true) { setChosen([]); again(); } }} />`}`;
 }

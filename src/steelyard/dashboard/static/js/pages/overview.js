@@ -56,6 +56,10 @@ function Body({ seen, points }) {
       <${Fact} name=${t("overview.brokersUp")} tone=${up < seen.brokers.length ? "bad" : ""}
         value=${html`<a href="/brokers">${t("overview.upOf", { up, all: seen.brokers.length })}</a>`} />
     <//>
+    ${seen.first_steps.length > 0 && html`
+      <section class="card"><h2>${t("overview.empty")}</h2>
+        ${seen.first_steps.map((line, place) => html`<${Command} key=${line} line=${line} label=${t(place ? "overview.readFirst" : "overview.sendFirst")} />`)}
+      </section>`}
     <${HazardList} seen=${seen} />
     <div class="columns">
       <${Rates} points=${points} seen=${seen} />

@@ -5,7 +5,12 @@ import { t } from "../frame/words.js";
 export function Dialog({ title, onClose, wide = false, children }) {
   const box = useRef(null);
   const id = useId();
-  useEffect(() => { box.current.showModal(); }, []);
+  useEffect(() => {
+    const before = document.activeElement;
+    box.current.showModal();
+    // However it is closed, whoever came by keyboard is back where they were.
+    return () => before?.focus?.();
+  }, []);
   return html`
     <dialog ref=${box} class=${wide ? "wide" : ""} aria-labelledby=${id} onClose=${onClose}
       onClick=${(event) => { if (event.target === box.current) box.current.close(); }}>

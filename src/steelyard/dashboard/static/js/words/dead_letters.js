@@ -60,7 +60,7 @@ export default {
     "dead.sentTo": "发往",
     "dead.attempts": "尝试次数",
     "dead.givenUp": "放弃时间",
-    "dead.keys": "键",
+    "dead.keys": "Key",
     "dead.tag": "标签",
     "dead.body": "消息体",
     "dead.letter": "死信",

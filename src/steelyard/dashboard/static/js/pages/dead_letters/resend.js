@@ -13,12 +13,14 @@ export function Resend({ group, wish, about, onClose }) {
   const action = useAction(path`/api/groups/${group}/dead-letters/preview`, path`/api/groups/${group}/dead-letters/resend`);
   useEffect(() => { action.look(wish); }, []);
   const { preview, done, error } = action;
+  // Whoever opened it is told whether something was sent.
+  const close = () => onClose(done !== null);
   // Of all of them those are meant that were counted.
   const apply = () => action.act(wish.all ? { ...wish, ends: preview.ends } : wish);
   return html`
-    <${Dialog} title=${t("dead.resendTo", { group })} onClose=${onClose} wide>
+    <${Dialog} title=${t("dead.resendTo", { group })} onClose=${close} wide>
       ${!preview && !done && !error && html`<${Loading} />`}
-      ${error && !preview && html`<${Problem} error=${error} /><div class="row end"><button onClick=${onClose}>${t("frame.close")}</button></div>`}
+      ${error && !preview && html`<${Problem} error=${error} /><div class="row end"><button onClick=${close}>${t("frame.close")}</button></div>`}
       ${preview && html`
         <p role="status"><strong>${t("dead.wouldSend", { n: preview.messages, group })}</strong> ${t("dead.onlyThere")}</p>
         <ul class="letters" tabindex="0" aria-label=${t("dead.messages")}>${preview.rows.map((row) => html`
@@ -27,11 +29,11 @@ export function Resend({ group, wish, about, onClose }) {
         ${preview.messages > preview.rows.length && html`<p class="quiet">${t("dead.andMore", { n: whole(preview.messages - preview.rows.length) })}</p>`}
         <${Notes} sentences=${preview.notes} />
         ${preview.messages > 0
-          ? html`<${Confirm} action=${{ ...action, reset: onClose }} about=${about} onApply=${apply} label=${t("dead.resend")} />`
+          ? html`<${Confirm} action=${{ ...action, reset: close }} about=${about} onApply=${apply} label=${t("dead.resend")} />`
           : html`<${Command} line=${action.command} />`}`}
       ${done && html`
         <p class="done" role="status">✓ ${t("dead.sent", { n: done.messages, group })}</p>
         <${Command} line=${action.command} />
-        <div class="row end"><button class="main" onClick=${onClose}>${t("frame.close")}</button></div>`}
+        <div class="row end"><button class="main" onClick=${close}>${t("frame.close")}</button></div>`}
     <//>`;
 }

@@ -3,7 +3,7 @@ import { duration, short, time, whole } from "../../frame/format.js";
 import { html, useMemo } from "../../frame/html.js";
 import { language, t } from "../../frame/words.js";
 import { heatClass } from "../../parts/heat.js";
-import { said } from "../../parts/members.js";
+import { because } from "../../parts/reasons.js";
 
 const WIDE = 8, WITH_SINCE = 20;
 
@@ -44,7 +44,7 @@ function Row({ row, members, names, colours, most, nobody, broadcast, since, col
           ? html`<${Mark} row=${row} colour=${colours[member.id]} broadcast=${broadcast} />`
           : row.move?.before === member.id && html`<span class=${`was member-${colours[member.id]}`} title=${t("groups.had")}><span class="hidden">${t("groups.had")}</span></span>`}</td>`)}
       ${nobody && html`<td class="cell">${!row.owners.length && html`<span class="mark nobody">${t("groups.nobody")}</span>`}</td>`}
-      ${since && html`<td class="since quiet">${row.last && html`<span class="when">${time(row.last.at_ms)}</span> ${said(row.last.why, names)}${row.last.gap_ms === null ? "" : ` · ${t("groups.gapOf", { gap: duration(row.last.gap_ms) })}`}`}</td>`}
+      ${since && html`<td class="since quiet">${row.last && html`<span class="when">${time(row.last.at_ms)}</span> ${because(row.last.why, names)}${row.last.gap_ms === null ? "" : ` · ${t("groups.gapOf", { gap: duration(row.last.gap_ms) })}`}`}</td>`}
     </tr>`, [stamp]);
 }
 

@@ -2,7 +2,7 @@
 import { duration, time } from "../../frame/format.js";
 import { html, useState } from "../../frame/html.js";
 import { t } from "../../frame/words.js";
-import { said } from "../../parts/members.js";
+import { because } from "../../parts/reasons.js";
 import { Empty } from "../../parts/states.js";
 import { Table } from "../../parts/table.js";
 import { whyOf } from "./timeline.js";
@@ -15,7 +15,7 @@ function Moved({ event, names }) {
     { key: "queue", name: t("groups.queue"), value: (move) => `${move.topic}@${move.broker}:${move.queue}`, cell: (move) => html`<span class="mono">${move.topic}@${move.broker}:${move.queue}</span>` },
     { key: "who", name: t("groups.whoToWhom"), value: (move) => `${name(move.before)} → ${name(move.after)}` },
     { key: "gap", name: t("groups.gap"), number: true, value: (move) => move.gap_ms, cell: (move) => duration(move.gap_ms) },
-    { key: "why", name: t("groups.why"), value: (move) => said(move.why, names) },
+    { key: "why", name: t("groups.why"), value: (move) => because(move.why, names) },
     { key: "at", name: t("groups.when"), value: (move) => move.at_ms, cell: (move) => time(move.at_ms, { ms: true }) },
   ];
   return html`<${Table} caption=${t("groups.moves")} columns=${columns} rows=${event.moves} rowKey=${(move) => `${move.topic}@${move.broker}:${move.queue}`} first=${50} />`;

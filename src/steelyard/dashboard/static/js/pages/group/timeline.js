@@ -2,7 +2,7 @@
 import { time } from "../../frame/format.js";
 import { html, useEffect, useState } from "../../frame/html.js";
 import { t } from "../../frame/words.js";
-import { said } from "../../parts/members.js";
+import { because } from "../../parts/reasons.js";
 
 const SPANS = [["1m", 60e3], ["5m", 300e3], ["1h", 3600e3], ["6h", 6 * 3600e3], ["1d", 86400e3], ["7d", 7 * 86400e3]];
 const ENOUGH = 8, STEP_MS = 900, NEAR = 0.012;
@@ -18,7 +18,7 @@ export const whyOf = (event, names, at = null) => {
   if (!event) return "";
   const moves = event.moves.filter((move) => move.at_ms <= (at ?? Infinity));
   const reasons = moves.length ? [...new Set(moves.map((move) => move.why))] : event.changed.map((each) => `${each.member} ${t(`groups.what.${each.what}`)}`);
-  return reasons.slice(0, 3).map((each) => said(each, names)).join(" · ");
+  return reasons.slice(0, 3).map((each) => because(each, names)).join(" · ");
 };
 
 export function Timeline({ events, stops, at, now, names, event, onGo }) {
