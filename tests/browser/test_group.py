@@ -90,10 +90,13 @@ def test_the_history_is_scrubbed_by_keys_by_hand_and_by_address(stage: Stage) ->
     with members(stage.namesrv, "billing", "orders", "c1"):
         sheet = stage.open("/groups/billing")
         _settled(sheet, 1)
+        rebalances = sheet.locator(".rebalances > li")
+        expect(rebalances).to_have_count(1)
         with members(stage.namesrv, "billing", "orders", "c2", of=2):
             _settled(sheet, 2)
+            expect(rebalances).to_have_count(2)
         _settled(sheet, 1)
-        expect(sheet.locator(".rebalances > li")).to_have_count(3)
+        expect(rebalances).to_have_count(3)
         slider = sheet.get_by_role("slider", name="Go through the history of moves")
         slider.focus()
         slider.press("ArrowLeft")
