@@ -47,7 +47,7 @@ def test_it_is_dark_for_who_likes_that(stage: Stage) -> None:
     assert light != dark
     sheet = stage.open("/", color_scheme="dark")
     sheet.get_by_label("Colours").select_option("light")
-    assert sheet.evaluate("getComputedStyle(document.documentElement).backgroundColor") == light
+    expect(sheet.locator("html")).to_have_css("background-color", light)
 
 
 def test_keys_go_to_pages(stage: Stage) -> None:
