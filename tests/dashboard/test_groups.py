@@ -10,7 +10,7 @@ from tests.live.clusters import until
 
 from steelyard import Admin, Message, Producer
 from steelyard.client.admin.group_view import Facts, Member, look_at
-from steelyard.dashboard.grid import grid_of
+from steelyard.dashboard.group.grid import grid_of
 from steelyard.dashboard.page import Page
 from steelyard.model import Queue
 from steelyard.serve.embedded import Cluster

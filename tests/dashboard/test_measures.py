@@ -12,11 +12,12 @@ from tests.dashboard.asking import ask
 from steelyard import Admin, Consumer, Message, Producer, Received
 from steelyard.aio import Admin as AsyncAdmin
 from steelyard.client.admin.cluster import Broker
-from steelyard.dashboard import measures, outside_measures
 from steelyard.dashboard.desk import LocalMeasures
-from steelyard.dashboard.measures import exposition
+from steelyard.dashboard.numbers import from_outside
+from steelyard.dashboard.numbers import measures
+from steelyard.dashboard.numbers.from_outside import measure_from_outside
+from steelyard.dashboard.numbers.measures import exposition
 from steelyard.dashboard.options import PageOptions
-from steelyard.dashboard.outside_measures import measure_from_outside
 from steelyard.dashboard.page import Page
 from steelyard.model import own_measures as own
 from steelyard.model import rocketmq_measures as rocketmq
@@ -123,7 +124,7 @@ def test_what_is_not_answered_in_time_is_left_out_and_counted(
         del admin, name
         return await asyncio.get_running_loop().create_future()
 
-    monkeypatch.setattr(outside_measures, "_PART_S", 0.01)
+    monkeypatch.setattr(from_outside, "_PART_S", 0.01)
     monkeypatch.setattr(AsyncAdmin, "broker_lag", never)
     found = outside(cluster)
     assert rocketmq.LAG.name not in found

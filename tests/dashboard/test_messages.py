@@ -14,7 +14,7 @@ from tests.dashboard.asking import ask, get, post
 from tests.docs.commands import Shown, command_complaint
 
 from steelyard import Admin, Consumer, Message, Producer, Puller
-from steelyard.dashboard.bodies import body_of, row_of
+from steelyard.dashboard.message.bodies import body_of, row_of
 from steelyard.dashboard.options import PageOptions
 from steelyard.dashboard.page import Page
 from steelyard.model import Queue, StoredMessage

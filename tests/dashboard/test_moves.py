@@ -12,10 +12,10 @@ from tests.live.clusters import until
 from steelyard import Admin
 from steelyard.broker.options import BrokerOptions
 from steelyard.client.admin.group_view import Facts, GroupView, Member, look_at
-from steelyard.dashboard.history_records import HistoryRecord
+from steelyard.dashboard.group.records import HistoryRecord
+from steelyard.dashboard.group.seen_moves import SeenMoves
 from steelyard.dashboard.options import PageOptions
 from steelyard.dashboard.page import Page
-from steelyard.dashboard.seen_moves import SeenMoves
 from steelyard.model import Queue
 from steelyard.serve.embedded import Cluster
 

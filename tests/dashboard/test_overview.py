@@ -7,7 +7,7 @@ from tests.live.clusters import until
 from steelyard import Admin, Message, Producer
 from steelyard.dashboard.api.overview import overview_of
 from steelyard.dashboard.page import Page
-from steelyard.dashboard.survey_values import GroupRow, HazardRow, Point, Seen, TopicRow
+from steelyard.dashboard.survey.values import GroupRow, HazardRow, Point, Seen, TopicRow
 from steelyard.serve.embedded import Cluster
 
 

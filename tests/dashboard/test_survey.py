@@ -15,8 +15,8 @@ from steelyard.client.admin.statistics import BrokerFlow
 from steelyard.client.admin.topics import QueueEnds, Topic, TopicKind, TopicView
 from steelyard.client.consuming.received import Received
 from steelyard.dashboard.page import Page
-from steelyard.dashboard.survey_notebook import Notebook
-from steelyard.dashboard.survey_pace import Meter, Turns
+from steelyard.dashboard.survey.notebook import Notebook
+from steelyard.dashboard.survey.pace import Meter, Turns
 from steelyard.model import Permission, Queue
 from steelyard.serve.embedded import Cluster
 

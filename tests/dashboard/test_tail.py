@@ -10,8 +10,8 @@ from tests.dashboard.asking import stream
 
 from steelyard import Admin, Message, Producer
 from steelyard.client.connect import Connect
+from steelyard.dashboard.message.tailing import Tail, TailBatch, TailLimits, Wanted
 from steelyard.dashboard.page import Page
-from steelyard.dashboard.tailing import Tail, TailBatch, TailLimits, Wanted
 from steelyard.serve.embedded import Cluster
 
 _TOPIC = "orders"

@@ -23,7 +23,7 @@ from tests.interop.servers import Line, apache, free_port
 
 from steelyard import Admin, Consumer, Message, Producer, Received
 from steelyard.aio import Admin as AsyncAdmin
-from steelyard.dashboard.outside_measures import measure_from_outside
+from steelyard.dashboard.numbers.from_outside import measure_from_outside
 from steelyard.model import own_measures as own
 from steelyard.model import rocketmq_measures as rocketmq
 from steelyard.model.exposition import exposition

@@ -206,12 +206,17 @@ def _say_json(cluster: "RunningCluster", page: "Page | None") -> None:
 
 
 def _say(cluster: "RunningCluster", page: "Page | None") -> None:
+    from steelyard.dashboard.page import can_be_served
+
     plan = cluster.plan
     name_servers = ";".join(cluster.name_server_addresses)
     lines = [f"name server  {name_servers}{' (joined)' if plan.join else ''}"]
     lines += [f"{name:<11}  {address}" for name, address in cluster.broker_addresses.items()]
     lines.append(f"messages     {'in memory, gone when this ends' if plan.data is None else plan.data.resolve()}")
-    lines.append(f"page         {'none' if page is None else page.url}")
+    if page is not None:
+        lines.append(f"page         {page.url}")
+    elif not can_be_served():
+        lines.append("page         none: pip install 'steelyard[page]' brings one")
     lines.append("ready; stop it with Ctrl-C")
     sys.stdout.write("\n".join(lines) + "\n")
     sys.stdout.flush()

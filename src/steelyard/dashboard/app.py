@@ -49,7 +49,7 @@ def make_app(desk: Desk, port: int) -> Door:
 
 
 async def _metrics(request: Request) -> Response:
-    from steelyard.dashboard.measures import exposition
+    from steelyard.dashboard.numbers.measures import exposition
 
     try:
         text, kind = await exposition(request.app.state.desk, request.headers.get("accept", ""))

@@ -5,7 +5,7 @@ from msgspec import Struct
 from steelyard.client.producing.producer import Producer
 from steelyard.dashboard.asking import Ask
 from steelyard.dashboard.desk import Desk
-from steelyard.dashboard.placed import placed
+from steelyard.dashboard.message.placed import placed
 from steelyard.dashboard.routes import changes, tries
 from steelyard.model import Message, StoredMessage
 from steelyard.model.message import RESERVED_PROPERTIES

@@ -7,7 +7,7 @@ from msgspec import Meta, Struct
 
 from steelyard.client.admin.dead_letters import topic_of
 from steelyard.client.names import Names
-from steelyard.dashboard.bodies import Body, Row, row_of
+from steelyard.dashboard.message.bodies import Body, Row, row_of
 from steelyard.model import StoredMessage
 
 __all__ = [

@@ -21,8 +21,8 @@ from steelyard.dashboard.api.dead_letter_answers import (
     dead_row,
 )
 from steelyard.dashboard.asking import Ask
-from steelyard.dashboard.bodies import body_of
 from steelyard.dashboard.desk import Desk
+from steelyard.dashboard.message.bodies import body_of
 from steelyard.dashboard.routes import changes, reads, tries
 from steelyard.errors import (
     ConfigurationError,

@@ -7,12 +7,12 @@ from msgspec import Struct
 
 from steelyard.dashboard.asking import Ask
 from steelyard.dashboard.desk import Desk
-from steelyard.dashboard.grid import GroupNow
-from steelyard.dashboard.history_records import HistoryRecord
-from steelyard.dashboard.looking import look_at_group, watch_group
+from steelyard.dashboard.group.grid import GroupNow
+from steelyard.dashboard.group.looking import look_at_group, watch_group
+from steelyard.dashboard.group.records import HistoryRecord
 from steelyard.dashboard.routes import reads, streams
-from steelyard.dashboard.survey import survey_of
-from steelyard.dashboard.survey_values import GroupRow, Seen
+from steelyard.dashboard.survey.survey import survey_of
+from steelyard.dashboard.survey.values import GroupRow, Seen
 from steelyard.dashboard.watching import Trouble
 from steelyard.net.clock import now_ms
 

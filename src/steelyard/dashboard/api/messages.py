@@ -15,11 +15,11 @@ from steelyard.client.stories import Property, Story, properties_of, story_of
 from steelyard.dashboard.answers import refusal
 from steelyard.dashboard.api import again
 from steelyard.dashboard.asking import Ask
-from steelyard.dashboard.bodies import Body, Row, body_of, row_of
 from steelyard.dashboard.desk import Desk
-from steelyard.dashboard.placed import placed, show_command
+from steelyard.dashboard.message.bodies import Body, Row, body_of, row_of
+from steelyard.dashboard.message.placed import placed, show_command
+from steelyard.dashboard.message.searching import Found, Limits, Search, look_through, queues_of
 from steelyard.dashboard.routes import reads
-from steelyard.dashboard.searching import Found, Limits, Search, look_through, queues_of
 from steelyard.errors import ConfigurationError, MalformedRecord, NoMessage, SteelyardError, TopicNotFound
 from steelyard.model.times_in_words import moment
 

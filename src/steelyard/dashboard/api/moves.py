@@ -4,8 +4,8 @@ from msgspec import Struct
 
 from steelyard.dashboard.asking import Ask
 from steelyard.dashboard.desk import Desk
-from steelyard.dashboard.history_records import HistoryRecord
-from steelyard.dashboard.looking import look_at_group
+from steelyard.dashboard.group.looking import look_at_group
+from steelyard.dashboard.group.records import HistoryRecord
 from steelyard.dashboard.routes import reads
 
 __all__ = ["ROUTES", "MovesAnswer"]

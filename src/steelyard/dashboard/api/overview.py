@@ -12,8 +12,8 @@ from msgspec import Struct
 from steelyard.dashboard.asking import Ask
 from steelyard.dashboard.desk import Desk
 from steelyard.dashboard.routes import reads, streams
-from steelyard.dashboard.survey import survey_of
-from steelyard.dashboard.survey_values import BrokerRow, HazardRow, Point, Seen
+from steelyard.dashboard.survey.survey import survey_of
+from steelyard.dashboard.survey.values import BrokerRow, HazardRow, Point, Seen
 from steelyard.dashboard.watching import Trouble
 
 __all__ = ["ROUTES", "BehindRow", "BusyRow", "Overview", "overview_of"]

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 from steelyard.dashboard.asking import Ask
 from steelyard.dashboard.desk import Desk
+from steelyard.dashboard.message.tailing import Tail, TailBatch, Wanted
 from steelyard.dashboard.routes import streams
-from steelyard.dashboard.tailing import Tail, TailBatch, Wanted
 from steelyard.dashboard.watching import Trouble
 from steelyard.errors import ConfigurationError
 

@@ -7,9 +7,9 @@ from msgspec import Struct
 from steelyard.dashboard.asking import Ask
 from steelyard.dashboard.desk import Desk
 from steelyard.dashboard.routes import reads, streams
-from steelyard.dashboard.survey import survey_of
-from steelyard.dashboard.survey_values import Seen, TopicRow
-from steelyard.dashboard.topic_watch import TopicAnswer, TopicWatch
+from steelyard.dashboard.survey.survey import survey_of
+from steelyard.dashboard.survey.topic_watch import TopicAnswer, TopicWatch
+from steelyard.dashboard.survey.values import Seen, TopicRow
 from steelyard.dashboard.watching import Trouble
 
 __all__ = ["ROUTES", "TopicList"]

@@ -15,7 +15,7 @@ from steelyard.client.admin.topic_wishes import may_in_words
 from steelyard.client.admin.topics import QueueEnds, TopicView
 from steelyard.client.skew import rush, skew
 from steelyard.dashboard.desk import Desk
-from steelyard.dashboard.survey_pace import Meter
+from steelyard.dashboard.survey.pace import Meter
 from steelyard.errors import SteelyardError
 from steelyard.model import Queue, QueueCounts
 from steelyard.model.names import DEAD, RETRY, is_system_topic

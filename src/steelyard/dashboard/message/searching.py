@@ -19,7 +19,7 @@ from steelyard.client.admin.asking import TOOLS_GROUP
 from steelyard.client.connect import Connect
 from steelyard.client.consuming.received import Received
 from steelyard.client.pulling.puller import Puller
-from steelyard.dashboard.bodies import Row, row_of
+from steelyard.dashboard.message.bodies import Row, row_of
 from steelyard.errors import ConfigurationError
 from steelyard.model import Queue
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from steelyard.client.admin.group_view import GroupView
-from steelyard.dashboard.history_records import ChangedMember, HistoryRecord, MovedQueue, owner_rows
+from steelyard.dashboard.group.records import ChangedMember, HistoryRecord, MovedQueue, owner_rows
 from steelyard.model import Queue, in_order, names_in_order
 
 __all__ = ["SeenMoves"]

@@ -16,10 +16,10 @@ from steelyard.client.admin.statistics import BrokerFlow
 from steelyard.client.admin.topics import Topic, TopicKind, TopicView
 from steelyard.client.checkup.groups import passes
 from steelyard.client.short_names import short_names, shortened
-from steelyard.dashboard import survey_hazards as hazards
-from steelyard.dashboard.survey_pace import Meter
-from steelyard.dashboard.survey_rows import broker_row, group_row, topic_row
-from steelyard.dashboard.survey_values import BrokerRow, GroupRow, HazardRow, Point, Seen, TopicRow
+from steelyard.dashboard.survey import hazards
+from steelyard.dashboard.survey.pace import Meter
+from steelyard.dashboard.survey.rows import broker_row, group_row, topic_row
+from steelyard.dashboard.survey.values import BrokerRow, GroupRow, HazardRow, Point, Seen, TopicRow
 from steelyard.model import Queue
 from steelyard.model.names import DEAD
 

@@ -3,7 +3,7 @@
     seen = await survey_of(desk).seen()      # -> Seen, at once if the survey is warm; else after a first look
     async for seen in survey_of(desk).watch():  # -> Seen | Trouble, about every two seconds
 
-`Seen` (survey_values.py) has ``brokers``, ``topics`` and ``groups`` by name, ``hazards``, ``points`` and ``notes``. A
+`Seen` (values.py) has ``brokers``, ``topics`` and ``groups`` by name, ``hazards``, ``points`` and ``notes``. A
 group that was not looked at yet is there with its name alone (``at_ms`` None).
 
 A survey begins with the first who wants to know, and ends a minute after the last. Brokers are asked every two seconds;
@@ -20,9 +20,9 @@ from contextlib import suppress
 from steelyard.client.admin.admin import Admin
 from steelyard.client.checkup.groups import look_at_group
 from steelyard.dashboard.desk import Desk
-from steelyard.dashboard.survey_notebook import Notebook
-from steelyard.dashboard.survey_pace import Turns
-from steelyard.dashboard.survey_values import Seen
+from steelyard.dashboard.survey.notebook import Notebook
+from steelyard.dashboard.survey.pace import Turns
+from steelyard.dashboard.survey.values import Seen
 from steelyard.dashboard.watching import Trouble
 from steelyard.errors import SteelyardError
 from steelyard.net.clock import now_ms, steady_ms

@@ -6,7 +6,7 @@ What is wrong inside a group was found by whoever looked at it (balance/hazards.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from steelyard.balance.hazards import Hazard
-from steelyard.dashboard.survey_values import BrokerRow, GroupRow, HazardRow, TopicRow
+from steelyard.dashboard.survey.values import BrokerRow, GroupRow, HazardRow, TopicRow
 from steelyard.model.times_in_words import in_short
 
 __all__ = [

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from steelyard.client.admin.admin import Admin
 from steelyard.dashboard.desk import LocalMeasures
-from steelyard.dashboard.outside_measures import measure_from_outside
+from steelyard.dashboard.numbers.from_outside import measure_from_outside
 from steelyard.model.exposition import Exposition
 from steelyard.model.exposition import exposition as written
 from steelyard.model.measures import Family

@@ -18,8 +18,8 @@ from steelyard.client.admin.asking import TOOLS_GROUP
 from steelyard.client.connect import Connect
 from steelyard.client.consuming.received import Received
 from steelyard.client.pulling.puller import Puller
-from steelyard.dashboard.bodies import Row, row_of
-from steelyard.dashboard.searching import queues_of, wanted_tags, wanted_text
+from steelyard.dashboard.message.bodies import Row, row_of
+from steelyard.dashboard.message.searching import queues_of, wanted_tags, wanted_text
 from steelyard.dashboard.watching import Trouble
 from steelyard.errors import ConfigurationError, TransportError
 from steelyard.model import Queue

@@ -7,7 +7,7 @@ from steelyard.client.admin.group_view import GroupView
 from steelyard.client.admin.statistics import BrokerFlow
 from steelyard.client.admin.topic_wishes import may_in_words
 from steelyard.client.admin.topics import Topic, TopicView
-from steelyard.dashboard.survey_values import BrokerRow, GroupRow, TopicRow
+from steelyard.dashboard.survey.values import BrokerRow, GroupRow, TopicRow
 from steelyard.model.names import RETRY
 
 __all__ = ["broker_row", "group_row", "topic_row"]

@@ -13,8 +13,8 @@ from steelyard.client.admin.admin import Admin
 from steelyard.client.admin.group_view import GroupView
 from steelyard.client.admin.moves import GroupMoves, Move
 from steelyard.dashboard.desk import Desk
-from steelyard.dashboard.history_records import ChangedMember, HistoryRecord, MovedQueue, SettledLine, owner_rows
-from steelyard.dashboard.seen_moves import SeenMoves
+from steelyard.dashboard.group.records import ChangedMember, HistoryRecord, MovedQueue, SettledLine, owner_rows
+from steelyard.dashboard.group.seen_moves import SeenMoves
 
 __all__ = ["GroupHistory", "history_of"]
 

@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from steelyard.client.admin.group_view import GroupView
 from steelyard.dashboard.desk import Desk
-from steelyard.dashboard.grid import GroupNow, grid_of
-from steelyard.dashboard.history import GroupHistory, history_of
+from steelyard.dashboard.group.grid import GroupNow, grid_of
+from steelyard.dashboard.group.history import GroupHistory, history_of
 from steelyard.dashboard.watching import Trouble
 
 __all__ = ["GroupLook", "look_at_group", "watch_group"]

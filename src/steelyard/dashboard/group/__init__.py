@@ -1,0 +1,1 @@
+"""One group: its ownership grid, live, and the history of its moves."""

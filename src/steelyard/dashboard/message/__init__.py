@@ -1,0 +1,1 @@
+"""Messages: looked for, looked into, and followed as they come."""
