@@ -13,8 +13,7 @@ from steelyard import Admin, Consumer, Message, Producer, Received
 from steelyard.aio import Admin as AsyncAdmin
 from steelyard.client.admin.cluster import Broker
 from steelyard.dashboard.desk import LocalMeasures
-from steelyard.dashboard.numbers import from_outside
-from steelyard.dashboard.numbers import measures
+from steelyard.dashboard.numbers import from_outside, measures
 from steelyard.dashboard.numbers.from_outside import measure_from_outside
 from steelyard.dashboard.numbers.measures import exposition
 from steelyard.dashboard.options import PageOptions
