@@ -5,6 +5,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, expect
 from tests.browser.stage import Stage
 
+from steelyard import Admin
 from steelyard.dashboard.options import PageOptions
 from steelyard.dashboard.page import Page
 from steelyard.serve.embedded import Cluster
@@ -13,6 +14,8 @@ from steelyard.serve.embedded import Cluster
 def test_a_broker_that_dies_and_comes_back_is_seen_without_reload(browser: Browser, tmp_path: Path) -> None:
     with Cluster(brokers=2, data=tmp_path) as cluster, Page(cluster.namesrv, PageOptions(port=0)) as page:
         stage = Stage(browser, page, cluster, cluster.namesrv)
+        with Admin(cluster.namesrv) as admin:
+            admin.create_topic("orders", 4)  # on both: a topic that a send makes may be on one of them
         stage.send("orders", *(b"x" for _ in range(20)))
         sheet = stage.open("/brokers")
         first, second = (sheet.get_by_role("row", name=name) for name in ("broker-0", "broker-1"))
