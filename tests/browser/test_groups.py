@@ -16,7 +16,7 @@ def test_groups_are_listed_on_any_cluster(any_stage: Stage) -> None:
         sheet = any_stage.open("/groups")
         row = sheet.get_by_role("row", name="listed-billing")
         expect(row.locator("td").first).to_have_text("1", timeout=15_000)
-        expect(row).to_contain_text("listed-orders")
+        expect(row).to_contain_text("listed-orders", timeout=30_000)
         check_command(sheet.locator(".command code").text_content() or "")
         row.get_by_role("link", name="listed-billing").click()
         expect(sheet.get_by_role("heading", name="listed-billing", level=1)).to_be_visible()
