@@ -3,12 +3,14 @@
 A module that needs another cluster has a fixture of the same name.
 """
 
+import secrets
 from collections.abc import Iterator
 
 import pytest
 from tests.client.proxy import Detour, detour
 from tests.client.sending_scene import scene
 
+from steelyard import Admin
 from steelyard.serve.embedded import Cluster
 
 
@@ -24,3 +26,12 @@ def around(cluster: Cluster) -> Iterator[Detour]:
     """Put proxies before the cluster."""
     with detour(cluster) as proxies:
         yield proxies
+
+
+@pytest.fixture
+def topic(cluster: Cluster) -> str:
+    """Make a topic that no other test knows."""
+    name = f"topic-{secrets.token_hex(6)}"
+    with Admin(cluster.namesrv) as admin:
+        admin.create_topic(name, 2)
+    return name

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import secrets
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -22,15 +21,6 @@ def cluster() -> Iterator[Cluster]:
     """Run one broker for all."""
     with Cluster() as running:
         yield running
-
-
-@pytest.fixture
-def topic(cluster: Cluster) -> str:
-    """Make a topic that no other test knows."""
-    name = f"topic-{secrets.token_hex(6)}"
-    with Admin(cluster.namesrv) as admin:
-        admin.create_topic(name, 2)
-    return name
 
 
 def _told(keeping: Keeping) -> list[tuple[str, int]]:

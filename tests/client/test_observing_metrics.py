@@ -1,6 +1,5 @@
 """What clients do is counted under the names of RocketMQ 5's own clients, and read by whoever reads Prometheus."""
 
-import secrets
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +8,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.client.consumer_scene import Seen, until
 
-from steelyard import Admin, Consumer, Message, Producer, Puller, Queue, Received
+from steelyard import Consumer, Message, Producer, Puller, Queue, Received
 from steelyard.client.observing.observer import Delivered, Observed, Outgoing
 from steelyard.client.producing.sent import Sent
 from steelyard.errors import MessageRefused
@@ -24,15 +23,6 @@ def cluster() -> Iterator[Cluster]:
     """Run one broker for all."""
     with Cluster() as running:
         yield running
-
-
-@pytest.fixture
-def topic(cluster: Cluster) -> str:
-    """Make a topic that no other test knows."""
-    name = f"topic-{secrets.token_hex(6)}"
-    with Admin(cluster.namesrv) as admin:
-        admin.create_topic(name, 2)
-    return name
 
 
 def test_sends_are_counted_and_timed(cluster: Cluster, topic: str) -> None:
