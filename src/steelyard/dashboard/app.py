@@ -11,6 +11,7 @@ from steelyard.dashboard import files
 from steelyard.dashboard.answers import Failure, json_answer
 from steelyard.dashboard.desk import Desk
 from steelyard.dashboard.door import Door
+from steelyard.dashboard.numbers.measures import exposition
 from steelyard.errors import SteelyardError
 
 __all__ = ["PARTS", "make_app"]
@@ -49,8 +50,6 @@ def make_app(desk: Desk, port: int) -> Door:
 
 
 async def _metrics(request: Request) -> Response:
-    from steelyard.dashboard.numbers.measures import exposition
-
     try:
         text, kind = await exposition(request.app.state.desk, request.headers.get("accept", ""))
     except SteelyardError as error:

@@ -14,23 +14,11 @@ from steelyard.dashboard.asking import Ask
 from steelyard.dashboard.desk import Desk
 from steelyard.dashboard.routes import streams
 
-__all__ = ["ROUTES", "ProducerRow", "ProducersAnswer", "Standing", "ranked"]
+__all__ = ["ROUTES", "ProducerRow", "ProducersAnswer", "ranked"]
 
 _PERIOD_MS = 1_000
 _MOST_ROWS = 2_000
 """Producers that are shown; all are counted."""
-
-
-class Standing(Struct, frozen=True):
-    """What a producer knows of one broker."""
-
-    broker: str
-    latency_ms: int
-    usual_ms: int | None
-    share: float
-    avoided_ms: int | None
-    why: str
-    failures: int
 
 
 class ProducerRow(Struct, frozen=True):
@@ -43,7 +31,7 @@ class ProducerRow(Struct, frozen=True):
     brokers: tuple[str, ...]
     seen_at: datetime | None
     told_at: datetime | None
-    ledger: list[Standing] | None
+    ledger: tuple[LedgerRow, ...] | None
 
 
 class ProducersAnswer(Struct, frozen=True):
@@ -93,12 +81,8 @@ def _row(line: ProducerLine) -> ProducerRow:
         line.brokers,
         line.seen_at,
         line.told_at,
-        None if line.ledger is None else [_standing(row) for row in line.ledger],
+        line.ledger,
     )
-
-
-def _standing(row: LedgerRow) -> Standing:
-    return Standing(row.broker, row.latency_ms, row.usual_ms, row.share, row.avoided_ms, row.why, row.failures)
 
 
 ROUTES = (_live,)

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from steelyard.client.admin.admin import Admin
 from steelyard.client.admin.group_view import GroupView
 from steelyard.client.admin.moves import GroupMoves, Move
+from steelyard.client.moments import since_1970_ms
 from steelyard.dashboard.desk import Desk
 from steelyard.dashboard.group.records import ChangedMember, HistoryRecord, MovedQueue, SettledLine, owner_rows
 from steelyard.dashboard.group.seen_moves import SeenMoves
@@ -105,7 +106,7 @@ def history_of(desk: Desk, group: str) -> GroupHistory:
 
 
 def _record_of(told: GroupMoves) -> HistoryRecord:
-    at_ms, rebalance = _ms(told.at), told.rebalance
+    at_ms, rebalance = since_1970_ms(told.at), told.rebalance
     names, rows = owner_rows(
         {queue: () if owner is None else (owner,) for queue, owner in told.owners.items()}, told.members
     )
@@ -121,7 +122,9 @@ def _record_of(told: GroupMoves) -> HistoryRecord:
         moved=len(told.moves) + told.left_out,
         rebalance=None
         if rebalance is None
-        else SettledLine(_ms(rebalance.began), _ms(rebalance.ended), rebalance.moved, rebalance.least),
+        else SettledLine(
+            since_1970_ms(rebalance.began), since_1970_ms(rebalance.ended), rebalance.moved, rebalance.least
+        ),
     )
 
 
@@ -135,9 +138,5 @@ def _moved(move: Move) -> MovedQueue:
         after=move.after,
         gap_ms=move.gap_ms,
         why=move.why,
-        at_ms=_ms(move.at),
+        at_ms=since_1970_ms(move.at),
     )
-
-
-def _ms(when: datetime) -> int:
-    return round(when.timestamp() * 1000)

@@ -7,6 +7,7 @@ from steelyard.client.admin.group_view import GroupView
 from steelyard.client.admin.statistics import BrokerFlow
 from steelyard.client.admin.topic_wishes import may_in_words
 from steelyard.client.admin.topics import Topic, TopicView
+from steelyard.client.moments import since_1970_ms
 from steelyard.dashboard.survey.values import BrokerRow, GroupRow, TopicRow
 from steelyard.model.names import RETRY
 
@@ -65,4 +66,4 @@ def group_row(view: GroupView, found: Iterable[Hazard], notes: tuple[str, ...], 
 
 def _stored_ms(view: TopicView) -> int | None:
     stored = view.stored_at
-    return None if stored is None else round(stored.timestamp() * 1_000)
+    return None if stored is None else since_1970_ms(stored)

@@ -13,6 +13,7 @@ from steelyard.client.admin.asking import together
 from steelyard.client.admin.group_view import GroupView
 from steelyard.client.admin.topic_wishes import may_in_words
 from steelyard.client.admin.topics import QueueEnds, TopicView
+from steelyard.client.moments import since_1970_ms
 from steelyard.client.skew import rush, skew
 from steelyard.dashboard.desk import Desk
 from steelyard.dashboard.survey.pace import Meter
@@ -214,4 +215,4 @@ def _kind(topic: str) -> str:
 
 
 def _ms(when: datetime | None) -> int | None:
-    return None if when is None else round(when.timestamp() * 1_000)
+    return None if when is None else since_1970_ms(when)

@@ -3,7 +3,7 @@ import { html, render, useReducer } from "./frame/html.js";
 import { later } from "./frame/later.js";
 import { Router } from "./frame/router.js";
 import { Shell } from "./frame/shell.js";
-import { addWords, firstLanguage, LanguageContext, language, setLanguage } from "./frame/words.js";
+import { addWords, firstLanguage, setLanguage } from "./frame/words.js";
 import { Overview } from "./pages/overview.js";
 import brokers from "./words/brokers.js";
 import deadLetters from "./words/dead_letters.js";
@@ -51,7 +51,7 @@ const ROUTES = [
 
 function App() {
   const [, redraw] = useReducer((turn) => turn + 1, 0);
-  return html`<${LanguageContext.Provider} value=${language()}><${Router}><${Shell} routes=${ROUTES} redraw=${redraw} /><//><//>`;
+  return html`<${Router}><${Shell} routes=${ROUTES} redraw=${redraw} /><//>`;
 }
 
 setLanguage(firstLanguage());

@@ -1,5 +1,4 @@
 // Words in English and Chinese. t(key, {n: 3}) finds a sentence and fills in {n}; every page has a file of its own.
-import { createContext, useContext } from "./html.js";
 
 const TABLES = { en: {}, zh: {} };
 
@@ -35,7 +34,3 @@ export function t(key, values = {}) {
   const form = forms.length > 1 && values.n !== 1 ? forms[1] : forms[0];
   return form.replace(/\{(\w+)\}/g, (_, name) => (values[name] === undefined ? `{${name}}` : written(values[name])));
 }
-
-// Redraw when the language changes: shells give it, pages need not ask.
-export const LanguageContext = createContext("en");
-export const useLanguage = () => useContext(LanguageContext);
