@@ -12,7 +12,20 @@ from functools import partial
 from rich.console import Console
 from rich.table import Table
 
-from bench import allocators, broker, client, codec, hands, rebalance, rules, spark, spark_decode, store, tracing
+from bench import (
+    allocators,
+    broker,
+    client,
+    codec,
+    hands,
+    rebalance,
+    requests,
+    rules,
+    spark,
+    spark_decode,
+    store,
+    tracing,
+)
 from bench.results import RESULTS, machine, page
 from bench.table import Row
 
@@ -21,6 +34,7 @@ _BENCHMARKS: dict[str, Callable[[], Iterable[Row]]] = {
     "allocators": allocators.run,
     "rules": rules.run,
     "rebalance": rebalance.run,
+    "requests": requests.run,
     "store": store.run,
     "broker": broker.run,
     "client": client.run,

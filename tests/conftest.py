@@ -1,27 +1,42 @@
-"""What all tests share: hypothesis draws the same examples in every run and is not hurried by a busy machine.
-
-Tests with Spark share one session, so all of them run in the same process, and the first waits until Java is up.
-"""
+"""What all tests share: default signals for children, lanes, and nothing left behind."""
 
 import os
+import signal
+from collections.abc import Iterator
 
 import pytest
-from hypothesis import settings
+from tests import forkserver
+from tests.intervals import tenth_of_the_intervals, whole_intervals
+from tests.lanes import Lanes
+from tests.leftovers import Leftovers
+from tests.packaging.building import Built, build
+from tests.spark.sessions import spark
 
-settings.register_profile("steelyard", deadline=None, derandomize=True)
-settings.load_profile("steelyard")
-
-_SPARK_S = 240
+__all__ = ["spark", "tenth_of_the_intervals", "whole_intervals"]
 
 
-@pytest.hookimpl(tryfirst=True)  # who hands tests out looks at the marks, too
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the tests with Spark together, and give them time."""
-    for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("spark"))
-            if item.get_closest_marker("timeout") is None:
-                item.add_marker(pytest.mark.timeout(_SPARK_S))
+def pytest_configure(config: pytest.Config) -> None:
+    """Give children the default signal handlers, and start the suite's own plug-ins."""
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+        # Started in the background, as by nohup, a process ignores these, and its children would, too. They do not
+        # inherit a handler, and with one that does nothing this process still ignores the signal.
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
+    config.pluginmanager.register(Lanes(config))
+    config.pluginmanager.register(Leftovers(config))
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """Build the wheel and the sdist, once for all in the group `packaging`."""
+    return build(tmp_path_factory.mktemp("dist"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nobody_forks_any_more() -> Iterator[None]:
+    """End the fork server with the last test, if one was started."""
+    yield
+    forkserver.stop()
 
 
 @pytest.fixture(autouse=True)

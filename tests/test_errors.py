@@ -60,7 +60,7 @@ def _example(kind: type[SteelyardError]) -> SteelyardError:
     if issubclass(kind, ProtocolError):
         return kind("the length is negative", where="frame", at=0)
     if issubclass(kind, MissingExtra):
-        return kind("LZ4 bodies", extra="fast")
+        return kind("LZ4 bodies", extra="lz4")
     if issubclass(kind, UnknownStrategy):
         return kind("avrage", known=("average", "sticky"), nearest="average")
     if issubclass(kind, DiskFailed):

@@ -267,7 +267,7 @@ class Chaos:
         if how == 3:
             return HoldersFailed(broker, action.member, gone=self.choose(2) == 1, ticket=ticket)
         held, wanted = (frozenset(action.wanted if how == which else ()) for which in (2, 1))
-        return HoldersSeen(broker, action.member, held, wanted, ticket=ticket)
+        return HoldersSeen(broker, action.member, held, wanted, ticket=ticket, asked_ms=action.asked_ms)
 
     def outcome_of_lock(self, action: Lock | Renew | Unlock, how: int) -> Event:
         """Grant or deny locks."""

@@ -67,7 +67,11 @@ class Watcher:
         self.told: list[Report] = []
         self.is_mute = False
         """It does not answer what it holds."""
+        self.slow_ms = 0
+        """How long it takes to answer that."""
         self.holders_asked = 0
+        self.asked = 0
+        """How often it was asked what it holds, answered or not."""
 
     @property
     def plan(self) -> tuple[Queue, ...]:
@@ -107,13 +111,20 @@ class Crowd:
 
     # -- what a test does ----------------------------------------------------------------------------------------------
 
-    def join(self, name: str, *topics: str, mode: Mode = Mode.CONCURRENT, strategy: Strategy | None = None) -> Watcher:
+    def join(
+        self,
+        name: str,
+        *topics: str,
+        mode: Mode = Mode.CONCURRENT,
+        strategy: Strategy | None = None,
+        filters: Mapping[str, str] | None = None,
+    ) -> Watcher:
         """Start a member that reads these topics, or all."""
         wanted = topics or tuple(sorted({topic for broker in self.brokers.values() for topic in broker.queues}))
         options = MemberOptions(
             GROUP,
             name,
-            {topic: Subscription(topic) for topic in wanted},
+            {topic: Subscription(topic, (filters or {}).get(topic, "*")) for topic in wanted},
             mode=mode,
             strategy=strategy or self._strategy,
             java_strategy=Average(),
@@ -301,15 +312,27 @@ class Crowd:
 
     def _ask_holders(self, member: Watcher, ask: AskHolders) -> None:
         member.holders_asked += 1
+        limit_ms = 10_000 if ask.is_patient else 3_000
         peer = self.members.get(ask.member)
+        if peer is not None:
+            peer.asked += 1
         if peer is None:
             self._tell(member, HoldersFailed(ask.broker, ask.member, gone=True, ticket=ask.ticket))
         elif ask.member in self.brokers[ask.broker].dead_lines:
             self._tell(member, HoldersFailed(ask.broker, ask.member, closed=True, ticket=ask.ticket))
-        elif peer.is_mute:
-            self._tell(member, HoldersFailed(ask.broker, ask.member, ticket=ask.ticket), 3_000)
+        elif peer.is_mute or peer.slow_ms > limit_ms:
+            self._tell(member, HoldersFailed(ask.broker, ask.member, ticket=ask.ticket), limit_ms)
         else:
-            self._tell(member, HoldersSeen(ask.broker, ask.member, frozenset(peer.held), ticket=ask.ticket))
+            filters = {topic: wanted.expression for topic, wanted in peer.options.topics.items()}
+            seen = HoldersSeen(
+                ask.broker,
+                ask.member,
+                frozenset(peer.held),
+                ticket=ask.ticket,
+                unheard=peer.views.unheard_owners(),
+                filters=filters,
+            )
+            self._tell(member, seen, peer.slow_ms)
 
 
 def _facts(name: str, member: Watcher | None) -> MemberFacts:

@@ -29,12 +29,12 @@ from steelyard.balance.events import (
 from steelyard.balance.life import State
 from steelyard.balance.lines import Lines
 from steelyard.balance.member import Member
-from steelyard.balance.member_options import MemberOptions, Mode, Times
+from steelyard.balance.member_options import MemberOptions, Mode, OnUnreadable, Times
 from steelyard.balance.rounds import NEVER_MS
 from steelyard.balance.views import Views
 from steelyard.model import Queue, Subscription
 
-__all__ = ["ME", "PEER", "Q1", "HandViews", "Q", "Stage", "kinds", "unlocks"]
+__all__ = ["ME", "PEER", "Q1", "HandViews", "Q", "Stage", "asking", "kinds", "unlocks"]
 
 ME, PEER = "me@sy1", "peer@sy1"
 Q, Q1 = Queue("t", "b", 0), Queue("t", "b", 1)
@@ -117,6 +117,7 @@ class Stage:
         queue_messages: int = 1_000,
         start: Start | None = None,
         has_retries: bool = True,
+        on_unreadable: OnUnreadable = OnUnreadable.DEAD_LETTER,
     ) -> None:
         self.ours = ours
         self.now_ms = START_MS
@@ -136,6 +137,7 @@ class Stage:
             queue_messages=queue_messages,
             start=start or Start(),
             has_retries=has_retries,
+            on_unreadable=on_unreadable,
         )
         with patch("steelyard.balance.member.Views", HandViews):
             self.member = Member(self.options, self.now_ms)
@@ -285,3 +287,12 @@ def kinds(actions: Iterable[Action]) -> list[str]:
 def unlocks(actions: Iterable[Action]) -> list[tuple[Queue, ...]]:
     """Return the queues of each unlock."""
     return [a.queues for a in actions if isinstance(a, Unlock)]
+
+
+def asking(stage: Stage, *listed: str) -> Stage:
+    """Let a member have the lock of a queue on Apache's broker, and see who is listed there."""
+    stage.connect()
+    stage.plan(Q)
+    stage.grant(Q)
+    stage.list_group(ME, *listed)
+    return stage

@@ -8,6 +8,7 @@ from steelyard.balance.hazards import (
     duplicate_ids,
     idle_members,
     not_progressing,
+    unequal_filters,
     unequal_strategies,
     unequal_subscriptions,
     unowned_queues,
@@ -21,15 +22,31 @@ def test_an_id_that_is_listed_twice_is_named() -> None:
     found = duplicate_ids("billing", ["c2", "c1", "c2", "c1", "c3"])
     assert [hazard.kind for hazard in found] == ["duplicate c1", "duplicate c2"]
     assert "lists c1 more than once" in found[0].sentence
+    assert "reads the first of its shares and nobody the others, so queues stay unread" in found[0].sentence
+    (ours,) = duplicate_ids("billing", ["c2@sy1", "c1@sy1", "c2@sy1"])
+    assert "members count it once and no queue stays unread" in ours.sentence
+    (beside,) = duplicate_ids("billing", ["c2@sy1", "java", "c2@sy1"])
+    assert "queues stay unread" in beside.sentence
     assert not duplicate_ids("billing", ["c1", "c2"])
 
 
 def test_members_that_want_other_topics_than_most_are_named_with_the_topics() -> None:
     topics = {"c1": ["orders"], "c2": ["orders"], "c3": ["orders", "refunds"]}
     (hazard,) = unequal_subscriptions("billing", topics)
-    assert "c3, in refunds;" in hazard.sentence
+    assert "(c3, in refunds): all topics are shared among all members" in hazard.sentence
+    assert "stay unread" in hazard.sentence
+    (mild,) = unequal_subscriptions("billing", topics, by_subscribers=True)
+    assert mild.kind != hazard.kind
+    assert "each topic is shared among its subscribers and all queues are read" in mild.sentence
     assert not unequal_subscriptions("billing", {"c1": ["b", "a"], "c2": ["a", "b"]})
     assert not unequal_subscriptions("billing", {})
+
+
+def test_members_that_want_other_messages_than_most_are_named_with_the_filters() -> None:
+    filters = {"c1": {"orders": "paid || sent"}, "c2": {"orders": "sent||paid"}, "c3": {"orders": "*", "refunds": "*"}}
+    (hazard,) = unequal_filters("billing", filters)
+    assert "filter orders differently (c3 by *, most by paid || sent)" in hazard.sentence
+    assert not unequal_filters("billing", {"c1": filters["c1"], "c2": filters["c2"]})
 
 
 def test_members_with_different_strategies_are_named() -> None:

@@ -5,7 +5,7 @@ from tests.balance.crowd import NAMES, RETRY, Crowd, Watcher
 from tests.balance.stage import ME, Q1, Q, Stage
 
 from steelyard.balance.actions import Report
-from steelyard.balance.allocate import Average, Circle
+from steelyard.balance.allocate import Average, Circle, Sticky
 from steelyard.balance.life import State
 from steelyard.balance.member_options import Mode
 from steelyard.model import Queue
@@ -37,31 +37,73 @@ def test_members_with_different_strategies_are_named_once_while_it_lasts() -> No
     assert f"different strategies: {NAMES[2]} by AVG_BY_CIRCLE, most by AVG" in told[0]
 
 
-def test_members_that_want_other_topics_are_named_where_no_broker_does() -> None:
+def test_members_of_ours_that_want_other_topics_are_named_and_nothing_is_said_to_stay_unread() -> None:
     crowd = Crowd({"a": {"t": 6, "u": 2}})
     first = crowd.join(NAMES[0], "t")
     crowd.join(NAMES[1], "t")
     crowd.join(NAMES[2], "t", "u")
     crowd.run(_MINUTE_MS)
     (told,) = hazards(first)
-    assert f"other topics than most: {NAMES[2]}, in u" in told
+    assert f"other topics than most ({NAMES[2]}, in u): each topic is shared among its subscribers" in told
+    crowd.settle()
+    assert crowd.planned() == sorted(crowd.readable()), "it is true"
 
 
 def test_what_a_broker_says_of_subscriptions_is_not_said_again() -> None:
     crowd = Crowd({"a": {"t": 6, "u": 2}})
-    crowd.brokers["a"].hazards = ("the members of group billing do not want the same",)
+    crowd.brokers["a"].hazards = ("queues of a topic stay unread",)
+    crowd.list_stranger("java")
     first = crowd.join(NAMES[0], "t")
     crowd.join(NAMES[1], "t", "u")
     crowd.run(_MINUTE_MS)
-    assert hazards(first) == ["the members of group billing do not want the same"]
+    assert hazards(first) == ["queues of a topic stay unread"]
 
 
-def test_on_another_broker_nothing_is_known_of_that_and_nothing_is_told() -> None:
+def test_on_apaches_broker_members_compare_what_they_tell_each_other() -> None:
+    crowd = Crowd({"a": {"t": 6, "u": 2}}, ours=False)
+    members = [crowd.join(NAMES[0], "t"), crowd.join(NAMES[1], "t"), crowd.join(NAMES[2], "t", "u")]
+    crowd.run(_MINUTE_MS)
+    assert set(crowd.planned()) < crowd.readable(), "it is true"
+    for member in members:
+        (told,) = [sentence for sentence in hazards(member) if "subscribe to other topics" in sentence]
+        assert f"({NAMES[2]}, in u): all topics are shared among all members" in told
+        assert "stay unread" in told
+    crowd.crash(NAMES[2])
+    crowd.settle()
+    assert not [hazard for hazard in members[0].views.hazards if "subscribe" in hazard.sentence], "it is over"
+
+
+def test_on_apaches_broker_members_compare_their_filters() -> None:
+    crowd = Crowd({"a": {"t": 6}}, ours=False)
+    first = crowd.join(NAMES[0], "t")
+    crowd.join(NAMES[1], "t", filters={"t": "paid"})
+    crowd.run(_MINUTE_MS)
+    (told,) = [sentence for sentence in hazards(first) if "filter t differently" in sentence]
+    assert f"({NAMES[1]} by paid, most by *)" in told
+
+
+def test_on_apaches_broker_who_is_never_asked_is_not_compared() -> None:
     crowd = Crowd({"a": {"t": 6, "u": 2}}, ours=False, strategy=Average())
     first = crowd.join(NAMES[0], "t")
     crowd.join(NAMES[1], "t", "u", strategy=Circle())
     crowd.run(_MINUTE_MS)
     assert hazards(first) == []
+
+
+def test_an_entry_that_is_about_nobody_is_told_once_its_member_had_time_to_start() -> None:
+    one, other = (f"10.0.0.7@till-{number}#7#1700000000#ab12@sy1" for number in (1, 2))
+    crowd = Crowd({"a": {"t": 6}}, strategy=Sticky(weights={"till-1": 2, "till-2": 1, other: 1}))
+    first = crowd.join(one, "t")
+    crowd.settle()
+    crowd.run(30_000)
+    assert hazards(first) == [], "the others may be on their way"
+    crowd.run(_MINUTE_MS)
+    (told,) = hazards(first)
+    assert f"weights has entries for till-2, {other}, and group billing has no such member" in told
+    crowd.join(other, "t")
+    crowd.settle()
+    assert not [each for each in first.views.hazards if "entries" in each.sentence]
+    assert [len(member.plan) for member in crowd.members.values()] == [4, 2]
 
 
 @pytest.mark.parametrize("ours", [True, False], ids=["ours", "apache"])

@@ -2,7 +2,7 @@
 
 import itertools
 
-from tests.balance.stage import ME, PEER, Q1, Q, Stage, kinds, unlocks
+from tests.balance.stage import ME, PEER, Q1, Q, Stage, asking, kinds, unlocks
 
 from steelyard.balance.actions import (
     AskGroup,
@@ -35,14 +35,6 @@ from steelyard.balance.member_options import Mode
 from steelyard.model import Queue
 
 JAVA = "10.0.0.9@1234"
-
-
-def _asking(stage: Stage, *listed: str) -> Stage:
-    stage.connect()
-    stage.plan(Q)
-    stage.grant(Q)
-    stage.list_group(ME, *listed)
-    return stage
 
 
 # -- batches and pauses -----------------------------------------------------------------------------------------------
@@ -116,7 +108,7 @@ def test_a_change_of_what_is_owned_is_told_at_once_and_a_storm_of_them_seldom() 
 
 
 def test_a_peer_that_holds_a_queue_is_asked_until_it_does_not() -> None:
-    stage = _asking(Stage(ours=False), PEER, "other@sy1")
+    stage = asking(Stage(ours=False), PEER, "other@sy1")
     assert {ask.member for ask in stage.said(AskHolders)} == {PEER, "other@sy1"}
     stage.holds("other@sy1")
     stage.holds(PEER, Q)
@@ -130,7 +122,7 @@ def test_a_peer_that_holds_a_queue_is_asked_until_it_does_not() -> None:
 
 
 def test_a_peer_that_left_the_list_does_not_hold() -> None:
-    stage = _asking(Stage(ours=False), PEER)
+    stage = asking(Stage(ours=False), PEER)
     stage.step(HoldersFailed("b", PEER, gone=True, ticket=stage.last_ticket(PEER)))
     assert stage.state() is State.ASKING
     stage.wait(60)
@@ -140,7 +132,7 @@ def test_a_peer_that_left_the_list_does_not_hold() -> None:
 
 def test_four_are_asked_at_a_time() -> None:
     peers = [f"p{number}@sy1" for number in range(10)]
-    stage = _asking(Stage(ours=False), *peers)
+    stage = asking(Stage(ours=False), *peers)
     asked = stage.said(AskHolders)
     assert len(asked) == 4
     for ask in asked:
@@ -174,7 +166,7 @@ def test_a_list_that_was_asked_for_before_the_lock_does_not_count() -> None:
 
 
 def test_a_foreign_member_is_waited_for_two_seconds() -> None:
-    stage = _asking(Stage(ours=False), JAVA)
+    stage = asking(Stage(ours=False), JAVA)
     for _ in range(30):
         asked = stage.said(AskHolders)
         if asked and asked[-1].ticket == stage.last_ticket(JAVA) and stage.state() is State.ASKING:
@@ -255,7 +247,7 @@ def test_our_lease_needs_no_renewal() -> None:
 
 def test_an_unlock_that_failed_is_tried_again_but_not_while_the_queue_is_taken() -> None:
     stage = Stage(ours=False)
-    _asking(stage)
+    asking(stage)
     stage.step(UnlockFailed("b", (Q,)))
     stage.offset(Q)
     stage.wait(400)

@@ -51,6 +51,17 @@ def test_rooms_that_are_shared_without_remembering_are_shared_topic_by_topic_as_
     ]
 
 
+def test_what_is_held_stays_where_it_is_while_a_member_does_not_answer() -> None:
+    names = ["c1@sy1", "c2@sy1", "c3@sy1"]
+    queues = _queues(t=6)
+    held = {"c1@sy1": queues["t"][:1], "c2@sy1": queues["t"][1:4], "c3@sy1": []}
+    group = Group(names, queues, held, unheard=frozenset({"c3@sy1"}))
+    first, second = (plan_for(_options(name), group, ()).queues for name in names[:2])
+    assert first == (queues["t"][0], *queues["t"][4:]), "what nobody holds goes to those who answer and have least"
+    assert second == tuple(queues["t"][1:4])
+    assert plan_for(_options("c1@sy1", strategy=Average()), group, ()).queues == tuple(queues["t"][:2])
+
+
 def test_a_strategy_that_raises_skips_its_topic_and_drops_nothing() -> None:
     def moody(_group: str, _member: str, queues: Sequence[Queue], _members: Sequence[str]) -> list[Queue]:
         if queues[0].topic == "bad":

@@ -18,7 +18,7 @@ from tests.balance.even import (
 )
 
 from steelyard.balance.allocate import Sticky, cut_by_topic, least_moves, plan, sticky
-from steelyard.balance.allocate.extras import EXACT_CELLS
+from steelyard.balance.allocate.exchange import EXACT_CELLS
 from steelyard.balance.allocate.least import FLOW_CELLS
 from steelyard.errors import ConfigurationError
 

@@ -1,7 +1,7 @@
 """Whom a member believes to be in its group, who owns what, and where the queues are."""
 
 import pytest
-from tests.balance.crowd import NAMES, RETRY, TWO, Crowd, settled
+from tests.balance.crowd import NAMES, RETRY, TWO, Crowd, Watcher, settled
 
 from steelyard.balance.allocate import Average, ByConfig
 from steelyard.balance.events import MembersChanged, Poked, RouteSeen
@@ -213,22 +213,31 @@ def test_a_peer_with_a_dead_line_at_one_broker_is_asked_through_another() -> Non
     for _ in range(4):
         first.views.ask_now(crowd.now_ms)
         crowd.run(3_000)
-    assert first.views.strategy_name == "STICKY"
+    assert not _unanswering(first)
     crowd.brokers["b"].dead_lines.add(second.id)
     for _ in range(4):
         first.views.ask_now(crowd.now_ms)
         crowd.run(3_000)
-    assert first.views.strategy_name != "STICKY", "where no broker has it on one line only it seems to hang"
+    assert _unanswering(first), "where no broker has it on one line only it seems to hang"
 
 
-def test_a_peer_that_is_silent_twice_ends_stickiness_until_it_speaks() -> None:
+def _unanswering(member: Watcher) -> list[str]:
+    return [report.sentence for report in member.told if "do not answer" in report.sentence]
+
+
+def test_a_peer_that_does_not_answer_keeps_what_it_has_and_so_do_the_others() -> None:
     crowd = Crowd({"a": {"t": 9}}, ours=False)
-    first, second, _ = settled(crowd)
+    first, second, third = settled(crowd)
+    plans = {member: member.plan for member in (first, third)}
     second.is_mute = True
-    for _ in range(2):
-        first.views.ask_now(crowd.now_ms)
-        crowd.run(4_000)
-    assert first.views.strategy_name == "AVG"
+    for _ in range(20):
+        for member in (first, third):
+            member.views.ask_now(crowd.now_ms)
+        crowd.run(5_000)
+        assert {member: member.plan for member in (first, third)} == plans
+    assert first.views.strategy_name == "STICKY"
+    assert len(_unanswering(first)) == 1
+    assert second.id in _unanswering(first)[0]
     rounds = first.views.rounds
     first.views.ask_now(crowd.now_ms)
     crowd.run(250)
@@ -237,8 +246,115 @@ def test_a_peer_that_is_silent_twice_ends_stickiness_until_it_speaks() -> None:
     crowd.run(250)
     assert first.views.rounds == rounds + 2, "nobody waits for it any more"
     second.is_mute = False
-    crowd.run(10_000)
-    assert first.views.strategy_name == "STICKY"
+    crowd.run(60_000)
+    assert not first.views.hazards
+    assert {member: member.plan for member in (first, third)} == plans
+
+
+def test_what_we_hold_stays_ours_though_a_silent_member_reported_it_before_it_gave_it_up() -> None:
+    crowd = Crowd({"a": {"t": 9}}, ours=False)
+    first, second, third = settled(crowd)
+    moved = min(first.held)
+    first.is_mute = True
+    first.held.discard(moved)
+    second.held.add(moved)
+    for _ in range(10):
+        for member in (second, third):
+            member.views.ask_now(crowd.now_ms)
+        crowd.run(5_000)
+        assert moved not in third.plan
+    assert moved in second.plan
+    assert second.held <= set(second.plan)
+
+
+def test_who_comes_while_a_member_hangs_plans_as_the_others_do() -> None:
+    crowd = Crowd({"a": {"t": 8}}, ours=False)
+    _, second, third, _ = settled(crowd, members=4)
+    second.is_mute = True
+    crowd.run(30_000)
+    crowd.crash(third.id)
+    newcomer = crowd.join(NAMES[6], "t")
+    crowd.run(20_000)
+    assert second.held.isdisjoint(newcomer.plan)
+    alive = [member for member in crowd.members.values() if member is not second]
+    assert crowd.planned(alive) == sorted(crowd.readable() - second.held)
+    assert sorted(len(member.plan) for member in alive) == [2, 2, 2]
+
+
+def test_a_peer_that_does_not_answer_is_seldom_asked() -> None:
+    """Each question keeps one of sixteen threads of the broker for ten seconds."""
+    crowd = Crowd({"a": {"t": 9}}, ours=False)
+    first, second, _ = settled(crowd)
+    second.is_mute = True
+    asked = second.asked
+    for _ in range(60):
+        first.views.ask_now(crowd.now_ms)
+        crowd.run(1_000)
+    assert 3 <= second.asked - asked <= 10
+
+
+def test_a_member_that_dies_while_another_hangs_is_replaced_by_those_who_answer() -> None:
+    crowd = Crowd({"a": {"t": 9}}, ours=False)
+    first, second, third, fourth = settled(crowd, members=4)
+    second.is_mute = True
+    for hung_ms in (0, 15_000):
+        crowd.run(hung_ms)
+        died = third if hung_ms == 0 else fourth
+        before = {*first.plan, *died.plan}
+        crowd.crash(died.id)
+        crowd.run(8_000)
+        crowd.carry_out()
+        left = [member for member in (first, fourth) if member.id in crowd.members]
+        assert before <= {queue for member in left for queue in member.plan}
+        assert second.held.isdisjoint(queue for member in left for queue in member.plan)
+    assert len(first.plan) + len(second.held) == 9
+
+
+def test_nothing_is_planned_for_a_newcomer_that_does_not_answer() -> None:
+    crowd = Crowd({"a": {"t": 8}}, ours=False)
+    first, second = settled(crowd, members=2)
+    plans = (first.plan, second.plan)
+    third = crowd.join(NAMES[2], "t")
+    third.is_mute = True
+    for _ in range(10):
+        first.views.ask_now(crowd.now_ms)
+        crowd.run(5_000)
+        assert (first.plan, second.plan) == plans
+    third.is_mute = False
+    crowd.run(30_000)
+    crowd.carry_out()
+    crowd.settle()
+    assert sorted(map(len, (first.plan, second.plan, third.plan))) == [2, 3, 3]
+
+
+def test_a_newcomer_that_does_not_answer_but_asks_gets_its_share() -> None:
+    crowd = Crowd({"a": {"t": 8}}, ours=False)
+    first, second = settled(crowd, members=2)
+    third = crowd.join(NAMES[2], "t")
+    third.is_mute = True
+    for _ in range(40):
+        crowd.run(500)
+        for member in (first, second):
+            crowd.hear(member, Poked(third.id, tuple(member.held.intersection(third.plan))))
+        crowd.carry_out()
+    assert sorted(map(len, (first.held, second.held, third.held))) == [2, 3, 3]
+
+
+def test_a_slow_member_changes_nothing_and_gets_its_share_when_it_is_new() -> None:
+    crowd = Crowd({"a": {"t": 8}}, ours=False)
+    first, second = settled(crowd, members=2)
+    second.slow_ms = 5_000
+    plan = first.plan
+    for _ in range(20):
+        first.views.ask_now(crowd.now_ms)
+        crowd.run(5_000)
+        assert first.plan == plan
+    third = crowd.join(NAMES[2], "t")
+    third.slow_ms = 5_000
+    for _ in range(12):
+        crowd.run(10_000)
+        crowd.carry_out()
+    assert sorted(map(len, (first.plan, second.plan, third.plan))) == [2, 3, 3]
 
 
 def test_more_members_than_can_be_asked_share_as_java_does() -> None:
@@ -344,7 +460,7 @@ def test_a_topic_that_did_not_exist_is_new_from_its_first_message_on() -> None:
 
 def test_fixed_lists_are_planned_as_they_are() -> None:
     mine = (Queue("t", "a", 3),)
-    crowd = Crowd({"a": {"t": 4}}, strategy=ByConfig(own={NAMES[0]: mine}))
+    crowd = Crowd({"a": {"t": 4}}, strategy=ByConfig(own={NAMES[0]: mine, NAMES[1]: ()}))
     assert [crowd.join(name, "t") for name in NAMES[:2]]
     crowd.run(1_000)
     assert [member.plan for member in crowd.members.values()] == [mine, ()]

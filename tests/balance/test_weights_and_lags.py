@@ -1,44 +1,118 @@
 """Weighted shares follow the weights; lags are evened out within a budget and never at the cost of even counts."""
 
 from collections import Counter
+from collections.abc import Sequence
 from fractions import Fraction
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, product
+from math import ceil, floor
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.balance.even import even, groups, moves, queues_of, spread
+from tests.balance.even import even, groups, moves, queues_of
 
 from steelyard.balance.allocate import Sticky, plan, sticky
+from steelyard.balance.allocate.exchange import EXACT_CELLS
+from steelyard.balance.allocate.hand_out import hand_out
 from steelyard.balance.allocate.lags import even_out
 from steelyard.balance.allocate.weights import weighted_shares, whole_weights
 from steelyard.errors import ConfigurationError
 
 Group = tuple[list[int], int, list[int]]
-_weights = st.lists(st.integers(0, 9), min_size=1, max_size=8).filter(any)
-_sizes = st.lists(st.integers(0, 30), min_size=1, max_size=8)
+Weighted = tuple[list[int], list[int], list[int]]
 
 
-@given(_weights, _sizes)
-def test_a_weighted_share_is_the_exact_one_rounded_down_or_up(weights: list[int], sizes: list[int]) -> None:
-    cut = list(accumulate(sizes, initial=0))
-    for (start, end), share in zip(pairwise(cut), weighted_shares(cut, weights), strict=True):
-        assert sum(share) == end - start
-        for weight, got in zip(weights, share, strict=True):
+@st.composite
+def _weighted_groups(draw: st.DrawFn, *, small: bool = False) -> Weighted:
+    """Draw topics, weights and owners; an owner may be nobody (-1)."""
+    weights = draw(st.lists(st.integers(0, 9), min_size=1, max_size=3 if small else 8).filter(any))
+    size, topics = (4, 3) if small else (30, 8)
+    sizes = draw(
+        st.lists(st.integers(0, size), min_size=1, max_size=topics).filter(lambda sizes: sum(sizes) <= 7 or not small)
+    )
+    owner = draw(st.lists(st.integers(-1, len(weights) - 1), min_size=sum(sizes), max_size=sum(sizes)))
+    return list(accumulate(sizes, initial=0)), weights, owner
+
+
+def _is_weighted(cut: Sequence[int], weights: Sequence[int], plan: Sequence[int]) -> bool:
+    """Say whether each member has its exact share of each topic and over all, rounded down or up."""
+    for start, end in [*pairwise(cut), (0, cut[-1])]:
+        counts = Counter(plan[start:end])
+        for member, weight in enumerate(weights):
             exact = Fraction(weight * (end - start), sum(weights))
-            assert got == 0 if weight == 0 else exact - 1 < got < exact + 2
-            assert got in (int(exact), int(exact) + 1)
+            if not floor(exact) <= counts[member] <= ceil(exact):
+                return False
+        if counts[-1]:
+            return False
+    return True
 
 
-@given(_sizes, st.integers(1, 8))
-def test_equal_weights_are_even_in_each_topic_and_over_all(sizes: list[int], members: int) -> None:
-    shares = list(weighted_shares(list(accumulate(sizes, initial=0)), [3] * members))
-    assert all(spread(share) <= 1 for share in shares)
-    assert spread(map(sum, zip(*shares, strict=True))) <= 1
+def _weighted(cut: Sequence[int], weights: Sequence[int], owner: Sequence[int]) -> list[int]:
+    return hand_out(cut, owner, weighted_shares(cut, weights, owner))
 
 
-def test_rounding_is_carried_from_topic_to_topic() -> None:
-    shares = list(weighted_shares(list(range(101)), [2, 1, 1]))
+@settings(max_examples=500)
+@given(_weighted_groups())
+def test_a_weighted_share_is_the_exact_one_rounded_down_or_up_in_each_topic_and_over_all(group: Weighted) -> None:
+    assert _is_weighted(group[0], group[1], _weighted(*group))
+
+
+def test_a_whole_share_is_never_rounded_up() -> None:
+    assert list(weighted_shares([0, 3, 5], [1, 1, 2], [-1] * 5))[1] in ([1, 0, 1], [0, 1, 1])
+
+
+@settings(max_examples=300)
+@given(_weighted_groups(small=True))
+def test_no_plan_by_weight_moves_fewer_queues(group: Weighted) -> None:
+    cut, weights, owner = group
+    plans = product(range(len(weights)), repeat=len(owner))
+    least = min(moves(owner, plan) for plan in plans if _is_weighted(cut, weights, plan))
+    assert moves(owner, _weighted(cut, weights, owner)) == least
+
+
+@given(_weighted_groups())
+def test_a_carried_out_plan_by_weight_is_planned_again(group: Weighted) -> None:
+    cut, weights, owner = group
+    planned = _weighted(cut, weights, owner)
+    assert _weighted(cut, weights, planned) == planned
+
+
+@given(_weighted_groups(), st.data())
+def test_a_plan_by_weight_of_one_topic_stays_the_same_while_it_is_carried_out(
+    group: Weighted, data: st.DataObject
+) -> None:
+    cut, weights, owner = [0, group[0][1]], group[1], group[2][: group[0][1]]
+    planned = _weighted(cut, weights, owner)
+    half_way = [
+        old if old == new else data.draw(st.sampled_from([old, -1, new]))
+        for old, new in zip(owner, planned, strict=True)
+    ]
+    assert _weighted(cut, weights, half_way) == planned
+
+
+@given(groups(topics=6, queues=80), st.integers(1, 3))
+def test_equal_weights_are_even_and_move_no_more_than_even_shares(group: Group, weight: int) -> None:
+    cut, members, owner = group
+    owner = [member if member < members else -1 for member in owner]
+    planned = _weighted(cut, [weight] * members, owner)
+    assert even(cut, members, planned)
+    assert moves(owner, planned) == moves(owner, sticky(cut, members, owner))
+
+
+def test_a_large_group_by_weight_is_within_its_bounds_and_a_fixpoint() -> None:
+    topics, members, size = 60, 400, 150
+    assert topics * members > EXACT_CELLS
+    cut = list(range(0, topics * size + 1, size))
+    weights = [1 + member % 5 for member in range(members)]
+    # As average would have it: the first members own a queue of every topic, the others nothing at all.
+    owner = [queue % size for queue in range(topics * size)]
+    planned = _weighted(cut, weights, owner)
+    assert _is_weighted(cut, weights, planned)
+    assert _weighted(cut, weights, planned) == planned
+
+
+def test_a_hundred_topics_of_one_queue_are_shared_by_weight() -> None:
+    shares = list(weighted_shares(list(range(101)), [2, 1, 1], [0] * 100))
     assert [sum(column) for column in zip(*shares, strict=True)] == [50, 25, 25]
 
 

@@ -1,4 +1,8 @@
-"""Queue indexes in small files, for all tests of the broker: a disk in memory shows every byte of a large one."""
+"""What all tests of the broker share.
+
+Queue indexes are in small files, because a disk in memory shows every byte of a large one. Intervals are production's:
+the clock is turned by the test.
+"""
 
 from collections.abc import Iterator
 
@@ -14,3 +18,8 @@ def small_index_files() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(index_files, "_FILE_BYTES", 100 * ENTRY_BYTES)
         yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _production_intervals(whole_intervals: None) -> None:
+    """Nothing here waits."""

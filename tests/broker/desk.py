@@ -164,7 +164,7 @@ class Desk:
         """Write the small documents that are due."""
         for job in self.broker.saves(self.now_ms, everything=everything):
             job.run()
-            self.broker.saved(job)
+            self.broker.saved(job, self.now_ms)
 
     def restart(self) -> None:
         """Close the broker in order, and open its directory again."""

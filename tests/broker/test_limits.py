@@ -137,13 +137,13 @@ def test_places_of_pulls_are_remembered_up_to_a_number(monkeypatch: pytest.Monke
 
 def test_settings_that_could_not_be_saved_with_the_others_are_refused() -> None:
     desk = Desk()
-    policy = RetryPolicy(custom=CustomRetries(delays_ms=tuple(range(1 << 20))))
+    policy = RetryPolicy(custom=CustomRetries(delays_ms=tuple(range(10_000))))
     body = encode_body(GroupSettings(name="greedy", retry_policy=policy))
     codes = [
-        desk.ask(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body.replace(b"greedy", name)).code
-        for name in (b"greedy", b"greed2", b"greed3")
+        desk.ask(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body.replace(b"greedy", b"greed%d" % number)).code
+        for number in range(350)
     ]
-    assert codes == [0, 0, 1]
+    assert (set(codes[:200]), set(codes[-5:])) == ({0}, {1})
     desk.save()
     assert not desk.state.notes
     desk.crash()
@@ -162,20 +162,20 @@ def test_room_is_given_back() -> None:
 
 
 def test_one_half_that_stays_open_does_not_keep_those_that_end_behind_it() -> None:
-    halves = Halves()
+    halves, many = Halves(), 70_000  # more than it keeps of those that ended
     halves.add(Half(0, 0, 0, 0, 0))
-    for offset in range(1, 200_000):
+    for offset in range(1, many):
         halves.add(Half(offset, offset, offset, 0, 0))
         halves.add_op(offset, [offset], Ending.COMMITTED)
     assert list(halves.open) == [0]
     assert len(halves._offsets) < 1_000
     assert len(halves._ops) <= 65_536
-    halves.fed = halves.fed_ops = 200_000
+    halves.fed = halves.fed_ops = many
     halves.note(1)
     assert halves.progress.safe(1) == (0, 1)
-    halves.add_op(200_000, [0], Ending.ROLLED_BACK)
+    halves.add_op(many, [0], Ending.ROLLED_BACK)
     halves.note(2)
-    assert halves.progress.safe(2) == (200_000, 200_000)
+    assert halves.progress.safe(2) == (many, many)
 
 
 def test_a_language_is_a_word() -> None:

@@ -206,6 +206,8 @@ def test_javas_are_let_in_listed_once_and_told_of() -> None:
         (hazard,) = told or ()
         assert first.line.address in hazard
         assert second.line.address in hazard
+        assert "they read the same queues, and each handles all messages of them" in hazard
+        assert "unread" not in hazard
     assert [note for note in desk.state.notes if "c1" in note] == [hazard]
     second.close()
     desk.advance(1_000)
@@ -263,10 +265,28 @@ def test_members_that_disagree_are_named_once() -> None:
     odd.beat(wants("orders", "lost", 8))
     desk.advance(2_000)
     (hazard,) = view(desk).hazards or ()
-    assert "c3" in hazard
-    assert "orders" in hazard
+    assert "filter orders differently (c3 by lost, most by paid || sent)" in hazard
     assert desk.state.notes.count(hazard) == 1
     odd.leave()
+    assert view(desk).hazards is None
+
+
+def test_queues_stay_unread_only_where_a_member_is_not_ours() -> None:
+    desk = Desk()
+    first, odd = Client(desk, "c1"), Client(desk, "c2")
+    first.beat(wants("orders"))
+    odd.beat(wants("orders"), wants("refunds"))
+    assert view(desk).hazards is None, "each topic is shared among its subscribers"
+    Client(desk, "java", ours=False).beat(wants("orders"))
+    (hazard,) = view(desk).hazards or ()
+    assert "other topics than most (c2, in refunds): all topics are shared among all members" in hazard
+    assert "stay unread" in hazard
+
+
+def test_members_that_broadcast_may_want_what_they_like() -> None:
+    desk = Desk()
+    for client_id, topic in (("c1", "orders"), ("c2", "refunds")):
+        Client(desk, client_id, ours=False, model=MessageModel.BROADCASTING).beat(wants(topic))
     assert view(desk).hazards is None
 
 

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from tests.broker.client import Client
 from tests.broker.desk import Desk
 from tests.broker.reader import WAITS, beat, bodies, make_topic, parking, place, pull, pull_header, put, start_pull
 
@@ -13,7 +14,7 @@ from steelyard.broker.parking import Ask, Parked, Parking
 from steelyard.wire.bodies.groups import GroupSettings
 from steelyard.wire.bodies.heartbeat import SubscriptionBody
 from steelyard.wire.codes import HeaderType, RequestCode
-from steelyard.wire.peers import Peer
+from steelyard.wire.peers import Peer, Reply
 
 
 @pytest.fixture
@@ -32,6 +33,17 @@ def test_a_pull_that_finds_nothing_waits_and_is_answered_when_a_message_comes(de
     assert answer is not None
     assert (bodies(answer), answer.remark, place(answer).next_begin_offset) == ([b"a", b"b"], "FOUND", 2)
     assert len(parking(desk)) == 0
+
+
+def test_members_of_another_make_are_told_when_the_broker_stops_and_ours_see_it_themselves(desk: Desk) -> None:
+    for number, is_ours in enumerate((True, False)):
+        client = Client(desk, f"client-{number}", ours=is_ours)
+        client.beat()
+        start_pull(desk, pull_header(flags=WAITS, group=client.group), peer=client.line)
+    start_pull(desk, pull_header(), peer=desk.line())  # of nobody's
+    told = [(each.peer, each.command.code) for each in desk.broker.dismiss() if isinstance(each, Reply)]
+    assert told == [(client.line, 14)]
+    assert len(parking(desk)) == 2
 
 
 def test_a_message_wakes_nobody_before_it_is_in_the_log(desk: Desk) -> None:

@@ -5,10 +5,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 from tests.broker.desk import Desk
-from tests.broker.reader import beat, bodies, make_topic, place, pull, pull_header, put
+from tests.broker.reader import beat, bodies, make_topic, place, pull, pull_header, put, start_pull
 from tests.golden_frames import GoldenFrame, golden_frames
 
 from steelyard.broker import offsets
+from steelyard.broker.filters import sql_rules
 from steelyard.broker.options import BrokerOptions
 from steelyard.wire.bodies.groups import GroupSettings
 from steelyard.wire.bodies.heartbeat import MessageModel, SubscriptionBody
@@ -103,6 +104,69 @@ def test_a_condition_on_properties_is_judged_by_the_broker(desk: Desk) -> None:
     assert (bodies(part), place(part).next_begin_offset) == ([b"2", b"4"], 5)
     nothing = pull(desk, pull_header(wanted="amount > 9", kind="SQL92"))
     assert (nothing.code, place(nothing).next_begin_offset) == (20, 6)
+
+
+@pytest.fixture
+def failing_condition(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return a condition whose judging has a bug: it raises for a property of 0E."""
+
+    def read(text: str) -> float:
+        return float(text)
+
+    monkeypatch.setattr(sql_rules, "fraction_of", read)
+    return "amount > 10.5"
+
+
+def test_a_message_on_which_the_judging_fails_does_not_match_and_the_queue_goes_on(
+    desk: Desk, failing_condition: str
+) -> None:
+    for amount in (b"11", b"0E", b"12", b"0E", b"13"):
+        put(desk, [amount], properties=b"amount\x01%b\x02" % amount)
+    answer = pull(desk, pull_header(wanted=failing_condition, kind="SQL92"))
+    assert (bodies(answer), place(answer).next_begin_offset) == ([b"11", b"12", b"13"], 5)
+    (note,) = desk.state.notes
+    assert note == (
+        "the condition of group billing on orders cannot be judged for the message at queue 0, offset 1: "
+        "ValueError(\"could not convert string to float: '0E'\"); it and all like it do not match"
+    )
+
+
+def test_that_the_judging_failed_is_told_once_for_each_condition_of_a_group(desk: Desk, failing_condition: str) -> None:
+    put(desk, [b"x"] * 50, properties=b"amount\x010E\x02")
+    for _ in range(3):
+        for group in ("billing", "audit"):
+            for wanted in (failing_condition, f"{failing_condition} OR TRUE"):
+                nothing = pull(desk, pull_header(wanted=wanted, kind="SQL92", group=group))
+                assert (nothing.code, place(nothing).next_begin_offset) == (20, 50)
+    assert [note.split()[4] for note in desk.state.notes] == ["billing", "billing", "audit", "audit"]
+
+
+def test_a_pull_that_waits_is_woken_by_what_matches_behind_a_message_on_which_the_judging_fails(
+    desk: Desk, failing_condition: str
+) -> None:
+    beat(
+        desk,
+        "one",
+        desk.peer,
+        subscriptions=[SubscriptionBody(topic="orders", expression=failing_condition, kind="SQL92")],
+    )
+    waiting = [start_pull(desk, pull_header(flags=0)), start_pull(desk, pull_header(wanted="*"))]
+    put(desk, [b"bad"], properties=b"amount\x010E\x02")
+    assert desk.answer(waiting[0]) is None
+    assert desk.answer(waiting[1]) is not None
+    put(desk, [b"good"], properties=b"amount\x0111\x02")
+    answer = desk.answer(waiting[0])
+    assert answer is not None
+    assert (bodies(answer), place(answer).next_begin_offset) == ([b"good"], 2)
+    assert len(desk.state.notes) == 1
+
+
+def test_a_property_that_is_nearly_a_number_blocks_no_queue(desk: Desk) -> None:
+    for amount in (b"0E", b"11"):
+        put(desk, [amount], properties=b"amount\x01%b\x02" % amount)
+    answer = pull(desk, pull_header(wanted="amount > 10.5", kind="SQL92"))
+    assert (bodies(answer), place(answer).next_begin_offset) == ([b"11"], 2)
+    assert not desk.state.notes
 
 
 def test_a_condition_finds_the_properties_of_long_topics_and_of_senders_with_ipv6() -> None:

@@ -127,6 +127,36 @@ def test_changes_that_follow_each_other_are_told_together() -> None:
     assert together.is_whole
 
 
+def test_topics_made_one_after_the_other_are_each_told_at_once() -> None:
+    desk = registrar()
+    (last,) = desk.tick(5_000)
+    for version in range(2, 9):
+        desk.change(table(version, orders=4, bills=4 + version))
+        assert desk.tick(5_000) == ()  # the last one is on its way
+        desk.answered(last, yes(last), 5_000)
+        (last,) = desk.tick(5_000)
+        assert told(last) == {"bills"}
+
+
+def test_several_changes_wait_for_more_even_if_all_was_answered() -> None:
+    desk = registrar()
+    (whole,) = desk.tick(5_000)
+    desk.change(table(2, orders=8, bills=4))
+    desk.change(table(3, orders=8, bills=8))
+    desk.answered(whole, yes(whole), 5_000)
+    assert desk.next_ms == 5_000 + GAP_MS
+
+
+def test_the_more_topics_there_are_the_longer_is_the_gap() -> None:
+    many = {f"topic-{number}": 4 for number in range(10_000)}
+    desk = registrar(first=table(1, **many))
+    desk.tick(0)
+    assert desk.next_change_ms(2) == 200
+    assert desk.next_change_ms(1) == 200, "the last one is on its way"
+    desk.change(table(2, orders=1, bills=1, **many))
+    assert desk.next_ms == 200
+
+
 def test_a_topic_that_is_gone_makes_the_whole_be_told() -> None:
     desk = registrar()
     desk.tick(0)

@@ -3,9 +3,12 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from tests.broker.desk import Desk, message
+from tests.broker.reader import bodies, pull, pull_header
 
 from steelyard.broker.options import BrokerOptions
+from steelyard.errors import ConfigurationError
 from steelyard.model.names import DEFAULT_TOPIC
 from steelyard.wire.bodies import decode_body
 from steelyard.wire.bodies.settings_text import decode_settings
@@ -103,6 +106,8 @@ def test_what_cannot_be_changed_is_refused_by_its_name(desk: Desk, name: str) ->
         ("fileReservedTime", "0"),
         ("fileReservedTime", "soon"),
         ("transactionTimeOut", ""),
+        ("brokerPermission", "2"),
+        ("brokerPermission", "7"),
     ],
 )
 def test_values_that_cannot_be_are_refused_with_their_name(desk: Desk, name: str, value: str) -> None:
@@ -111,6 +116,68 @@ def test_values_that_cannot_be_are_refused_with_their_name(desk: Desk, name: str
     assert answer.code == ResponseCode.INVALID_PARAMETER
     assert name in (answer.remark or "")
     assert settings(desk) == before
+
+
+@pytest.mark.parametrize(
+    "text", ["slaveReadEnable=false", "longPollingEnable=true", "brokerName= broker-0 ", "maxMessageSize=4194304"]
+)
+def test_a_setting_may_be_given_the_value_that_it_has(desk: Desk, text: str) -> None:
+    before = settings(desk)
+    assert change(desk, text).code == 0
+    assert settings(desk) == before
+
+
+def test_how_many_messages_a_pull_gets_can_be_changed(desk: Desk) -> None:
+    for number in range(5):
+        desk.ask(Code.SEND_MESSAGE_V2, message("orders"), b"%d" % number)
+    assert settings(desk)["maxTransferCountOnMessageInMemory"] == "1024"
+    assert len(bodies(pull(desk, pull_header()))) == 5
+    assert change(desk, "maxTransferCountOnMessageInMemory=2").code == 0
+    assert len(bodies(pull(desk, pull_header()))) == 2
+
+
+def test_a_broker_that_is_only_read_from_says_so_to_name_servers_and_serves_readers(desk: Desk) -> None:
+    assert desk.ask(Code.SEND_MESSAGE_V2, message("orders"), b"x").code == 0
+    before, topics = desk.state.topics.announced(), desk.state.topics
+    assert change(desk, "brokerPermission=4").code == 0
+    closed = topics.announced()
+    assert {name: settings.permission for name, settings in closed.topics.items()} == {
+        name: settings.permission & 4 for name, settings in before.topics.items()
+    }
+    assert closed.version != before.version
+    assert topics.table().topics == before.topics, "what is saved is what topics may by themselves"
+    assert len(bodies(pull(desk, pull_header()))) == 1
+    assert change(desk, "brokerPermission=6").code == 0
+    assert topics.announced().topics == before.topics
+
+
+def test_a_broker_that_is_only_read_from_takes_what_is_sent_by_those_who_cannot_know(desk: Desk) -> None:
+    def send(topic: str = "orders") -> int:
+        return desk.ask(Code.SEND_MESSAGE_V2, message(topic), b"x").code
+
+    assert send() == 0
+    desk.state.topics.put(structs.replace(desk.state.topics["orders"].settings, name="ordered", order=True), 0)
+    change(desk, "brokerPermission=4")
+    assert send() == 0
+    assert send("ordered") == ResponseCode.NO_PERMISSION, "its senders do not go by the permission"
+    desk.advance(30_000, step_ms=10_000)
+    change(desk, "brokerPermission=4")
+    assert send() == 0
+    desk.advance(10_000, step_ms=10_000)
+    refused = desk.ask(Code.SEND_MESSAGE_V2, message("orders"), b"x")
+    assert refused.code == ResponseCode.NO_PERMISSION
+    assert refused.remark == "the broker[127.0.0.1] sending message is forbidden: its brokerPermission is 4"
+    change(desk, "brokerPermission=6")
+    assert send() == send("ordered") == 0
+
+
+def test_a_broker_that_was_started_to_be_read_from_takes_nothing() -> None:
+    desk = Desk(BrokerOptions(permission=4))
+    assert settings(desk)["brokerPermission"] == "4"
+    for code in (Code.SEND_MESSAGE_V2, Code.SEND_BATCH_MESSAGE):
+        assert desk.ask(code, message("orders"), b"x").code == ResponseCode.NO_PERMISSION
+    with pytest.raises(ConfigurationError, match="permission is 2"):
+        BrokerOptions(permission=2)
 
 
 def test_a_change_lasts_until_the_broker_is_started_again(desk: Desk) -> None:

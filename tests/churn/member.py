@@ -1,22 +1,23 @@
-"""One member of a churning group, as a process: it writes down every message that it begins and ends.
+"""One member of a churning group, alone in a process or not: it writes down every message that it begins and ends.
 
 A line is written by one call, so that what was written is there after a kill: `s` or `e` for start and end, the
-message's body, the queue, and the time of a clock that all processes of the machine share. SIGTERM lets it leave as it
-should. What it holds is told on the standard output, one line of JSON for each change.
+message's body, the queue, and the time of a clock that all processes of the machine share. SIGTERM lets a process leave
+as it should. What it holds is told on the standard output, one line of JSON for each change.
 """
 
 import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
-from steelyard import Consumer
+from steelyard import Consumer, Moved
 from steelyard.client.consuming.received import Received
 
-__all__ = ["Orders"]
+__all__ = ["Orders", "working"]
 
 
 class Orders(msgspec.Struct, frozen=True):
@@ -31,7 +32,8 @@ class Orders(msgspec.Struct, frozen=True):
     allocate: str = "sticky"
 
 
-def _main(orders: Orders) -> None:
+def working(orders: Orders, moved: Callable[[Moved], object]) -> Consumer:
+    """Make the member; its log stays open as long as the process lives, for a handler may still run after its end."""
     log = os.open(Path(orders.log), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     consumer = Consumer(orders.name_server, group=orders.group, allocate=orders.allocate, start_from="first")
 
@@ -43,13 +45,13 @@ def _main(orders: Orders) -> None:
         os.write(log, f"e {what} {time.monotonic_ns()}\n".encode())
 
     consumer.handles(orders.topic, orderly=orders.orderly)(handle)
-    consumer.on_move(
-        lambda moved: print(
-            json.dumps({"at_ms": moved.at_ms, "queues": list(moved.queues), "why": moved.why}), flush=True
-        )
-    )
-    consumer.run()
+    consumer.on_move(moved)
+    return consumer
+
+
+def _tell(moved: Moved) -> None:
+    print(json.dumps({"at_ms": moved.at_ms, "queues": list(moved.queues), "why": moved.why}), flush=True)
 
 
 if __name__ == "__main__":
-    _main(msgspec.json.decode(sys.argv[1], type=Orders))
+    working(msgspec.json.decode(sys.argv[1], type=Orders), _tell).run()

@@ -1,5 +1,6 @@
-"""A group of our members, each a process, that churns while messages flow: joins, goodbyes and kills by plan.
+"""A group of our members that churns while messages flow: joins, goodbyes and kills by plan.
 
+A member is a process, so that a kill is a kill; where nobody is killed, it may live in this one, which costs less.
 Steps are tied to the flow and not to a clock: the first of ten is taken when a tenth of the messages is sent.
 """
 
@@ -13,17 +14,80 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 from tests.churn.accounts import Handling, read_logs
 from tests.churn.flow import Flow
-from tests.churn.member import Orders
+from tests.churn.member import Orders, working
 
-__all__ = ["ChurnMember", "Trial", "crashes", "rolling_restart", "up_and_down"]
+from steelyard import Moved
+
+__all__ = ["ChurnMember", "LocalMember", "Member", "Trial", "crashes", "rolling_restart", "up_and_down"]
 
 _ROOT = Path(__file__).parents[2]
 _JOIN_SECONDS = 60
 _LEAVE_SECONDS = 90
+
+
+class Member(Protocol):
+    """What handles messages."""
+
+    log: Path
+    killed_ns: int | None
+    """When it was killed, if it was."""
+
+    @property
+    def runs(self) -> bool:
+        """Whether it is there."""
+
+    def wait_joined(self) -> None:
+        """Wait until it holds a queue."""
+
+    def leave(self) -> None:
+        """Tell it to go, and wait until it has gone."""
+
+    def kill(self) -> None:
+        """End it without a goodbye."""
+
+    def said(self) -> str:
+        """Return the end of what it said."""
+
+
+class LocalMember:
+    """A member in this process; nothing can end it as a crash does."""
+
+    def __init__(self, orders: Orders) -> None:
+        self.log = Path(orders.log)
+        self.killed_ns: int | None = None
+        self._joined = threading.Event()
+        self._last: Moved | None = None
+        self.runs = True
+        self._consumer = working(orders, self._moved).start()
+
+    def _moved(self, moved: Moved) -> None:
+        self._last = moved
+        if moved.queues:
+            self._joined.set()
+
+    def wait_joined(self) -> None:
+        """Wait until it holds a queue."""
+        assert self._joined.wait(_JOIN_SECONDS), f"{self.log.stem} got no queue: {self.said()}"
+
+    def leave(self) -> None:
+        """Tell it to go, and wait until it has gone."""
+        self.runs = False
+        self._consumer.stop()
+
+    def kill(self) -> None:
+        """Drop what runs."""
+        self._consumer.interrupt()
+        self._consumer.interrupt()
+        self.leave()
+
+    def said(self) -> str:
+        """Return the last move."""
+        return str(self._last)
 
 
 class ChurnMember:
@@ -80,17 +144,19 @@ class ChurnMember:
 class Trial:
     """Members of one group, and the messages that flow to them."""
 
-    def __init__(self, flow: Flow, orders: Orders, folder: Path) -> None:
+    def __init__(
+        self, flow: Flow, orders: Orders, folder: Path, member: Callable[[Orders], Member] = ChurnMember
+    ) -> None:
         self.flow = flow
-        self.members: list[ChurnMember] = []
-        self.gone: list[ChurnMember] = []
-        self._orders, self._folder = orders, folder
+        self.members: list[Member] = []
+        self.gone: list[Member] = []
+        self._orders, self._folder, self._member = orders, folder, member
         self._numbers = itertools.count(1)
 
     def join(self) -> None:
         """Start one more, and wait until it has a share."""
         log = self._folder / f"member-{next(self._numbers):02}.log"
-        member = ChurnMember(msgspec.structs.replace(self._orders, log=str(log)))
+        member = self._member(msgspec.structs.replace(self._orders, log=str(log)))
         self.members.append(member)
         member.wait_joined()
 
@@ -142,7 +208,7 @@ class Trial:
             assert all(member.runs for member in self.members), "a member ended: " + self._said()
             if time.monotonic() > end:
                 raise AssertionError(f"{len(missing)} messages are lost, such as {sorted(missing)[:5]}: {self._said()}")
-            time.sleep(0.5)
+            time.sleep(0.05)
 
     def _said(self) -> str:
         return "\n".join(f"{member.log.stem}: {member.said()}" for member in (*self.gone, *self.members))

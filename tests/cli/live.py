@@ -3,13 +3,14 @@
 import json
 import queue
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from signal import SIGTERM, Signals
 from typing import IO, Any
+
+from tests import forkserver
 
 from steelyard.client.blocking.admin import Admin
 
@@ -27,7 +28,7 @@ def create_topic(namesrv: str, topic: str, queues: int = 4) -> None:
 
 def run(namesrv: str, *words: str, stdin: bytes = b"") -> "subprocess.CompletedProcess[bytes]":
     """Run a verb as a process of its own, to its end."""
-    command = [sys.executable, "-m", "steelyard", *words, "--namesrv", namesrv]
+    command = [*forkserver.python(), "-m", "steelyard", *words, "--namesrv", namesrv]
     return subprocess.run(command, input=stdin, capture_output=True, timeout=SECONDS, check=False)
 
 
@@ -94,7 +95,7 @@ class Verb:
 @contextmanager
 def verb(namesrv: str, *words: str) -> Iterator[Verb]:
     """Run a verb in a process of its own, and kill it if it is still there at the end."""
-    command = [sys.executable, "-m", "steelyard", *words, "--namesrv", namesrv]
+    command = [*forkserver.python(), "-m", "steelyard", *words, "--namesrv", namesrv]
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from unittest.mock import patch
 
+from tests import forkserver
 from tests.tidy.tree import ROOT, fences
 
 from steelyard.cli.main import main
@@ -94,11 +95,10 @@ def _desk(namesrv: str, directory: Path) -> Iterator["_Desk"]:
     for each in (home, tools, work):
         each.mkdir()
     ours = tools / "steelyard"
-    ours.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m steelyard "$@"\n', encoding="utf-8")
+    ours.write_text(f'#!/bin/sh\nexec {shlex.join(forkserver.python())} -m steelyard "$@"\n', encoding="utf-8")
     ours.chmod(0o755)
-    # No link: Python finds its packages by the directory that it lies in.
     python = tools / "python"
-    python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n', encoding="utf-8")
+    python.write_text(f'#!/bin/sh\nexec {shlex.join(forkserver.python())} "$@"\n', encoding="utf-8")
     python.chmod(0o755)
     environment = {
         "HOME": str(home),

@@ -105,6 +105,7 @@ def test_what_cannot_be_sent_is_told_once_and_the_exit_code_is_one(cluster: Clus
     assert done.err.count("\n") == 1
 
 
+@pytest.mark.process
 def test_ctrl_c_ends_it_with_the_figures_so_far(cluster: Cluster) -> None:
     with verb(cluster.namesrv, "bench", "send", "--duration", "10m", "--json") as running:
         with Admin(cluster.namesrv) as admin:

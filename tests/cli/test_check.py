@@ -145,6 +145,7 @@ def test_what_is_not_there_and_who_cannot_be_reached_are_critical(
         assert (code, told.out.startswith("CRITICAL ")) == (Level.CRITICAL, True), told
 
 
+@pytest.mark.process
 def test_watching_marks_what_changed(cluster: Cluster, waiting: str) -> None:
     words = ["check", "group", waiting, "--members", "0", "--lag-warn", "2", "--every", "0.1s"]
     with verb(cluster.namesrv, *words) as watching, Admin(cluster.namesrv) as admin:
@@ -157,6 +158,7 @@ def test_watching_marks_what_changed(cluster: Cluster, waiting: str) -> None:
     assert watching.err == []
 
 
+@pytest.mark.process
 def test_a_broker_that_dies_is_told_while_name_servers_know_it() -> None:
     words = ("check", "cluster", "--brokers", "2", "--every", "0.1s")
     with Cluster(brokers=2) as dying, verb(dying.namesrv, *words) as watching:
@@ -168,6 +170,7 @@ def test_a_broker_that_dies_is_told_while_name_servers_know_it() -> None:
         assert watching.stop() == Level.OK
 
 
+@pytest.mark.process
 def test_who_watches_a_server_that_hangs_need_not_wait_for_it() -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute:
         address = f"127.0.0.1:{mute.getsockname()[1]}"

@@ -3,21 +3,27 @@
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
-import sys
 from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
 import pytest
+from tests import forkserver
 from tests.cli.live import SECONDS, create_topic, run, until, verb
+from tests.serve.refusing import Refusing
 
+from steelyard.broker.options import BrokerOptions
 from steelyard.cli.frame.exits import Exit
 from steelyard.client.blocking.admin import Admin
 from steelyard.client.blocking.producer import Producer
 from steelyard.model import Message
 from steelyard.serve.embedded import Cluster
+from steelyard.wire.codes import ResponseCode
+
+pytestmark = pytest.mark.process
 
 
 def fill(cluster: Cluster, topic: str, bodies: list[str], *, tags: str | None = None) -> None:
@@ -92,7 +98,7 @@ def test_no_body_is_a_command_to_a_terminal(cluster: Cluster, how: tuple[str, ..
     fill(cluster, topic, ["\x1b]0;owned\x07\x1b[2J\x9b31m"])
     words = ["consume", topic, "--from", "first", "--exit-at-end", *how, "--namesrv", cluster.namesrv]
     ours, theirs = pty.openpty()
-    with subprocess.Popen([sys.executable, "-m", "steelyard", *words], stdout=theirs, stdin=theirs) as process:
+    with subprocess.Popen([*forkserver.python(), "-m", "steelyard", *words], stdout=theirs, stdin=theirs) as process:
         os.close(theirs)
         shown = b""
         # A terminal that nobody is at any more is an error on Linux.
@@ -108,7 +114,7 @@ def test_no_body_is_a_command_to_a_terminal(cluster: Cluster, how: tuple[str, ..
 def test_a_reader_who_left_is_noticed_without_a_message(cluster: Cluster) -> None:
     create_topic(cluster.namesrv, "quiet", 1)
     for group in ((), ("--group", "quiet")):
-        command = [sys.executable, "-m", "steelyard", "consume", "quiet", *group, "--namesrv", cluster.namesrv]
+        command = [*forkserver.python(), "-m", "steelyard", "consume", "quiet", *group, "--namesrv", cluster.namesrv]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             assert process.stdout is not None
             process.stdout.close()
@@ -161,7 +167,7 @@ def test_a_reader_who_has_seen_enough_is_no_failure(cluster: Cluster, group: tup
     topic = f"enough-{len(group)}"
     create_topic(cluster.namesrv, topic)
     fill(cluster, topic, numbers(50))
-    words = [sys.executable, "-m", "steelyard", "consume", topic, "--from", "first", "--json", *group]
+    words = [*forkserver.python(), "-m", "steelyard", "consume", topic, "--from", "first", "--json", *group]
     with subprocess.Popen(
         [*words, "--namesrv", cluster.namesrv], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
@@ -179,6 +185,45 @@ def test_a_topic_that_is_not_there_is_exit_code_three(cluster: Cluster) -> None:
         done = run(cluster.namesrv, "consume", "no-such-topic", *words)
         assert (done.returncode, done.stdout) == (Exit.NOT_FOUND, b"")
         assert b"no-such-topic" in done.stderr
+
+
+_ALONE_OR_NOT = pytest.mark.parametrize("group", [(), ("--group", "stopping")], ids=["alone", "member"])
+
+
+@_ALONE_OR_NOT
+def test_a_broker_that_refuses_every_pull_is_the_end_and_no_success(
+    cluster: Cluster, group: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = f"refused-{len(group)}"
+    create_topic(cluster.namesrv, topic, 1)
+    fill(cluster, topic, numbers(10))
+    Refusing(monkeypatch, topic, ResponseCode.NO_PERMISSION)
+    done = run(cluster.namesrv, "consume", topic, "--from", "first", "--exit-at-end", *group)
+    assert (done.returncode, done.stdout) == (Exit.REFUSED, b"")
+    assert re.search(rb"broker-\d answered 16: permission denied \(no pull of it is good\); check the", done.stderr)
+
+
+@_ALONE_OR_NOT
+def test_a_broker_that_judges_no_conditions_is_the_end_and_no_success(group: tuple[str, ...]) -> None:
+    with Cluster(broker_options=BrokerOptions(property_filter=False)) as cluster:
+        create_topic(cluster.namesrv, "unjudged", 1)
+        fill(cluster, "unjudged", numbers(10))
+        done = run(
+            cluster.namesrv, *("consume", "unjudged", "--from", "first", "--exit-at-end", "--sql", "a = 1"), *group
+        )
+    assert (done.returncode, done.stdout) == (Exit.FAILED, b"")
+    assert b"The broker does not support consumer to filter message by SQL92" in done.stderr
+
+
+@_ALONE_OR_NOT
+def test_an_amount_that_is_nearly_a_number_does_not_block_a_condition(cluster: Cluster, group: tuple[str, ...]) -> None:
+    topic = f"nearly-{len(group)}"
+    create_topic(cluster.namesrv, topic, 1)
+    with Producer(cluster.namesrv) as producer:
+        for amount in ("11", "0E", "10.5", "12"):
+            producer.send(Message(topic, amount.encode(), properties={"amount": amount}))
+    found = printed(cluster, topic, "--from", "first", "--exit-at-end", "--sql", "amount > 10.5", *group)
+    assert sorted(each["body"] for each in found) == ["11", "12"]
 
 
 # -- as a member -------------------------------------------------------------------------------------------------------

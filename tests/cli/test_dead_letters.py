@@ -124,6 +124,7 @@ def test_many_dead_letters_are_read_in_pages_and_the_first_are_previewed(
     assert len(desk("dead-letters", "export", group).lines) == 5
 
 
+@pytest.mark.process
 def test_dead_letters_are_exported_whole_and_deleted(cluster: Cluster, desk: Desk) -> None:
     group = bury(cluster, "exported")
     done = run(cluster.namesrv, "dead-letters", "export", group)

@@ -1,4 +1,8 @@
-"""The demo tells its whole story, proves it, and leaves nothing behind."""
+"""The demo tells its whole story, proves it, and leaves nothing behind.
+
+The whole story is told once in a run of the tests. That it can be told to end wherever it is, and told whole without
+Spark, takes a demo for each: `make chaos` does that (STEELYARD_SLOW=1).
+"""
 
 import os
 import re
@@ -16,11 +20,13 @@ from steelyard.cli.demo.lake import Archived, Lake
 from steelyard.cli.demo.proof import Proof, Verdict
 from steelyard.cli.frame.exits import Exit
 from steelyard.errors import MissingExtra
+from steelyard.errors.extras import how_to_install
 
 # As `make demo` does it, but without pauses for people to look.
 _HURRIED = "import sys; from steelyard.cli.demo.story import main; sys.exit(main(pause_s=0))"
 _WITHOUT_PYSPARK = f"import sys; sys.modules['pyspark'] = None; {_HURRIED}"
 
+_long = pytest.mark.skipif("STEELYARD_SLOW" not in os.environ, reason="a whole demo for each: STEELYARD_SLOW=1")
 _needs_proc = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc, as Linux has it")
 
 
@@ -87,8 +93,9 @@ def check_story(lines: list[str]) -> dict[str, int]:
     return numbers
 
 
-@pytest.mark.xdist_group("spark")
-@pytest.mark.timeout(360)
+@pytest.mark.process
+@pytest.mark.xdist_group("spark-alone")
+@pytest.mark.timeout(480)
 def test_the_demo_tells_its_story_and_proves_it(stage: Stage) -> None:
     done = stage.show()
     assert (done.returncode, done.stderr) == (0, "")
@@ -99,6 +106,9 @@ def test_the_demo_tells_its_story_and_proves_it(stage: Stage) -> None:
     windows = [number for name, number in numbers.items() if re.match(r"\d+-\d+ s ", name)]
     assert sum(windows) == numbers["sent"]
     killed = re.search(r"it is killed \(-9\) after batch (\d+)", done.stdout)
+    assert re.search(
+        r"waiting until Spark (writes|has read to the end): (Java and Spark are starting|Spark is up)", done.stdout
+    )
     went_on = re.search(r"Spark went on with batch (\d+)", done.stdout)
     assert killed is not None
     assert went_on is not None
@@ -106,17 +116,46 @@ def test_the_demo_tells_its_story_and_proves_it(stage: Stage) -> None:
     assert stage.left() == []
 
 
+@_long
+@pytest.mark.process
 @pytest.mark.timeout(120)
-def test_without_spark_the_rest_is_told_and_what_is_not_proven_is_said(stage: Stage) -> None:
+def test_without_spark_the_whole_rest_is_told(stage: Stage) -> None:
     done = stage.show(_WITHOUT_PYSPARK)
     assert (done.returncode, done.stderr) == (0, "")
-    numbers = check_story(done.stdout.splitlines())
-    assert "rows in Parquet" not in numbers
-    said = " ".join(done.stdout.split())
-    assert "the story goes on without Spark: Spark sessions need a package that is not installed" in said
-    assert "pip install 'steelyard[spark]'" in said
-    assert "not proven without Spark: that each message is in Parquet, and once" in said
+    assert "rows in Parquet" not in check_story(done.stdout.splitlines())
     assert stage.left() == []
+
+
+# -- how it begins and how it ends, with nothing between ---------------------------------------------------------------
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out the scenes between the beginning and the proof: one message is sent and handled."""
+
+    def one_message(told: story._Story) -> None:
+        told._proof.note_sent(0, "broker-0")
+        told._proof.note_handled(0, "c1")
+
+    monkeypatch.setattr(story._Story, "_members_come", one_message)
+    for scene in ("_one_is_killed", "_a_broker_is_slow"):
+        monkeypatch.setattr(story._Story, scene, lambda _: None)
+
+
+@pytest.mark.usefixtures("short")
+def test_without_spark_the_rest_is_told_and_what_is_not_proven_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    assert story.main(pause_s=0) == Exit.DONE
+    out, err = capsys.readouterr()
+    said = " ".join(out.split())
+    assert "the story goes on without Spark: Spark sessions need a package that is not installed" in said
+    assert how_to_install("spark") in said
+    assert "rows in Parquet" not in said
+    assert "not proven without Spark: that each message is in Parquet, and once" in said
+    assert "all of it held" in said
+    assert err == ""
 
 
 class LossyLake(Archivist):
@@ -149,7 +188,7 @@ class Boaster(Proof):
         return super().verdict()
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.usefixtures("short")
 def test_a_broken_promise_fails_the_proof(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     made: list[Boaster] = []
 
@@ -174,6 +213,7 @@ def test_a_broken_promise_fails_the_proof(monkeypatch: pytest.MonkeyPatch, capsy
     assert "all of it held" not in out
 
 
+@pytest.mark.process
 def test_a_story_that_does_not_go_on_fails(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def no_spark(_: Archivist) -> str:
         raise MissingExtra("Spark sessions", extra="spark")
@@ -185,8 +225,10 @@ def test_a_story_that_does_not_go_on_fails(monkeypatch: pytest.MonkeyPatch, caps
     assert sentence.startswith("steelyard: the demo ends here: that members own 16 did not come true")
 
 
+@_long
 @_needs_proc
-@pytest.mark.xdist_group("spark")
+@pytest.mark.process
+@pytest.mark.xdist_group("spark-alone")
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("moment", "wishes"),
@@ -195,13 +237,7 @@ def test_a_story_that_does_not_go_on_fails(monkeypatch: pytest.MonkeyPatch, caps
         ("Spark starts", [signal.SIGINT, signal.SIGINT, signal.SIGINT]),  # somebody who is in a hurry
         ("c1 is alone", [signal.SIGHUP]),  # the terminal is closed
         ("c3 joins", [signal.SIGTERM]),
-        *(
-            pytest.param(
-                moment, [signal.SIGINT], marks=pytest.mark.skipif("STEELYARD_SLOW" not in os.environ, reason=why)
-            )
-            for moment in ("it is killed", "becomes slow", "producers have stopped")
-            for why in ("a long way into the story: STEELYARD_SLOW=1",)
-        ),
+        *((moment, [signal.SIGINT]) for moment in ("it is killed", "becomes slow", "producers have stopped")),
     ],
 )
 def test_whenever_it_is_told_to_end_nothing_is_left(stage: Stage, moment: str, wishes: list[signal.Signals]) -> None:

@@ -194,6 +194,7 @@ _PARENT = (
 )
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("proc", [Path("/proc"), Path("/no-proc")])
 def test_a_family_is_killed_with_those_who_went_their_own_way(monkeypatch: pytest.MonkeyPatch, proc: Path) -> None:
     if not proc.is_dir() and shutil.which("ps") is None:
@@ -223,6 +224,7 @@ def until(is_so: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.process
 def test_what_spark_tells_is_kept_and_what_is_no_news_is_passed_over(tmp_path: Path) -> None:
     lines = (
         "WARNING: something of Java's",
@@ -233,8 +235,10 @@ def test_what_spark_tells_is_kept_and_what_is_no_news_is_passed_over(tmp_path: P
     )
     lake = '{"type":"lake","messages":5,"places":5,"files":1,"fullest":3,"emptiest":2}'
     spark = TalkingArchivist(tmp_path, f"print({chr(10).join(lines)!r}, flush=True); input(); print({lake!r})")
+    assert spark.doing == "Java and Spark are starting"
     spark.start()
     until(spark.has_written)
+    assert spark.doing == "Spark has written batch 0"
     assert (spark.up_after_s, spark.table(), spark.archived) == (1.5, {(0, "broker-0"): 5}, [Archived(0, 5)])
     assert spark.lake is None
     spark.finish()
@@ -243,6 +247,7 @@ def test_what_spark_tells_is_kept_and_what_is_no_news_is_passed_over(tmp_path: P
     spark.kill()
 
 
+@pytest.mark.process
 def test_a_spark_that_ends_without_an_answer_is_told_with_its_last_words(tmp_path: Path) -> None:
     spark = TalkingArchivist(tmp_path, "import sys; sys.exit('Java did not start')")
     spark.start()
@@ -264,7 +269,7 @@ def test_every_wish_to_end_is_heard_and_none_cuts_anything_off() -> None:
             os.kill(os.getpid(), wish)
         assert ending
         with pytest.raises(KeyboardInterrupt):
-            Patience(ending, 1.0, str).pause(60)
+            Patience(ending, 1.0, str, print).pause(60)
     assert signal.getsignal(signal.SIGINT) is before
 
 
@@ -279,7 +284,17 @@ def test_what_whoever_started_it_ignores_stays_ignored() -> None:
 
 
 def test_what_never_comes_true_is_told_with_what_may_be_the_matter() -> None:
-    patience = Patience(Ending(), 0.0, lambda: "c1: nobody is there")
+    patience = Patience(Ending(), 0.0, lambda: "c1: nobody is there", print)
     with pytest.raises(TimedOut, match=r"the demo ends here: that it rains did not come true \(c1: nobody is there\)"):
-        patience.until("that it rains", lambda: False)
-    patience.until("that it is so", lambda: True)
+        patience.until("it rains", lambda: False)
+    patience.until("it is so", lambda: True)
+
+
+def test_a_long_wait_says_again_and_again_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("steelyard.cli.demo.waiting._TELL_S", 0.001)
+    told: list[str] = []
+    Patience(Ending(), 60.0, str, told.append).until("it rains", lambda: len(told) == 3)
+    assert set(told) == {"0 s: still waiting until it rains"}
+    told.clear()
+    Patience(Ending(), 60.0, str, told.append, lambda: "clouds come").until("it rains", lambda: bool(told))
+    assert told == ["0 s: clouds come"]

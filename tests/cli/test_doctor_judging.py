@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.cli.parsing import complaint_about
 
+from steelyard import __version__
 from steelyard.balance.hazards import Progress
 from steelyard.cli.doctor.finding import Finding, Mark
 from steelyard.cli.doctor.here import Here
@@ -18,6 +19,7 @@ from steelyard.cli.doctor.judge_here import judge_here
 from steelyard.cli.doctor.judge_servers import judge_brokers, judge_name_servers
 from steelyard.cli.doctor.judging import exit_of, findings_of
 from steelyard.cli.frame.exits import Exit
+from steelyard.client.admin.broker_reports import LostBytes, Reports
 from steelyard.client.admin.cluster import Broker
 from steelyard.client.admin.group_view import Facts, GroupView, Member, look_at
 from steelyard.client.admin.topics import Topic, TopicKind
@@ -163,6 +165,12 @@ def broker(
         (broker(state=replace(WELL, version="V5_10_0")), Mark.OK, "release 5.10.0"),
         (broker(state=replace(WELL, disk_used=0.8)), Mark.LOOK, "its disk is 80 % full"),
         (broker(state=replace(WELL, disk_used=0.95)), Mark.WRONG, "from 90 % on brokers take no messages"),
+        (broker(state=replace(WELL, reports=Reports(refusal="no space"))), Mark.WRONG, "takes no messages: no space"),
+        (
+            broker(state=replace(WELL, reports=Reports(damages=1, lost=(LostBytes("log", 0, 2_000, 7, "damaged"),)))),
+            Mark.WRONG,
+            "7 messages are lost",
+        ),
         (broker(clock_ahead=timedelta(seconds=-8)), Mark.LOOK, "its clock is 8 s behind this machine's"),
         (broker(clock_ahead=timedelta(hours=1)), Mark.WRONG, "its clock is 3,600 s ahead of this machine's"),
         (broker(clock_ahead=timedelta(seconds=1.5)), Mark.OK, "clock as ours"),
@@ -266,6 +274,8 @@ def test_nothing_is_blamed_on_this_machine_while_all_is_well() -> None:
     ("here", "words"),
     [
         (Here(missing=("uvloop",)), "without uvloop (the extra steelyard[fast])"),
+        (Here(missing=("lz4",)), f"steelyard {__version__}, without lz4 (the extra steelyard[lz4])"),
+        (Here(), f"steelyard {__version__}, with all of fast and lz4"),
         (Here(open_files=256), "look this machine: a process may have only 256 files and lines open"),
         (Here(no_java="there is none"), "wrong spark: Spark has no Java to run on: there is none"),
         (Here(java="Java 17", missing=("pyarrow",)), "wrong spark: pyarrow not installed"),

@@ -5,13 +5,13 @@ import os
 import pty
 import re
 import subprocess
-import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
 
 import pytest
+from tests import forkserver
 from tests.cli.live import create_topic, run, until, verb
 
 from steelyard.cli.frame.exits import Exit
@@ -95,6 +95,7 @@ def test_a_group_that_is_not_there_is_exit_code_three(cluster: Cluster, capsys: 
         assert "group 'nobody' does not exist" in sentence
 
 
+@pytest.mark.process
 def test_a_pipe_gets_one_line_for_each_change(cluster: Cluster) -> None:
     create_topic(cluster.namesrv, "watched")
     first, second = (
@@ -119,6 +120,7 @@ def test_a_pipe_gets_one_line_for_each_change(cluster: Cluster) -> None:
     assert watching.err == []
 
 
+@pytest.mark.process
 def test_a_terminal_gets_a_grid(cluster: Cluster, pair: str) -> None:
     ours, theirs = pty.openpty()
     seen = bytearray()
@@ -135,7 +137,7 @@ def test_a_terminal_gets_a_grid(cluster: Cluster, pair: str) -> None:
     words = ["group", "watch", pair, "--count", "1", "--namesrv", cluster.namesrv]
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "steelyard", *words],
+            [*forkserver.python(), "-m", "steelyard", *words],
             stdout=theirs,
             stderr=subprocess.PIPE,
             env=os.environ | {"TERM": "xterm", "COLUMNS": "100", "NO_COLOR": "1"},
@@ -152,6 +154,7 @@ def test_a_terminal_gets_a_grid(cluster: Cluster, pair: str) -> None:
     assert "2222" in text
 
 
+@pytest.mark.process
 def test_names_of_others_are_no_commands_to_the_terminal(cluster: Cluster) -> None:
     done = run(cluster.namesrv, "group", "explain", "\x1b[2J")
     assert done.returncode != 0

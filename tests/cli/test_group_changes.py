@@ -59,6 +59,7 @@ def test_what_cannot_be_done_is_one_line_and_a_code(desk: Desk) -> None:
         assert why in sentence, words
 
 
+@pytest.mark.process
 def test_nobody_is_reached_is_exit_code_five() -> None:
     done = run("127.0.0.1:1", "group", "ls", "--timeout", "0.2")
     assert done.returncode == Exit.UNREACHABLE
@@ -118,6 +119,7 @@ def test_a_file_that_cannot_be_read_changes_nothing(desk: Desk, tmp_path: Path, 
     assert why in answer.err
 
 
+@pytest.mark.process
 def test_what_one_group_has_can_be_given_to_another(cluster: Cluster, desk: Desk) -> None:
     desk("group", "create", "model", "--retries", "3", "--no-notices")
     settings = desk("group", "show", "model", "--output", "json").json["brokers"]["broker-0"]

@@ -3,9 +3,9 @@
 import json
 import re
 import subprocess
-import sys
 
 import pytest
+from tests import forkserver
 from tests.cli.live import create_topic, until
 from tests.cli.test_group import member
 
@@ -23,12 +23,24 @@ def at_rest(cluster: Cluster, group: str, moved: int) -> bool:
     return moves >= moved and bool(history) and any(record.rebalance for record in history[-2:])
 
 
+def is_written_that_it_left(cluster: Cluster, group: str, name: str) -> bool:
+    """Say whether the history of each broker has the end of a member."""
+    with Admin(cluster.namesrv) as admin:
+        history = admin.moves(group)
+    left = {
+        record.broker for record in history for each in record.changed if each.what == "left" and name in each.member
+    }
+    return left == {"broker-0", "broker-1"}
+
+
 def test_what_moved_is_shown_with_from_to_gap_and_why(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     create_topic(cluster.namesrv, "moving")
     with member(cluster, "movers", "c1", "moving"):
         until(lambda: at_rest(cluster, "movers", 0))
         with member(cluster, "movers", "c2", "moving"):
             until(lambda: at_rest(cluster, "movers", 4))
+    # Brokers write down a little later what happens: only then is nothing newer than now.
+    until(lambda: is_written_that_it_left(cluster, "movers", "c1"))
     assert main(["group", "moves", "movers", "--namesrv", cluster.namesrv]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["at", "what", "queue", "from", "to", "gap", "why"]
@@ -46,9 +58,10 @@ def test_what_moved_is_shown_with_from_to_gap_and_why(cluster: Cluster, capsys: 
     assert "nothing moved" in capsys.readouterr().err
 
 
+@pytest.mark.process
 def test_following_prints_what_is_new_until_it_is_told_to_end(cluster: Cluster) -> None:
     create_topic(cluster.namesrv, "followed")
-    command = [sys.executable, "-m", "steelyard", "group", "moves", "followers", "--follow"]
+    command = [*forkserver.python(), "-m", "steelyard", "group", "moves", "followers", "--follow"]
     with subprocess.Popen([*command, "--namesrv", cluster.namesrv], stdout=subprocess.PIPE, text=True) as following:
         assert following.stdout is not None
         with member(cluster, "followers", "c1", "followed"):

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from tests import forkserver
 from tests.cli.desk import Desk, desk_at
 from tests.cli.live import create_topic, run, verb
 
@@ -62,6 +63,7 @@ def test_people_see_all_of_a_message(cluster: Cluster, desk: Desk) -> None:
     assert "region=eu," in lines["properties"]
 
 
+@pytest.mark.process
 def test_a_body_comes_out_byte_by_byte(cluster: Cluster) -> None:
     (sent,) = fill(cluster, "raw", b"\x00\xff\n\x1b")
     assert run(cluster.namesrv, "message", "show", sent.message_id, "--raw").stdout == b"\x00\xff\n\x1b"
@@ -151,6 +153,7 @@ def test_only_messages_with_a_tag_are_listed(cluster: Cluster, desk: Desk) -> No
     assert [each["body"] for each in found.lines] == ["paid", "refunded"]
 
 
+@pytest.mark.process
 def test_what_is_listed_can_be_sent_again(cluster: Cluster) -> None:
     fill(cluster, "source", b"\xff", b"text")
     create_topic(cluster.namesrv, "target", 1)
@@ -169,9 +172,10 @@ def test_messages_are_found_by_a_key(cluster: Cluster, desk: Desk) -> None:
     assert desk("message", "find", "keyed", "k-1", "--until", "1 hour ago").code == Exit.NOT_FOUND
 
 
+@pytest.mark.process
 def test_a_reader_who_has_seen_enough_is_no_failure(cluster: Cluster) -> None:
     fill(cluster, "enough", *(b"x" * 2_000 for _ in range(100)))
-    command = [sys.executable, "-m", "steelyard", "message", "ls", "enough", "--count", "100", "--json"]
+    command = [*forkserver.python(), "-m", "steelyard", "message", "ls", "enough", "--count", "100", "--json"]
     with subprocess.Popen(
         [*command, "--namesrv", cluster.namesrv], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
@@ -229,6 +233,7 @@ def test_an_index_tells_where_messages_lie(cluster: Cluster, desk: Desk) -> None
 # -- what became of it ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.process
 def test_a_member_handles_a_message_at_once_and_offsets_stay(cluster: Cluster, desk: Desk) -> None:
     first, *_ = fill(cluster, "again", b"first", b"second")
     words = ("consume", "again", "--group", "repeaters", "--from", "first", "--name", "till-1", "--json")

@@ -2,6 +2,7 @@
 
 import io
 import json
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests import forkserver
 from tests.cli.desk import Desk, desk_at
 from tests.cli.live import create_topic, run, until
 from tests.cli.test_group import member
@@ -188,6 +190,7 @@ def test_a_group_goes_to_where_another_one_is_and_is_made_for_it(cluster: Cluste
     assert "has no offsets in other; it has some in: copied" in wrong.err
 
 
+@pytest.mark.process
 def test_what_was_shown_can_be_imported(cluster: Cluster, desk: Desk, tmp_path: Path) -> None:
     group = fill(cluster, "saved", at=2)
     for form in ("json", "jsonl"):
@@ -288,9 +291,11 @@ def test_a_broker_that_nobody_reaches_is_left_out_of_answers_and_stops_a_move(
     assert committed(halved, group, "haunted") == [1, 1], "half a move is none"
 
 
+@pytest.mark.process
 def test_a_pipe_that_closes_is_no_failure(cluster: Cluster) -> None:
     group = fill(cluster, "piped")
-    command = f"{sys.executable} -m steelyard offset show {group} --json --namesrv {cluster.namesrv} | head -1"
-    done = subprocess.run(["/bin/bash", "-o", "pipefail", "-c", command], capture_output=True, check=False)
+    command = [*forkserver.python(), "-m", "steelyard", "offset", "show", group, "--json", "--namesrv", cluster.namesrv]
+    piped = ["/bin/bash", "-o", "pipefail", "-c", f"{shlex.join(command)} | head -1"]
+    done = subprocess.run(piped, capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
     assert json.loads(done.stdout)["topic"] == "piped"

@@ -3,10 +3,10 @@
 import json
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests import forkserver
 from tests.dashboard.asking import ask
 
 from steelyard.cli.main import main
@@ -19,12 +19,17 @@ _SECONDS = 30
 _TOKEN = "0123456789abcdef"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
 def test_it_says_one_line_serves_and_stops_cleanly(tmp_path: Path, how: signal.Signals) -> None:
     with Cluster() as cluster:
-        command = [sys.executable, "-m", "steelyard", "page", "--namesrv", cluster.namesrv, "--port", "0", "--json"]
+        words = ["page", "--namesrv", cluster.namesrv, "--port", "0", "--json", "--token", _TOKEN]
         with subprocess.Popen(
-            [*command, "--token", _TOKEN], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
+            [*forkserver.python(), "-m", "steelyard", *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=tmp_path,
         ) as process:
             try:
                 assert process.stdout is not None

@@ -1,20 +1,27 @@
 """`steelyard pipeline`: jobs are listed, mistakes are told before Spark starts, and a job ends when it is told to."""
 
+import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from signal import SIGTERM
+from typing import TYPE_CHECKING
 
 import pytest
 from tests.cli import live
-from tests.cli.live import create_topic, verb
+from tests.cli.live import create_topic, until, verb
 from tests.pipelines.lake import places, send
 
 from steelyard.cli.frame.exits import Exit
 from steelyard.cli.main import main
+from steelyard.errors.extras import how_to_install
 from steelyard.model import Message
 from steelyard.serve.embedded import Cluster
 from steelyard.spark import local
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _ALL = ("--topic", "orders", "--sql", "SELECT * FROM messages")
 _LONG = "SELECT * FROM messages".ljust(300)
@@ -34,6 +41,7 @@ def test_a_job_that_is_not_there_is_refused_with_the_one_that_was_meant(capsys: 
     assert "Did you mean 'archive'?" in capsys.readouterr().err
 
 
+@pytest.mark.process
 def test_help_loads_neither_spark_nor_jobs() -> None:
     program = (
         "import sys\nfrom steelyard.cli.main import main\nmain(['pipeline', 'run', 'archive', '--help'])\n"
@@ -102,19 +110,65 @@ def test_a_missing_extra_is_one_sentence(monkeypatch: pytest.MonkeyPatch, capsys
     monkeypatch.setattr(local, "find_spec", nothing)
     assert main(["pipeline", "run", "archive", "--topic", "orders", "--to", "lake"]) == Exit.USAGE
     assert capsys.readouterr().err == (
-        "steelyard: Spark sessions need a package that is not installed; run: pip install 'steelyard[spark]'\n"
+        f"steelyard: Spark sessions need a package that is not installed; {how_to_install('spark')}\n"
     )
 
 
-@pytest.mark.xdist_group("spark")
-@pytest.mark.timeout(300)
+class _Shared:
+    """The session that tests share, which is not a verb's to stop."""
+
+    def __init__(self, spark: "SparkSession") -> None:
+        self._spark = spark
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._spark, name)
+
+    def stop(self) -> None:
+        """Leave it as it is."""
+
+
 def test_told_to_end_a_job_ends_after_its_batch(
+    cluster: Cluster,
+    spark: "SparkSession",
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(live, "SECONDS", 200)
+    monkeypatch.setattr(local, "session", lambda *_, **__: _Shared(spark))
+    create_topic(cluster.namesrv, "stopped")
+    sent = send(cluster.namesrv, [Message("stopped", b"%d" % number) for number in range(50)])
+    said = ""
+
+    def is_done() -> bool:
+        nonlocal said
+        said += capsys.readouterr().err
+        return "batch 0: 50 rows" in said
+
+    def tell_it_to_end() -> None:
+        until(is_done)
+        os.kill(os.getpid(), SIGTERM)
+
+    ending = threading.Thread(target=tell_it_to_end)
+    ending.start()
+    words = ["archive", "--topic", "stopped", "--to", str(tmp_path / "lake"), "--trigger", "500ms"]
+    assert main(["pipeline", "run", *words, "--namesrv", cluster.namesrv]) == 0
+    ending.join()
+    assert "ended as it was told to" in capsys.readouterr().err
+    assert places(tmp_path / "lake") == sorted(sent)
+
+
+@pytest.mark.skipif("STEELYARD_SLOW" not in os.environ, reason="a Spark of its own: STEELYARD_SLOW=1")
+@pytest.mark.process
+@pytest.mark.xdist_group("spark-alone")
+@pytest.mark.timeout(300)
+def test_told_to_end_a_job_in_a_process_of_its_own_ends_well(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "SECONDS", 240)  # on a busy machine Spark alone needs more than other verbs do
-    create_topic(cluster.namesrv, "stopped")
-    sent = send(cluster.namesrv, [Message("stopped", b"%d" % number) for number in range(50)])
-    words = ["archive", "--topic", "stopped", "--to", str(tmp_path / "lake"), "--trigger", "500ms"]
+    create_topic(cluster.namesrv, "ended")
+    sent = send(cluster.namesrv, [Message("ended", b"%d" % number) for number in range(50)])
+    words = ["archive", "--topic", "ended", "--to", str(tmp_path / "lake"), "--trigger", "500ms"]
     with verb(cluster.namesrv, "pipeline", "run", *words, "--master", "local[1]") as running:
         running.wait_for(lambda: any("batch 0: 50 rows" in line for line in running.err))
         assert running.stop(SIGTERM) == 0

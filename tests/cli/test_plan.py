@@ -237,6 +237,7 @@ def test_bad_input_is_one_line_and_exit_code_two(
         ("MACHINE_ROOM", {}, "MACHINE_ROOM needs rooms"),
         ("MACHINE_ROOM_NEARBY", {}, "needs member_rooms"),
         ("CONFIG", {}, "CONFIG needs queues"),
+        ("STICKY", {"weights": {"till-9": 2}}, "weights has entries for till-9, and none of the members is meant"),
         ("CONSISTENT_HASH", {"virtual_nodes": -1}, "-1"),
         ("STICKI", {}, "did you mean sticky?"),
         ("no_such_module:rule", {}, "cannot be loaded"),

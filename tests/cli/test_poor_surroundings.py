@@ -17,6 +17,7 @@ from steelyard.net.addresses import parse_address
 from steelyard.serve.embedded import Cluster
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("line", "code", "answer"),
     [
@@ -92,6 +93,7 @@ def test_an_address_that_cannot_be_one_is_refused_before_anybody_is_asked(addres
         parse_address(address)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("form", list(Format))
 def test_a_terminal_that_shows_little_is_no_failure(form: Format, tmp_path: Path) -> None:
     code = (

@@ -20,6 +20,7 @@ def _ends(*command: str, out: int, env: dict[str, str] | None = None) -> tuple[i
     return done.returncode, done.stderr
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "command",
     [("steelyard", *_PLAN), ("steelyard", *_PLAN, "--json"), ("steelyard", "--version"), ("steelyard.cli.demo",)],
@@ -34,6 +35,7 @@ def test_a_reader_who_has_seen_enough_is_no_failure(command: tuple[str, ...]) ->
         os.close(out)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("command", [("steelyard", *_PLAN), ("steelyard", *_PLAN, "--json"), ("steelyard.cli.demo",)])
 def test_a_full_disk_is_one_line_and_exit_code_two(command: tuple[str, ...], tmp_path: Path) -> None:
     limited = ("sh", "-c", 'ulimit -f 0 && exec "$@" > "$0"', str(tmp_path / "out"))
@@ -43,6 +45,7 @@ def test_a_full_disk_is_one_line_and_exit_code_two(command: tuple[str, ...], tmp
     assert said.count("\n") == 1
 
 
+@pytest.mark.process
 def test_a_character_that_the_terminal_lacks_is_shown_by_its_number_and_json_stays_utf_8(tmp_path: Path) -> None:
     path, out = tmp_path / "group.json", tmp_path / "out"
     path.write_text(json.dumps({"group": "g", "queues": [["t", "a", 0]], "members": ["Zoë"]}), encoding="utf-8")

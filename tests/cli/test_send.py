@@ -7,6 +7,7 @@ from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
+from tests import forkserver
 from tests.cli.live import SECONDS, create_topic, run
 
 from steelyard.cli.frame.exits import Exit
@@ -50,6 +51,7 @@ def test_many_are_spread_over_all_queues(cluster: Cluster, capsys: pytest.Captur
     assert line.endswith("none failed (400 to broker-0, 400 to broker-1)")
 
 
+@pytest.mark.process
 def test_files_properties_and_a_queue_of_ones_own(cluster: Cluster, tmp_path: Path) -> None:
     create_topic(cluster.namesrv, "filed", 2)
     for name in ("a", "b"):
@@ -68,6 +70,7 @@ def test_files_properties_and_a_queue_of_ones_own(cluster: Cluster, tmp_path: Pa
     assert b"broker-9" in nowhere.stderr
 
 
+@pytest.mark.process
 def test_what_was_stored_is_printed_by_a_pattern(cluster: Cluster) -> None:
     create_topic(cluster.namesrv, "receipts")
     lines = [f"k{number % 5}:{number}" for number in range(100)]
@@ -95,9 +98,10 @@ def test_what_was_stored_is_printed_by_a_pattern(cluster: Cluster) -> None:
     assert [len(queues) for queues in by_key.values()] == [1] * 5
 
 
+@pytest.mark.process
 def test_a_receipt_is_seen_before_the_next_line_is_there(cluster: Cluster) -> None:
     create_topic(cluster.namesrv, "prompt")
-    command = [sys.executable, "-m", "steelyard", "send", "prompt", "--lines", "--format", r"%s\n"]
+    command = [*forkserver.python(), "-m", "steelyard", "send", "prompt", "--lines", "--format", r"%s\n"]
     with subprocess.Popen(
         [*command, "--namesrv", cluster.namesrv], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
     ) as process:
@@ -110,9 +114,10 @@ def test_a_receipt_is_seen_before_the_next_line_is_there(cluster: Cluster) -> No
         assert process.wait(SECONDS) == 0
 
 
+@pytest.mark.process
 def test_all_is_sent_though_nobody_reads_the_receipts(cluster: Cluster) -> None:
     create_topic(cluster.namesrv, "unread")
-    command = [sys.executable, "-m", "steelyard", "send", "unread", "--lines", "--format", r"%s\n"]
+    command = [*forkserver.python(), "-m", "steelyard", "send", "unread", "--lines", "--format", r"%s\n"]
     with subprocess.Popen(
         [*command, "--namesrv", cluster.namesrv],
         stdin=subprocess.PIPE,
@@ -131,6 +136,7 @@ def test_all_is_sent_though_nobody_reads_the_receipts(cluster: Cluster) -> None:
     assert len(stored(cluster, "unread")) == 501
 
 
+@pytest.mark.process
 def test_a_pipe_is_sent_line_by_line(cluster: Cluster) -> None:
     create_topic(cluster.namesrv, "lines")
     lines = [b"line %d \xff" % number for number in range(2_000)]
@@ -141,6 +147,7 @@ def test_a_pipe_is_sent_line_by_line(cluster: Cluster) -> None:
     assert sorted(message.body for message in stored(cluster, "lines")) == sorted(lines)
 
 
+@pytest.mark.process
 def test_lines_of_one_key_stay_in_order(cluster: Cluster) -> None:
     create_topic(cluster.namesrv, "keyed")
     lines = [b"%d" % number for number in range(500)]
@@ -148,6 +155,7 @@ def test_lines_of_one_key_stay_in_order(cluster: Cluster) -> None:
     assert [message.body for message in stored(cluster, "keyed")] == lines
 
 
+@pytest.mark.process
 def test_what_is_consumed_as_json_can_be_sent_again(cluster: Cluster) -> None:
     for topic in ("origin", "copy"):
         create_topic(cluster.namesrv, topic)
@@ -172,6 +180,7 @@ def test_a_bad_line_ends_it_after_what_came_before(
     assert [message.body for message in stored(cluster, "bad-line")] == [b"fine"]
 
 
+@pytest.mark.process
 def test_a_delayed_message_comes_later(cluster: Cluster) -> None:
     create_topic(cluster.namesrv, "delayed")
     for delay in ("3d", "1s"):
@@ -220,6 +229,7 @@ def test_progress_is_told_to_a_terminal_alone(
     assert "under way" not in capsys.readouterr().out
 
 
+@pytest.mark.process
 def test_nothing_to_send_is_no_failure(cluster: Cluster) -> None:
     create_topic(cluster.namesrv, "empty")
     done = run(cluster.namesrv, "send", "empty", "--lines")
@@ -227,6 +237,7 @@ def test_nothing_to_send_is_no_failure(cluster: Cluster) -> None:
     assert done.stdout.startswith(b"sent 0 to empty in ")
 
 
+@pytest.mark.process
 def test_namespaces_keep_topics_apart(cluster: Cluster) -> None:
     for namespace in ("eu", "us"):
         sent = run(cluster.namesrv, "send", "spaced", "--namespace", namespace, "--body", namespace)

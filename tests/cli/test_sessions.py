@@ -29,8 +29,11 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str | None]:
         pytest.skip(str(problem))
 
 
+@pytest.mark.process
 @pytest.mark.timeout(_SECONDS)
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=pytest.mark.spark) if page == "pipeline" else page for page in PAGES]
+)
 def test_a_session_goes_as_its_page_shows(page: str, shared: str | None, tmp_path: Path) -> None:
     if shared is not None:
         play(page, shared, "apache", tmp_path)

@@ -3,6 +3,7 @@ import subprocess
 import sys
 
 import pytest
+from tests import forkserver
 
 from steelyard.cli.main import main
 from steelyard.sim import history
@@ -20,10 +21,14 @@ def test_a_run_tells_of_situations_and_ends_well(capsys: pytest.CaptureFixture[s
     assert said.err == ""
 
 
-def test_worker_processes_find_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.process
+def test_worker_processes_find_the_same() -> None:
     def told(jobs: str) -> dict[str, object]:
-        assert main(["sim", "--histories", "4", "--jobs", jobs, "--output", "json"]) == 0
-        answer = json.loads(capsys.readouterr().out)
+        # Not in this process: Python's tracker of what workers share stays as long as the process that has them.
+        words = ["-m", "steelyard", "sim", "--histories", "4", "--jobs", jobs, "--output", "json"]
+        done = subprocess.run([*forkserver.python(), *words], capture_output=True, check=False)
+        assert (done.returncode, done.stderr) == (0, b"")
+        answer = json.loads(done.stdout)
         assert isinstance(answer, dict)
         return {name: value for name, value in answer.items() if name != "seconds"}
 
@@ -113,6 +118,7 @@ def test_a_hunt_says_what_finds_a_bug(capsys: pytest.CaptureFixture[str]) -> Non
     assert (told["checker"], told["histories"]) == ("halves invisible", 1)
 
 
+@pytest.mark.process
 def test_asking_for_help_does_not_load_the_simulator() -> None:
     code = "import sys, steelyard.cli.main; sys.exit(any(name.startswith('steelyard.sim') for name in sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -12,64 +12,20 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests import forkserver
+from tests.cli.store_scene import BODIES, COUNT, FIRST, HOST, INDEX, SEGMENT, SUMS, add, filled, one_damage, verified
 
 from steelyard.cli.main import main
 from steelyard.model import tag_hash
 from steelyard.serve.files import RealDisk
 from steelyard.store.marks import SCHEDULE_TOPIC
 from steelyard.store.options import StoreOptions
-from steelyard.store.state import GROUP_OFFSETS, TOPICS, save
+from steelyard.store.state import TOPICS, save
 from steelyard.store.store import Store
-from steelyard.wire.bodies.offsets import GroupOffsets
 from steelyard.wire.bodies.topics import TopicSettings, TopicTable
-from steelyard.wire.compression import compress, flagged
-from steelyard.wire.maps import ById
+from steelyard.wire.compression import flagged
 from steelyard.wire.record_layout import BLANK_MAGIC, peek_record
 from steelyard.wire.sysflag import Compression
-
-HOST = bytes.fromhex("7f00000100001234")
-COUNT = 300
-SEGMENT = 1 << 14
-FIRST = f"commitlog/{0:020d}"
-INDEX = f"consumequeue/orders/1/{0:020d}"
-SUMS = f"steelyard/sums/{0:020d}"
-BODIES = {7: b"\xff\x00\x1b[2J", 8: "Grüße\n\x1b[2J".encode()}
-
-
-def add(store: Store, number: int) -> None:
-    body = BODIES.get(number, b"body %d" % number)
-    topic = b"bills" if number % 3 == 0 else b"orders"
-    properties = b"TAGS\x01T%d\x02KEYS\x01k%d both\x02" % (number % 2, number)
-    packed = number % 5 == 0
-    store.append(
-        topic,
-        number % 2,
-        compress(body, Compression.ZLIB) if packed else body,
-        properties,
-        sys_flag=flagged(0, Compression.ZLIB) if packed else 0,
-        born_ms=1_700_000_000_000 + number,
-        born_host=HOST,
-        stored_ms=1_700_000_000_005 + number,
-    )
-    store.flush()
-
-
-def filled(root: Path, *, close: bool = True, save_first: int = 0) -> Path:
-    disk = RealDisk(root)
-    store = Store.open(disk, StoreOptions(segment_bytes=SEGMENT))
-    for number in range(COUNT):
-        add(store, number)
-        if number + 1 == save_first:
-            store.save_indexes()
-    disk.mkdir("config")
-    topics = {name: TopicSettings(name=name) for name in ("orders", "bills")}
-    save(disk, TOPICS, TopicTable(topics=topics))
-    save(disk, GROUP_OFFSETS, GroupOffsets(offsets={"orders@billing": ById({0: 3})}))
-    save(disk, GROUP_OFFSETS, GroupOffsets(offsets={"orders@billing": ById({0: 4})}))
-    if close:
-        store.lookup.follow()
-        store.close(1_700_000_100_000)
-    return root
 
 
 @pytest.fixture(scope="module")
@@ -106,19 +62,6 @@ def places(root: Path, path: str = FIRST) -> list[tuple[int, int]]:
         found.append((at, start.size))
         at += start.size
     return found
-
-
-def verified(capsys: pytest.CaptureFixture[str], root: Path, code: int) -> dict[str, Any]:
-    assert main(["store", "verify", str(root), "--json"]) == code
-    answer: dict[str, Any] = json.loads(capsys.readouterr().out)
-    assert answer["sound"] is (code == 0)
-    return answer
-
-
-def one_damage(capsys: pytest.CaptureFixture[str], root: Path) -> dict[str, Any]:
-    (finding,) = [each for each in verified(capsys, root, 1)["findings"] if each["is_damage"]]
-    assert isinstance(finding, dict)
-    return finding
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> list[dict[str, Any]]:
@@ -440,11 +383,12 @@ def test_a_question_that_makes_no_sense_is_refused(capsys: pytest.CaptureFixture
         assert capsys.readouterr().err.count("\n") == 1
 
 
+@pytest.mark.process
 def test_a_reader_who_has_seen_enough_is_no_failure(closed: Path) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "wb") as out:
-        command = [sys.executable, "-m", "steelyard", "store", "cat", str(closed), "--json"]
+        command = [*forkserver.python(), "-m", "steelyard", "store", "cat", str(closed), "--json"]
         done = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
 

@@ -6,7 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
@@ -14,16 +14,22 @@ from typing import IO
 from urllib.parse import urlsplit
 
 import pytest
-from tests.serve.line import Line, brokers_of, pull_all, send
+from tests import forkserver
+from tests.serve.line import Line, brokers_of, pull_all, send, send_command
 
 from steelyard.cli.main import main
+from steelyard.wire.bodies import decode_body, encode_body
+from steelyard.wire.bodies.heartbeat import ConsumerBeat, Heartbeat, SubscriptionBody
+from steelyard.wire.bodies.settings_text import decode_settings
+from steelyard.wire.bodies.topics import TopicSettings
+from steelyard.wire.codes import RequestCode, ResponseCode
 
 _SECONDS = 30
 
 
 @contextmanager
-def up(*arguments: str, cwd: Path) -> Iterator["subprocess.Popen[str]"]:
-    command = [sys.executable, "-m", "steelyard", "up", *arguments]
+def up(*arguments: str, cwd: Path, python: Sequence[str] = ()) -> Iterator["subprocess.Popen[str]"]:
+    command = [*(python or forkserver.python()), "-m", "steelyard", "up", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd) as process:
         try:
             yield process
@@ -42,9 +48,11 @@ def ready(process: "subprocess.Popen[str]") -> tuple[str, dict[str, str]]:
     return said["namesrv"], said["brokers"]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
 def test_it_says_one_line_serves_and_stops_cleanly(tmp_path: Path, how: signal.Signals) -> None:
-    with up("--json", "--port", "0", "--brokers", "2", "--data", "here", cwd=tmp_path) as process:
+    words = ("--json", "--port", "0", "--brokers", "2", "--data", "here")
+    with up(*words, cwd=tmp_path, python=[sys.executable]) as process:
         name_server, brokers = ready(process)
         assert brokers_of(name_server, "TBW102") == set(brokers) == {"broker-0", "broker-1"}
         with Line(brokers["broker-1"]) as line:
@@ -58,6 +66,7 @@ def test_it_says_one_line_serves_and_stops_cleanly(tmp_path: Path, how: signal.S
     assert (tmp_path / "here" / "broker-1" / "steelyard" / "closed.json").exists()
 
 
+@pytest.mark.process
 def test_it_tells_people_where_everything_is(tmp_path: Path) -> None:
     with up("--port", "0", cwd=tmp_path) as process:
         lines = [line_of(process.stdout).split() for _ in range(5)]
@@ -71,6 +80,7 @@ def test_it_tells_people_where_everything_is(tmp_path: Path) -> None:
         assert process.wait(_SECONDS) == 0
 
 
+@pytest.mark.process
 def test_memory_leaves_nothing_behind(tmp_path: Path) -> None:
     with up("--json", "--port", "0", "--memory", cwd=tmp_path) as process:
         _, brokers = ready(process)
@@ -81,8 +91,45 @@ def test_memory_leaves_nothing_behind(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def _beats(line: Line, client_id: str, topic: str) -> int:
+    told = ConsumerBeat(group="billing", subscriptions=(SubscriptionBody(topic=topic, expression="*"),))
+    body = encode_body(Heartbeat(client_id=client_id, consumers=(told,)))
+    return line.ask(RequestCode.HEART_BEAT, {}, body).code
+
+
+@pytest.mark.process
+def test_what_brokers_allow_is_said_when_they_are_started(tmp_path: Path) -> None:
+    strict = ("--no-auto-create-topics", "--refuse-duplicates", "--refuse-unequal", "--no-notices")
+    with up("--json", "--port", "0", "--memory", "--no-page", *strict, cwd=tmp_path) as process:
+        _, brokers = ready(process)
+        with Line(brokers["broker-0"]) as line, Line(brokers["broker-0"]) as other:
+            settings = decode_settings(line.ask(RequestCode.GET_BROKER_CONFIG, {}).body)
+            assert settings["autoCreateTopicEnable"] == settings["notifyConsumerIdsChangedEnable"] == "false"
+            command = send_command("orders", b"hello")
+            line.tell(command)
+            assert line.answer_to(command).code == ResponseCode.TOPIC_NOT_EXIST
+            assert _beats(line, "one@1", "orders") == 0
+            assert _beats(other, "one@1", "orders") == ResponseCode.SYSTEM_ERROR, "it has the id of another"
+            assert _beats(other, "two@2", "bills") == ResponseCode.SYSTEM_ERROR, "it wants something else"
+            assert _beats(other, "two@2", "orders") == 0
+
+
+@pytest.mark.process
+def test_a_topic_that_a_send_makes_has_as_many_queues_as_brokers_are_told(tmp_path: Path) -> None:
+    for number, words in enumerate([(), ("--default-topic-queues", "2")]):
+        with up("--json", "--port", "0", "--no-page", "--data", "here", *words, cwd=tmp_path) as process:
+            _, brokers = ready(process)
+            with Line(brokers["broker-0"]) as line:
+                send(line, f"orders-{number}", b"hello")
+                answer = line.ask(RequestCode.GET_TOPIC_CONFIG, {"topic": f"orders-{number}"})
+                assert decode_body(TopicSettings, answer.body).write_queues == (2 if words else 4)
+            process.terminate()
+            assert process.wait(_SECONDS) == 0
+
+
+@pytest.mark.process
 def test_ports_follow_the_first(tmp_path: Path) -> None:
-    port = _free_ports(4)
+    port = _free_ports(9)
     arguments = (
         "--json",
         "--port",
@@ -98,10 +145,11 @@ def test_ports_follow_the_first(tmp_path: Path) -> None:
     with up(*arguments, cwd=tmp_path) as process:
         assert ready(process) == (
             f"127.0.0.1:{port}",
-            {"shop-0": f"127.0.0.1:{port + 1}", "shop-1": f"127.0.0.1:{port + 2}"},
+            {"shop-0": f"127.0.0.1:{port + 4}", "shop-1": f"127.0.0.1:{port + 8}"},
         )
 
 
+@pytest.mark.process
 def test_a_name_server_alone_is_joined_by_a_broker_alone(tmp_path: Path) -> None:
     with up("--json", "--port", "0", "--namesrv-only", "--memory", cwd=tmp_path) as names:
         name_server, brokers = ready(names)
@@ -130,8 +178,9 @@ def test_a_used_port_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.process
 def test_a_locked_directory_is_one_sentence(tmp_path: Path) -> None:
-    with up("--json", "--port", "0", cwd=tmp_path) as first:
+    with up("--json", "--port", "0", cwd=tmp_path, python=[sys.executable]) as first:
         ready(first)
         with up("--json", "--port", "0", cwd=tmp_path) as second:
             out, complaints = second.communicate(timeout=_SECONDS)
@@ -167,6 +216,7 @@ def test_a_directory_that_cannot_be_had_is_one_sentence(tmp_path: Path, capsys: 
         (["--port", "65535"], "port 65535 cannot be"),
         (["--flush", "never"], "'never' is not one of"),
         (["--broker-name", "../b"], "../b"),
+        (["--default-topic-queues", "0"], "default_topic_queues is 0; give 1 to 65536"),
     ],
 )
 def test_what_cannot_be_is_refused(
@@ -196,6 +246,7 @@ def _is_free(port: int) -> bool:
     return True
 
 
+@pytest.mark.process
 def test_the_page_is_there_and_goes_with_it(tmp_path: Path) -> None:
     with up("--json", "--port", "0", "--memory", cwd=tmp_path) as process:
         said = json.loads(line_of(process.stdout))
@@ -216,6 +267,7 @@ def test_the_page_is_there_and_goes_with_it(tmp_path: Path) -> None:
         assert (process.returncode, rest, complaints) == (0, "", "")
 
 
+@pytest.mark.process
 def test_no_page_is_served_to_who_wants_none(tmp_path: Path) -> None:
     with up("--json", "--port", "0", "--memory", "--no-page", cwd=tmp_path) as process:
         assert json.loads(line_of(process.stdout))["page"] is None

@@ -3,18 +3,21 @@
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 from tests.serve.line import Line
 
 from steelyard.client.blocking.admin import Admin
 from steelyard.client.consuming.received import Received
 from steelyard.serve.embedded import Cluster
+from steelyard.serve.movable_clock import MovableClock
+from steelyard.testing.clock import ClusterClock
 from steelyard.wire.codes import RequestCode
 from steelyard.wire.headers.send import SendShort
 from steelyard.wire.properties import encode_properties
 
-__all__ = ["Seen", "fill", "make_topic", "put", "until"]
+__all__ = ["Seen", "clocked", "fill", "make_topic", "put", "until"]
 
 _LONGEST_S = 30.0
 
@@ -25,6 +28,14 @@ def until(condition: Callable[[], object], what: str = "it", timeout_s: float = 
     while not condition():
         assert time.monotonic() < end_s, f"{what} did not happen in {timeout_s:g} s"
         time.sleep(0.003)
+
+
+@contextmanager
+def clocked() -> Iterator[tuple[Cluster, Callable[[], None]]]:
+    """Run a cluster, and give what lets a second pass there at once."""
+    clock = MovableClock()
+    with Cluster(clock=clock) as cluster:
+        yield cluster, lambda: ClusterClock(cluster, clock).advance(seconds=1)
 
 
 class Seen:
@@ -65,11 +76,20 @@ def make_topic(cluster: Cluster, topic: str, queues: int = 4) -> None:
 
 
 def put(
-    cluster: Cluster, topic: str, queue_id: int, bodies: Iterable[bytes], *, broker: str = "broker-0", **properties: str
+    cluster: Cluster,
+    topic: str,
+    queue_id: int,
+    bodies: Iterable[bytes],
+    *,
+    broker: str = "broker-0",
+    sys_flag: int = 0,
+    **properties: str,
 ) -> None:
-    """Store messages in one queue, in order."""
+    """Store messages in one queue, in order; a system flag may say of their bodies what is not so."""
     text = encode_properties(properties).decode()
-    header = SendShort("senders", topic, "TBW102", 4, queue_id, 0, 1_700_000_000_000, 0, text, 0, False, None, False)
+    header = SendShort(
+        "senders", topic, "TBW102", 4, queue_id, sys_flag, 1_700_000_000_000, 0, text, 0, False, None, False
+    )
     with Line(cluster.brokers[broker]) as line:
         for body in bodies:
             answer = line.ask(RequestCode.SEND_MESSAGE_V2, header, body)

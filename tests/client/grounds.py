@@ -1,4 +1,4 @@
-"""Where trouble is made: two brokers and two name servers, each a process that can be killed, halted and slowed.
+"""Where trouble is made: two brokers and a name server, each a process that can be killed, halted and slowed.
 
 `Ground` is what every such place can do, whoever's servers run there; `our_ground` has our own. What the brokers store
 is on disk, so that a broker that is killed comes back with all that it promised.
@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Protocol
 
 from tests.client.proxy import Detour, detour
+
+from steelyard.serve.embedded import Cluster
 
 __all__ = ["Ground", "Server", "detour_of", "one_more", "our_ground"]
 
@@ -138,9 +140,11 @@ def our_ground(folder: Path, brokers: Sequence[str] = ("broker-a", "broker-b")) 
         server.begin()
         return server
 
+    second = Cluster(brokers=0)  # in this process: nobody does anything to it
     try:
-        first, second = (begin(f"names-{number}", "--namesrv-only", "--memory") for number in range(2))
-        name_servers = first.wait_until_ready(), second.wait_until_ready()
+        second.start()
+        first = begin("names", "--namesrv-only", "--memory")
+        name_servers = first.wait_until_ready(), second.namesrv
         join = ("--join", ";".join(name_servers))
         found = {name: begin(name, *join, "--broker-name", name, "--data", str(folder / name)) for name in brokers}
         addresses = {name: server.wait_until_ready() for name, server in found.items()}
@@ -148,6 +152,7 @@ def our_ground(folder: Path, brokers: Sequence[str] = ("broker-a", "broker-b")) 
     finally:
         for server in begun:
             server.kill()
+        second.stop()
 
 
 @contextmanager

@@ -101,7 +101,14 @@ class Proxy:
     async def _refuse(self) -> None:
         server, self._server = self._server, None
         if server is not None:
+            # asyncio forgets a line, and leaves it open, if its server is closed between accepting it and opening it.
+            for listening in server.sockets:
+                self._loop.remove_reader(listening)
+            await asyncio.sleep(0)
             server.close()
+            # Opened, made known to `_serve`, and aborted there.
+            for _ in range(4):
+                await asyncio.sleep(0)
         await self._cut()
 
     async def _cut(self) -> None:
@@ -117,6 +124,9 @@ class Proxy:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._server is None:
+            writer.transport.abort()
+            return
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)

@@ -10,8 +10,11 @@ import threading
 import time
 
 from steelyard import aio
+from steelyard.balance.member_options import Times
 from steelyard.client.blocking.consumer import Consumer
 from steelyard.client.consuming.received import Received
+
+_TIMES = Times(leave_grace_ms=200)
 
 
 def main(namesrv: str, topic: str, group: str, takes_s: float, drain_s: float, kind: str) -> None:
@@ -25,13 +28,13 @@ def main(namesrv: str, topic: str, group: str, takes_s: float, drain_s: float, k
     if kind == "aio":
 
         async def run() -> None:
-            consumer = aio.Consumer(namesrv, group=group, start_from="first", drain_s=drain_s)
+            consumer = aio.Consumer(namesrv, group=group, start_from="first", drain_s=drain_s, times=_TIMES)
             consumer.handles(topic)(handle)
             await consumer.run()
 
         asyncio.run(run())
     else:
-        consumer = Consumer(namesrv, group=group, start_from="first", drain_s=drain_s)
+        consumer = Consumer(namesrv, group=group, start_from="first", drain_s=drain_s, times=_TIMES)
         consumer.handles(topic)(handle)
         consumer.run()
     others = [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]

@@ -189,7 +189,8 @@ class Broker:
         hashes = {Subscription("orders", tag).hashes[0]: tag for tag in wanted.tags}
         found: list[bytes] = []
         size, most = 0, min(self.most, pull.max_msg_nums)
-        for each, tag in list(zip(held.records, held.tags, strict=True))[at : at + max(self.looks_at, most)]:
+        looked_at = slice(at, at + max(self.looks_at, most))
+        for each, tag in zip(held.records[looked_at], held.tags[looked_at], strict=True):
             if len(found) == most or (found and each is not None and size + len(each) > self.most_bytes):
                 break
             at += 1

@@ -77,6 +77,7 @@ def test_a_member_tells_what_it_makes_of_a_message(cluster: Cluster) -> None:
 
     async def work(admin: Admin) -> None:
         first, second, third = await filled(admin, cluster, "handled")
+        await admin.create_group("handlers")  # which is else unknown until its first heartbeat
         consumer = Consumer(cluster.namesrv, "handlers", start_from="last")
         consumer.handles("handled")(handle)
         async with consumer:

@@ -12,8 +12,10 @@ from tests.client.trouble import Pace
 
 from steelyard.balance.latency_table import LatencyTable
 
-QUICK = LatencyTable("quick", steps_ms=(0, 550), avoid_for_ms=(0, 1_000), failure_ms=550)
-PACE = Pace(timeout_s=2.1, table=QUICK, flow=2)
+QUICK = LatencyTable("quick", steps_ms=(0, 550), avoid_for_ms=(0, 600), failure_ms=550)
+PACE = Pace(timeout_s=1.8, table=QUICK, flow=2, slow_ms=600)
+
+pytestmark = [pytest.mark.process, pytest.mark.xdist_group("broker trouble")]  # the ground is started once
 
 
 @pytest.fixture(scope="module")

@@ -106,6 +106,7 @@ def test_a_server_that_is_not_there_is_said_so(lines: LineShelf) -> None:
         lines.take(address, Connect(address))
 
 
+@pytest.mark.process
 def test_a_forked_child_has_no_lines_of_its_parents(server: Broker) -> None:
     lines, connect = shared_lines(), here(server)
     line = lines.take(server.address, connect)

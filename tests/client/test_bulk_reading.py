@@ -3,7 +3,8 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.client.scripted_broker import Broker, broker, queue_of, record
+from tests.client.scripted_broker import Broker, Says, broker, queue_of, record
+from tests.client.sending_scene import until
 
 from steelyard.client.bulk.lines import LineShelf
 from steelyard.client.bulk.reading import Piece, fail_on_loss, read_ranges
@@ -181,12 +182,37 @@ def test_ranges_of_several_brokers_are_read_side_by_side() -> None:
     with broker("a") as first, broker("b") as second:
         for server in (first, second):
             server.fill(0, 2_000)
+        # None waits for the end of the other: each gives its second half only after the other was asked.
+        first.says, second.says = waiting_for(second), waiting_for(first)
         ranges = [OffsetRange(queue_of(0, name), 0, 2_000) for name in ("a", "b")]
         addresses = {"a": first.address, "b": second.address}
         pieces = read(first, *ranges, addresses=addresses)
         assert all(offsets(pieces, each.queue) == list(range(2_000)) for each in ranges)
-        names = [piece.queue.broker for piece in pieces]
-        assert "a" in names[names.index("b") :], "none waits for the end of the other"
+
+
+def test_ranges_come_in_the_order_in_which_they_were_given() -> None:
+    with broker("a") as first, broker("b") as second:
+        for server in (first, second):
+            server.fill(0, 5_000)
+            server.fill(1, 5_000)
+        # The first range comes from the broker that answers only when all of the other one was asked for.
+        first.says = lambda pull: until(lambda: len(second.asked) >= 10) if pull.queue_id == 0 else None
+        ranges = [OffsetRange(queue_of(number, name), 0, 5_000) for number in (0, 1) for name in ("a", "b")]
+        addresses = {"a": first.address, "b": second.address}
+        pieces = read(first, *ranges, addresses=addresses)
+        assert [(piece.queue, number) for piece in pieces for number in offsets([piece])] == [
+            (each.queue, number) for each in ranges for number in range(5_000)
+        ]
+
+
+def waiting_for(other: Broker) -> Says:
+    """Answer pulls of a second half when another broker was asked for something."""
+
+    def say(pull: Pull) -> None:
+        if pull.queue_offset >= 1_000:
+            until(lambda: bool(other.asked))
+
+    return say
 
 
 def test_a_record_that_holds_a_batch_may_begin_before_what_was_asked_for() -> None:
@@ -332,7 +358,7 @@ def test_a_broker_that_is_gone_for_too_long_is_an_error() -> None:
     with broker() as server:
         address = server.address
     with pytest.raises(
-        TimedOut, match=r"broker-a at 127\.0\.0\.1:\d+ gave nothing for 0 s: .*refused\); check that it"
+        TimedOut, match=r"broker-a at 127\.0\.0\.1:\d+ gave nothing for \d+ s: .*refused\); check that it"
     ):
         read(server, whole(0, 100), patience_ms=200, addresses={"broker-a": address})
 

@@ -1,6 +1,6 @@
 """Members that come and go while messages flow lose nothing and handle nothing twice: the short version.
 
-The long ones, with Apache's brokers too, are in tests/interop.
+The long ones, with members in processes of their own and Apache's brokers too, are in tests/interop.
 """
 
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 from tests.churn.accounts import out_of_order, overlaps, repeats
 from tests.churn.flow import Flow
 from tests.churn.member import Orders
-from tests.churn.trial import Trial, up_and_down
+from tests.churn.trial import LocalMember, Trial, up_and_down
 from tests.interop.backends import OURS
 from tests.interop.mixed.pairs import running_pair
 
@@ -23,7 +23,7 @@ def test_planned_changes_lose_nothing_and_repeat_nothing(tmp_path: Path, *, orde
     with running_pair(OURS, tmp_path) as pair:
         queues = pair.make_topic("orders", QUEUES)
         orders = Orders(pair.name_server, "billing", "orders", "", orderly=orderly)
-        trial = Trial(Flow(pair, queues, MESSAGES, A_SECOND), orders, tmp_path)
+        trial = Trial(Flow(pair, queues, MESSAGES, A_SECOND), orders, tmp_path, LocalMember)
         handlings = trial.run([*up_and_down(trial, MOST), trial.replace], patience_s=60)
     assert {each.uid for each in handlings} == trial.flow.sent
     assert len(trial.flow.sent) == MESSAGES

@@ -56,6 +56,7 @@ def _read_until(program: "subprocess.Popen[str]", start: str) -> str:
     raise AssertionError(f"it ended without {start!r}: {program.stderr.read()}")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("kind", ["plain", "aio"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_lets_what_runs_finish_and_commits_it(cluster: Cluster, kind: str, number: signal.Signals) -> None:
@@ -73,6 +74,7 @@ def test_a_signal_lets_what_runs_finish_and_commits_it(cluster: Cluster, kind: s
         assert not admin.members(f"{topic}-group")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("kind", ["plain", "aio"])
 def test_a_handler_slower_than_the_bound_does_not_hold_up_the_end(cluster: Cluster, kind: str) -> None:
     topic = f"overlong-{kind}"
@@ -89,6 +91,7 @@ def test_a_handler_slower_than_the_bound_does_not_hold_up_the_end(cluster: Clust
         assert [each.committed for each in admin.offsets(f"{topic}-group", topic)] == [0]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("kind", ["plain", "aio"])
 def test_a_second_signal_ends_at_once(cluster: Cluster, kind: str) -> None:
     topic = f"impatient-{kind}"
@@ -100,9 +103,15 @@ def test_a_second_signal_ends_at_once(cluster: Cluster, kind: str) -> None:
         # The first one was taken when the group hears that it leaves.
         with Admin(cluster.namesrv) as admin:
             until(lambda: _is_leaving(admin, topic), "leaving")
-        program.send_signal(signal.SIGINT)
+        program.send_signal(signal.SIGTERM)
         _read_until(program, "ended")
         assert program.wait(20) == 0
+    # What was in a handler was not done: it comes again.
+    seen = Seen()
+    heir = Consumer(cluster.namesrv, group=f"{topic}-group")
+    heir.handles(topic)(seen.note)
+    with heir:
+        seen.wait([b"one"])
 
 
 def _is_leaving(admin: Admin, topic: str) -> bool:
@@ -208,12 +217,12 @@ def test_a_cancelled_run_leaves_the_group(cluster: Cluster) -> None:
 
 
 def test_a_start_that_fails_is_raised_and_leaves_nothing(tmp_path: Path) -> None:
-    threads = set(threading.enumerate())
+    threads = _threads()
     consumer = Consumer(Connect("127.0.0.1:1", timeout_s=0.1), group="lost", mode="broadcast", offsets_dir=tmp_path)
     consumer.handles("anything")(print)
     with pytest.raises(NoNameServer):
         consumer.run()
-    assert set(threading.enumerate()) <= threads
+    assert _threads() <= threads
 
 
 def test_a_consumer_refuses_to_work_in_a_forked_child_and_to_be_pickled(cluster: Cluster) -> None:

@@ -4,15 +4,17 @@ import logging
 
 import pytest
 from tests.client.consumer_scene import Seen, fill, make_topic, put, until
+from tests.serve.refusing import Refusing
 
 from steelyard.balance.hazards import Hazard
 from steelyard.client.blocking.admin import Admin
 from steelyard.client.blocking.consumer import Consumer
 from steelyard.client.blocking.producer import Producer
 from steelyard.client.consuming.received import Received
-from steelyard.errors import SteelyardError
+from steelyard.errors import NoPermission, SteelyardError
 from steelyard.model import Message
 from steelyard.serve.embedded import Cluster
+from steelyard.wire.codes import ResponseCode
 
 
 def test_a_topic_that_is_not_there_is_waited_for_and_that_is_told(caplog: pytest.LogCaptureFixture) -> None:
@@ -29,6 +31,29 @@ def test_a_topic_that_is_not_there_is_waited_for_and_that_is_told(caplog: pytest
             seen.wait([b"at last"])
             until(lambda: "not known" not in str(consumer.explain()), "the hazard's end")
     assert len([record for record in caplog.records if "is not known to" in record.getMessage()]) == 1
+
+
+def test_a_queue_that_a_broker_does_not_let_it_read_is_told_once_and_read_again_when_it_may(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hazards, seen = list[Hazard](), Seen()
+    with Cluster() as cluster:
+        make_topic(cluster, "shut", 1)
+        put(cluster, "shut", 0, [b"at last"])
+        refusing = Refusing(monkeypatch, "shut", ResponseCode.NO_PERMISSION)
+        consumer = Consumer(cluster.namesrv, group="refused", start_from="first")
+        consumer.handles("shut")(seen.note)
+        consumer.on_hazard(hazards.append)
+        with caplog.at_level(logging.WARNING, "steelyard"), consumer:
+            until(lambda: hazards, "hearing of it")
+            (queue,) = consumer.refused
+            assert isinstance(consumer.refused[queue], NoPermission)
+            assert f"{queue} cannot be read: broker-0 answered 16: permission denied" in str(consumer.explain())
+            refusing.left = 0
+            seen.wait([b"at last"])
+            until(lambda: not consumer.refused, "the hazard's end")
+    assert [hazard.kind for hazard in hazards] == [f"refused {queue}"]
+    assert len([record for record in caplog.records if "cannot be read" in record.getMessage()]) == 1
 
 
 def test_a_consumer_does_not_need_the_name_server_while_it_works() -> None:

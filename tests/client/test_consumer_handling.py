@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.client.consumer_scene import Seen, fill, make_topic, put, until
+from tests.client.consumer_scene import Seen, clocked, fill, make_topic, put, until
 
 from steelyard import aio
 from steelyard.broker import deliveries
@@ -174,22 +174,21 @@ def _dead(admin: Admin, group: str) -> list[bytes]:
         return []
 
 
-def test_a_message_can_be_asked_for_again_later_without_an_error(
-    cluster: Cluster, caplog: pytest.LogCaptureFixture
-) -> None:
-    make_topic(cluster, "postponed")
-    put(cluster, "postponed", 0, [b"one"])
+def test_a_message_can_be_asked_for_again_later_without_an_error(caplog: pytest.LogCaptureFixture) -> None:
     seen = Seen()
-    consumer = Consumer(cluster.namesrv, group="postponed-group", start_from="first")
 
-    @consumer.handles("postponed")
     def handle(message: Received) -> None:
         seen.note(message)
         if len(seen.messages) == 1:
             message.later(delay_s=0.5)
 
-    with caplog.at_level(logging.WARNING, "steelyard"), consumer:
-        until(lambda: len(seen.messages) == 2, "coming again")
+    with clocked() as (cluster, pass_a_second):
+        make_topic(cluster, "postponed")
+        put(cluster, "postponed", 0, [b"one"])
+        consumer = Consumer(cluster.namesrv, group="postponed-group", start_from="first")
+        consumer.handles("postponed")(handle)
+        with caplog.at_level(logging.WARNING, "steelyard"), consumer:
+            until(lambda: len(seen.messages) == 2 or pass_a_second(), "coming again")
     again = seen.messages[1]
     assert again.reconsume_times == 1
     assert again.stored_ms - seen.messages[0].stored_ms >= 1_000
@@ -276,7 +275,7 @@ def test_a_handler_that_turns_slow_leaves_the_rest_of_its_messages_to_others(clu
     @consumer.handles("turning")
     def handle(message: Received) -> None:
         if message.body.startswith(b"slow"):
-            gate.wait(0.2)
+            gate.wait(0.1)
         seen.note(message)
 
     slow = [b"slow-%d" % number for number in range(32)]

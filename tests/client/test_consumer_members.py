@@ -8,8 +8,10 @@ import pytest
 from tests.client.consumer_scene import Seen, fill, make_topic, put, until
 
 from steelyard.client.blocking.consumer import Consumer
+from steelyard.client.consuming.consumer_options import ConsumerSettings
 from steelyard.client.consuming.news import Moved
 from steelyard.client.consuming.received import Received
+from steelyard.errors import ConfigurationError
 from steelyard.model import Queue
 from steelyard.serve.embedded import Cluster
 
@@ -65,6 +67,32 @@ def test_two_members_share_and_each_message_is_handled_once(cluster: Cluster) ->
         until(lambda: _known_of(one, two) == _own(two, "shared"), "knowing what the other has")
         assert f"{two.id} has " in str(one.explain())
     assert seen.counts() == dict.fromkeys(bodies, 1)
+
+
+def test_a_member_has_the_weight_that_its_name_was_given(cluster: Cluster) -> None:
+    make_topic(cluster, "weighed", queues=4)
+    weights = ConsumerSettings(allocate_settings={"weights": {"large": 3}})
+    one = Consumer(cluster.namesrv, group="weighed-group", name="large", **weights)
+    two = Consumer(cluster.namesrv, group="weighed-group", **weights)
+    for consumer in (one, two):
+        consumer.handles("weighed")(lambda _: None)
+    with one, two:
+        until(lambda: [len(_own(each, "weighed")) for each in (one, two)] == [6, 2], "sharing by weight")
+
+
+def test_a_member_that_a_table_of_rooms_does_not_have_does_not_start(cluster: Cluster) -> None:
+    make_topic(cluster, "roomed", queues=4)
+    consumer = Consumer(
+        cluster.namesrv,
+        group="roomed-group",
+        allocate="machine-room-nearby",
+        allocate_settings={"member_rooms": {"till-1": "east"}},
+    )
+    consumer.handles("roomed")(lambda _: None)
+    with pytest.raises(
+        ConfigurationError, match="no entry for this member, which has no name; give name=, one of till-1"
+    ):
+        consumer.start()
 
 
 def test_who_joins_moves_only_its_share_and_callbacks_tell(cluster: Cluster) -> None:
@@ -136,7 +164,9 @@ def test_a_member_that_dies_is_replaced_and_nothing_is_lost(cluster: Cluster) ->
         bodies += (more := [b"after-%d" % number for number in range(40)])
         put(cluster, "orphaned", 1, more)
         seen.wait(bodies)
-        victim.stop(drain_s=0)
+        for _ in range(2):
+            victim.interrupt()
+        victim.close()
 
 
 def test_an_orderly_group_keeps_the_order_of_each_queue_one_at_a_time(cluster: Cluster) -> None:

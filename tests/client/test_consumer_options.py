@@ -7,6 +7,7 @@ import pytest
 from steelyard.balance.member_options import Mode
 from steelyard.client.consuming.consumer_options import ConsumerOptions, ConsumerSettings
 from steelyard.client.consuming.handlers import Handler, Handlers
+from steelyard.client.ids import client_id
 from steelyard.client.names import Names
 from steelyard.errors import ConfigurationError, UnknownStrategy
 from steelyard.model import FilterKind, Queue
@@ -40,6 +41,32 @@ def test_a_callable_is_a_strategy() -> None:
     assert options.strategy.name == options.java_strategy.name == "mine"
 
 
+_ROOMS: dict[str, object] = {"member_rooms": {"till-1": "east", "10.0.0.8@blue": "west"}}
+_LISTS: dict[str, object] = {"queues": {"till-1": [["orders", "broker-0", 0]], "10.0.0.8@blue": []}}
+
+
+@pytest.mark.parametrize(("allocate", "settings"), [("machine-room-nearby", _ROOMS), ("config", _LISTS)])
+def test_a_member_that_is_not_in_a_table_of_all_members_does_not_start(
+    allocate: str, settings: dict[str, object]
+) -> None:
+    options = ConsumerOptions("billing", allocate=allocate, allocate_settings=settings)
+    handlers = _handlers(Handler("orders", lambda _: None))
+    options.member_options(handlers, Names(), client_id("10.0.0.7", "till-1"), 1)
+    options.member_options(handlers, Names(), "10.0.0.8@blue", 1)
+    with pytest.raises(ConfigurationError, match=r"no entry for this member, till-2; give name=, one of 10.*, till-1"):
+        options.member_options(handlers, Names(), client_id("10.0.0.7", "till-2"), 1)
+    with pytest.raises(ConfigurationError, match="no entry for this member, which has no name"):
+        options.member_options(handlers, Names(), client_id("10.0.0.7"), 1)
+    everybody = ConsumerOptions("billing", mode="broadcast", allocate=allocate, allocate_settings=settings)
+    everybody.member_options(handlers, Names(), client_id("10.0.0.7"), 1)
+
+
+def test_an_entry_that_can_be_about_nobody_is_refused_at_the_start() -> None:
+    options = ConsumerOptions("billing", allocate_settings={"weights": {"till 1": 2}})
+    with pytest.raises(ConfigurationError, match="weights has an entry for 'till 1', and no member can be called so"):
+        options.member_options(_handlers(Handler("orders", lambda _: None)), Names(), client_id("10.0.0.7"), 1)
+
+
 def test_a_name_that_nobody_knows_is_refused_with_the_nearest() -> None:
     with pytest.raises(UnknownStrategy, match="did you mean sticky"):
         ConsumerOptions("billing", allocate="stikcy")
@@ -50,6 +77,8 @@ def test_a_name_that_nobody_knows_is_refused_with_the_nearest() -> None:
     [
         (ConsumerSettings(workers=0), "workers is 0"),
         (ConsumerSettings(pull_batch=0), "pull_batch is 0"),
+        (ConsumerSettings(topic_messages=0), "topic_messages is 0; give 1 or more, or None for no limit"),
+        (ConsumerSettings(topic_bytes=-1), "topic_bytes is -1"),
         (ConsumerSettings(drain_s=-1), "drain_s is -1"),
         (ConsumerSettings(start_from="yesterday"), "no place in a queue"),
         (ConsumerSettings(mode="both"), "the mode is 'both'"),

@@ -41,22 +41,33 @@ def test_a_consumer_tells_how_it_is(cluster: Cluster) -> None:
     with consumer:
         seen.wait(bodies)
         header = AskRunningState("told-group", consumer.id, jstack_enable=True)
-        until(lambda: _commits(cluster, header) == [10] * 4, "committing")
-        answer = _ask(cluster, RequestCode.GET_CONSUMER_RUNNING_INFO, header)
-        state = decode_body(RunningState, answer.body)
+        states: list[RunningState] = []
+
+        def is_settled() -> bool:
+            states.append(state := _state(cluster, header))
+            return _commits(state) == [10] * 4 and _owned(state) > set()
+
+        until(is_settled, "committing, and owning all it holds")
+    state = states[-1]
     assert state.properties["PROP_THREADPOOL_CORE_SIZE"] == "3"
     assert state.properties["PROP_NAMESERVER_ADDR"] == cluster.namesrv
     assert state.topics["told"].handled_tps > 0
     assert "test_consumer_served" in (state.thread_dump or "")
-    assert state.steelyard is not None
-    held, owned_ms = state.steelyard.held or (), state.steelyard.owned_ms or ()
-    assert {queue for queue, since_ms in zip(held, owned_ms, strict=True) if since_ms >= 0} == set(held) != set()
     assert [each.topic for each in state.subscriptions] == ["told", "%RETRY%told-group"]
 
 
-def _commits(cluster: Cluster, header: AskRunningState) -> list[int]:
-    answer = _ask(cluster, RequestCode.GET_CONSUMER_RUNNING_INFO, header)
-    state = decode_body(RunningState, answer.body)
+def _state(cluster: Cluster, header: AskRunningState) -> RunningState:
+    return decode_body(RunningState, _ask(cluster, RequestCode.GET_CONSUMER_RUNNING_INFO, header).body)
+
+
+def _owned(state: RunningState) -> set[Queue]:
+    """Return what is held, once all of it is owned, and it tells since when."""
+    assert state.steelyard is not None
+    held, owned_ms = state.steelyard.held or (), state.steelyard.owned_ms or ()
+    return set(held) if all(since_ms >= 0 for _, since_ms in zip(held, owned_ms, strict=True)) else set()
+
+
+def _commits(state: RunningState) -> list[int]:
     return [each.commit_offset for queue, each in sorted(state.queues.items()) if queue.topic == "told"]
 
 

@@ -1,6 +1,10 @@
-"""Every program in examples/ does what it says, and those that run for ever end in order when they are told to."""
+"""Every program in examples/ does what it says, and those that run for ever end in order when they are told to.
+
+Those that end by themselves run in this process, which costs less.
+"""
 
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -12,7 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from steelyard import Admin, Message, Producer
+from steelyard import Admin, Connect, Message, Producer
+from steelyard.client.blocking.face import still_open
+from steelyard.errors import NoNameServer
 from steelyard.serve.embedded import Cluster
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -94,13 +100,30 @@ def namesrv() -> Iterator[str]:
         yield cluster.namesrv
 
 
-def said(name: str, *arguments: str) -> list[str]:
-    """Run an example to its end and return what it said."""
-    with running(name, *arguments) as program:
-        return program.end()
+Said = Callable[..., list[str]]
 
 
-def test_send(namesrv: str) -> None:
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> Said:
+    """Give what runs an example to its end, a good one, and returns what it said; it complains as expected, at most."""
+
+    def run(name: str, *arguments: str, complaint: str | None = None) -> list[str]:
+        path = EXAMPLES / f"{name}.py"
+        monkeypatch.setattr(sys, "argv", [str(path), *arguments])
+        before = still_open()
+        runpy.run_path(str(path), run_name="__main__")
+        lines, errors = capfd.readouterr()
+        assert not errors
+        assert [each for each in still_open() if each not in before] == []
+        assert [complaint is not None and complaint in each.getMessage() for each in caplog.records] == (
+            [] if complaint is None else [True]
+        )
+        return lines.splitlines()
+
+    return run
+
+
+def test_send(namesrv: str, said: Said) -> None:
     first, *others = said("send", namesrv)
     assert first.startswith("sent to orders@broker-")
     assert others == ["one key, one queue: True", "packed into batches: 100", "many in flight: 100"]
@@ -108,6 +131,7 @@ def test_send(namesrv: str) -> None:
         assert len([each for each in admin.messages("orders", most=500) if b'{"id": ' in each.body]) >= 204
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_receive(namesrv: str, how: signal.Signals) -> None:
     with Admin(namesrv) as admin, Producer(namesrv) as producer, running("receive", namesrv) as program:
@@ -122,6 +146,7 @@ def test_receive(namesrv: str, how: signal.Signals) -> None:
         assert admin.members("billing") == []
 
 
+@pytest.mark.process
 def test_batches(namesrv: str) -> None:
     with Producer(namesrv) as producer, running("batches", namesrv) as program:
         producer.send_many(
@@ -131,6 +156,7 @@ def test_batches(namesrv: str) -> None:
         program.end(signal.SIGINT)
 
 
+@pytest.mark.process
 def test_orderly(namesrv: str) -> None:
     with running("orderly", namesrv) as program:
         program.wait_for(lambda lines: len(lines) == 9)
@@ -139,33 +165,30 @@ def test_orderly(namesrv: str) -> None:
         assert [line.split()[1] for line in lines if line.startswith(order)] == ["created", "paid", "shipped"]
 
 
-def test_broadcast(namesrv: str, tmp_path: Path) -> None:
+def test_broadcast(namesrv: str, tmp_path: Path, said: Said) -> None:
     assert sorted(said("broadcast", namesrv, str(tmp_path))) == ["left forgets sku-1", "right forgets sku-1"]
 
 
-def test_transaction(namesrv: str) -> None:
+def test_transaction(namesrv: str, said: Said) -> None:
     assert said("transaction", namesrv) == ["rolled back: no such account", "to be seen: ['kept']"]
 
 
-def test_request_reply(namesrv: str) -> None:
+def test_request_reply(namesrv: str, said: Said) -> None:
     assert said("request_reply", namesrv) == ["sku-1 costs 9.90", "sku-2 costs 12.00"]
 
 
-def test_pull(namesrv: str) -> None:
+def test_pull(namesrv: str, said: Said) -> None:
     *lines, last = said("pull", namesrv)
     assert sorted(lines) == [f"visitor {number}" for number in range(10)]
     assert last == "at the end: True"
 
 
-def test_later(namesrv: str) -> None:
-    with running("later", namesrv) as program:
-        program.process.wait(LONGEST_S)
-        program.kill()
-        assert program.process.returncode == 0
-    assert program.lines == ["dead letters: ['impossible']", "later, please", "posted at attempt 2"]
-    assert "post raised ValueError" in program.errors, "the one thing that is meant to be complained about"
+def test_later(namesrv: str, said: Said) -> None:
+    lines = said("later", namesrv, complaint="post raised ValueError")
+    assert lines == ["dead letters: ['impossible']", "later, please", "posted at attempt 2"]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_asyncio_shop(namesrv: str, how: signal.Signals) -> None:
     with running("asyncio_shop", namesrv) as program:
@@ -173,11 +196,12 @@ def test_asyncio_shop(namesrv: str, how: signal.Signals) -> None:
         assert sorted(program.end(how)) == [f"billed order-{number}" for number in range(5)]
 
 
-def test_a_program_without_a_cluster_says_what_is_wrong() -> None:
-    with running("receive", "127.0.0.1:1") as program:
-        assert program.process.wait(LONGEST_S) == 1
-        program.kill()
-    assert "no name server of 127.0.0.1:1 was reached" in program.errors.splitlines()[-1]
+def test_a_program_without_a_cluster_says_what_is_wrong(said: Said, monkeypatch: pytest.MonkeyPatch) -> None:
+    defaults = Connect.__init__.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "timeout_s", 0.2)
+    with pytest.raises(NoNameServer, match=r"no name server of 127\.0\.0\.1:1 was reached"):
+        said("receive", "127.0.0.1:1")
 
 
 def test_every_example_is_tried() -> None:

@@ -1,5 +1,6 @@
 """A process ends, whatever is open in it and however it is told to, and what was open has said goodbye."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -14,11 +15,17 @@ from tests.client.consumer_scene import make_topic, put, until
 from steelyard.client.blocking.admin import Admin
 from steelyard.serve.embedded import Cluster
 
+pytestmark = pytest.mark.process
+
 _ROOT = Path(__file__).parents[2]
 _LONGEST_S = 30
 _HEAD = """
-import asyncio, os, signal, sys, threading, time
+import asyncio, logging, os, signal, sys, threading, time
 from steelyard import Consumer, Message, Producer, Puller, aio
+from steelyard.balance.member_options import Times
+from steelyard.client import hub
+from steelyard.client.consuming import crew
+logging.getLogger("asyncio").setLevel("ERROR")    # a callback that is slow on a busy machine is no error
 namesrv, topic = sys.argv[1], sys.argv[2]
 group = topic + "-group"
 def say(*words): os.write(1, (" ".join(map(str, words)) + "\\n").encode())    # at once: a child says things too
@@ -117,7 +124,8 @@ def test_a_process_ends_by_sys_exit_while_a_handler_never_returns(cluster: Clust
     topic = _topic(cluster, "exit-stuck", b"one")
     program = """
         begun = threading.Event()
-        consumer = Consumer(namesrv, group=group, start_from="first", drain_s=0.1)
+        times = Times(leave_grace_ms=100)
+        consumer = Consumer(namesrv, group=group, start_from="first", drain_s=0.1, times=times)
         consumer.handles(topic)(lambda message: begun.set() or time.sleep(600))
         consumer.start()
         assert begun.wait(30)
@@ -130,7 +138,9 @@ def test_a_process_ends_by_sys_exit_while_a_handler_never_returns(cluster: Clust
 def test_a_handler_on_the_loop_that_ignores_its_end_does_not_hold_it_up(cluster: Cluster) -> None:
     topic = _topic(cluster, "exit-deaf", b"one")
     program = """
-        consumer = Consumer(namesrv, group=group, start_from="first", drain_s=0.1)
+        hub._LAST_TASKS_S = crew._CANCELLED_S = 0.1
+        times = Times(leave_grace_ms=100)
+        consumer = Consumer(namesrv, group=group, start_from="first", drain_s=0.1, times=times)
         @consumer.handles(topic)
         async def handle(message):
             say("begun")
@@ -148,6 +158,7 @@ def test_a_handler_on_the_loop_that_ignores_its_end_does_not_hold_it_up(cluster:
 def test_a_handler_that_blocks_the_loop_cannot_keep_a_process_alive(cluster: Cluster) -> None:
     topic = _topic(cluster, "exit-blocked", b"one")
     program = """
+        hub._LAST_WAIT_S = 0.2
         consumer = Consumer(namesrv, group=group, start_from="first", drain_s=0.1)
         @consumer.handles(topic)
         async def handle(message):
@@ -161,6 +172,27 @@ def test_a_handler_that_blocks_the_loop_cannot_keep_a_process_alive(cluster: Clu
         _read_until(running, "begun")
         running.send_signal(signal.SIGTERM)
         running.send_signal(signal.SIGINT)
+        assert "something on the loop never gives way" in _errors(running)
+
+
+def test_two_signals_end_a_consumer_whose_start_blocks_the_loop(cluster: Cluster) -> None:
+    topic = _topic(cluster, "exit-unstarted")
+    program = """
+        hub._LAST_WAIT_S = 0.2
+        consumer = Consumer(namesrv, group=group)
+        consumer.handles(topic)(print)
+        async def start():
+            say("starting")
+            time.sleep(600)
+        consumer._client._start = start
+        consumer.run()
+        say("ended")
+    """
+    with _program(cluster, topic, program) as running:
+        _read_until(running, "starting")
+        running.send_signal(signal.SIGTERM)
+        running.send_signal(signal.SIGINT)
+        _read_until(running, "ended")
         assert "something on the loop never gives way" in _errors(running)
 
 
@@ -309,8 +341,9 @@ def test_a_check_that_never_returns_does_not_keep_a_process_alive(cluster: Clust
         assert not _errors(running)
 
 
-def test_a_member_of_a_parent_that_dies_is_gone_at_once_though_its_child_lives(cluster: Cluster) -> None:
-    topic = _topic(cluster, "exit-forked")
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_member_of_a_parent_that_dies_is_gone_at_once_though_its_child_lives(cluster: Cluster, *, dies: bool) -> None:
+    topic = _topic(cluster, f"exit-forked-{dies}", b"one")
     program = """
         begun = threading.Event()
         consumer = Consumer(namesrv, group=group, start_from="first")
@@ -319,52 +352,58 @@ def test_a_member_of_a_parent_that_dies_is_gone_at_once_though_its_child_lives(c
         producer = Producer(namesrv)
         assert begun.wait(30)
         producer.send(Message(topic, b"two"))
-        reads, writes = os.pipe()
         if not os.fork():
             for use in (lambda: producer.send(Message(topic, b"no")), consumer.explain, consumer.start):
                 try: use()
                 except Exception as error: say(type(error).__name__)
             with Producer(namesrv) as own: own.send(Message(topic, b"of the child"))
             say("child")
-            os.read(reads, 1)
+            os.read(int(sys.argv[3]), 1)    # nothing, once the test has closed its end
             sys.exit(0)     # as a program does: what is its parent's is left alone
         producer.send(Message(topic, b"three"))
         say("parent", producer.send(Message(topic, b"four")).queue.broker)
         for line in sys.stdin:
-            if line == "write\\n": os.write(writes, b"x"); os.wait(); say("waited")
+            if line == "wait\\n": os.wait(); say("waited")
             if line == "send\\n": producer.send(Message(topic, b"five")); say("sent")
             if line == "explain\\n": say(len(consumer.explain().queues) > 0)
     """
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", _HEAD + textwrap.dedent(program)]
-    words = [*command, cluster.namesrv, topic]
-    for dies in (False, True):
-        put(cluster, topic, 0, [b"one"])
-        with subprocess.Popen(
-            words, cwd=_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        ) as running:
-            try:
-                _play_fork(cluster, topic, running, dies=dies)
-            finally:
+    child_lives, end_child = os.pipe()
+    with (
+        os.fdopen(child_lives),
+        os.fdopen(end_child, "wb") as child,
+        subprocess.Popen(
+            [*command, cluster.namesrv, topic, str(child_lives)],
+            cwd=_ROOT,
+            pass_fds=[child_lives],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as running,
+        Admin(cluster.namesrv) as admin,
+    ):
+        assert running.stdin is not None
+        assert running.stdout is not None
+        try:
+            said = [running.stdout.readline().strip() for _ in range(5)]
+            assert sorted(said) == ["ConfigurationError"] * 3 + ["child", "parent broker-0"]
+            assert len(admin.members(f"{topic}-group")) == 1
+            if dies:
                 running.kill()
-
-
-def _play_fork(cluster: Cluster, topic: str, running: "subprocess.Popen[str]", *, dies: bool) -> None:
-    assert running.stdin is not None
-    assert running.stdout is not None
-    said = [running.stdout.readline().strip() for _ in range(5)]
-    assert sorted(said) == ["ConfigurationError"] * 3 + ["child", "parent broker-0"]
-    with Admin(cluster.namesrv) as admin:
-        assert len(admin.members(f"{topic}-group")) == 1
-        if dies:
+                # Far sooner than a broker gives up a line on which nothing is said.
+                until(lambda: not admin.members(f"{topic}-group"), "being missed", 30)
+                return
+            child.close()
+            for word, answer in (("wait", "waited"), ("send", "sent"), ("explain", "True")):
+                running.stdin.write(f"{word}\n")
+                running.stdin.flush()
+                assert running.stdout.readline().strip() == answer
+            assert len(admin.members(f"{topic}-group")) == 1
+            running.stdin.close()
+            assert not _errors(running)
+            assert not admin.members(f"{topic}-group")
+        finally:
             running.kill()
-            # Far sooner than a broker gives up a line on which nothing is said.
-            until(lambda: not admin.members(f"{topic}-group"), "being missed", 5)
-            return
-        for word, answer in (("write", "waited"), ("send", "sent"), ("explain", "True")):
-            running.stdin.write(f"{word}\n")
-            running.stdin.flush()
-            assert running.stdout.readline().strip() == answer
-        assert len(admin.members(f"{topic}-group")) == 1
-        running.stdin.close()
-        assert not _errors(running)
-        assert not admin.members(f"{topic}-group")
+            child.close()
+            running.stdout.read()  # to its end, which is there when nobody writes any more: not the child either

@@ -116,6 +116,7 @@ def test_a_client_cannot_be_sent_to_another_process() -> None:
         pickle.dumps(_Face(_Slow()))
 
 
+@pytest.mark.process
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_forked_child_is_refused_the_parents_client_and_can_have_its_own() -> None:
     def child(said: "multiprocessing.connection.Connection", parents: _Face) -> None:

@@ -11,6 +11,7 @@ from tests.client.proxy import Detour, detour
 from tests.client.sending_scene import scene, stored, stored_bodies, until
 from tests.client.sending_ways import Way, both_ways
 
+from steelyard.balance.latency_table import LatencyTable
 from steelyard.client.blocking.producer import Producer
 from steelyard.client.producing.sent import Sent
 from steelyard.errors import PartlySent, SendFailed
@@ -19,6 +20,7 @@ from steelyard.serve.embedded import Cluster
 from steelyard.wire.codes import RequestCode
 
 ORDER = Message("orders", b"x")
+IMPATIENT = LatencyTable("impatient", steps_ms=(0, 50), avoid_for_ms=(0, 30_000), failure_ms=50)
 
 
 @both_ways
@@ -34,13 +36,18 @@ def test_a_broker_that_refuses_is_walked_around_and_the_result_tells_of_it(aroun
 
 @both_ways
 def test_a_broker_that_does_not_answer_does_not_eat_the_whole_time(around: Detour, way: Way) -> None:
-    with Producer(around.namesrv, timeout_s=1.2) as producer:
+    with Producer(around.namesrv, timeout_s=1.5) as producer:
         around.brokers["broker-1"].swallows = True
-        sent = [way(producer)(ORDER) for _ in range(5)]
+        sent = [way(producer)(ORDER)]
+        while not sent[-1].attempts:  # two at most, for they take turns
+            sent.append(way(producer)(ORDER))
+        around.brokers["broker-1"].swallows = False
     assert {each.queue.broker for each in sent} == {"broker-0"}
-    tried = next(each.attempts for each in sent if each.attempts)
-    assert tried[0][0] == "broker-1"
-    assert re.search(r"did not answer request 310 in [78]\d\d ms", tried[0][2])
+    (broker, _, why), *_ = sent[-1].attempts
+    assert broker == "broker-1"
+    allowed = re.search(r"did not answer request 310 in (\d+) ms", why)
+    assert allowed is not None
+    assert 0 < int(allowed[1]) <= 1_000, "two thirds of what is left"
 
 
 @both_ways
@@ -66,6 +73,8 @@ def test_the_deadline_ends_a_send_to_brokers_that_say_nothing(around: Detour, wa
             proxy.swallows = True
         with pytest.raises(SendFailed) as caught:
             way(producer)(ORDER)
+        for proxy in around.brokers.values():
+            proxy.swallows = False
     assert "its 400 ms are over" in str(caught.value)
     assert len(caught.value.attempts) < 6
 
@@ -130,16 +139,17 @@ def test_a_slow_broker_is_avoided_and_shown(around: Detour, way: Way) -> None:
         assert standing["broker-1"].avoided_until_ms is not None
         assert standing["broker-1"].why.startswith("it took ")
         assert standing["broker-0"].why == ""
+        around.brokers["broker-1"].delay_ms = 0
 
 
 @both_ways
 @pytest.mark.parametrize("against_median", [False, True])
 def test_where_all_are_slow_sends_go_on(around: Detour, way: Way, against_median: bool) -> None:
     with Producer(
-        around.namesrv, avoid_slow_brokers=True, latency_table="classic", against_median=against_median
+        around.namesrv, avoid_slow_brokers=True, latency_table=IMPATIENT, against_median=against_median
     ) as producer:
         for proxy in around.brokers.values():
-            proxy.delay_ms = 600
+            proxy.delay_ms = 60
         sent = [way(producer)(ORDER) for _ in range(4)]
         assert all(not each.attempts for each in sent)
 
@@ -180,7 +190,7 @@ def test_a_broker_that_dies_under_load_loses_no_message_of_those_that_were_promi
 
 def test_of_many_messages_the_error_says_which_are_stored(cluster: Cluster, around: Detour) -> None:
     stuck = Queue("orders", "broker-1", 3)
-    with Producer(around.namesrv, timeout_s=0.3) as producer:
+    with Producer(around.namesrv, timeout_s=0.8) as producer:
         producer.send(ORDER, queue=stuck)
         around.brokers["broker-1"].swallows = True
         with pytest.raises(PartlySent) as caught:
@@ -188,6 +198,7 @@ def test_of_many_messages_the_error_says_which_are_stored(cluster: Cluster, arou
                 [Message("orders", b"%d" % number) for number in range(40)],
                 key=lambda message: int(message.body) % 8,
             )
+        around.brokers["broker-1"].swallows = False
     error = caught.value
     assert len(error.results) == 40
     assert len(error.stored) == 20

@@ -123,6 +123,7 @@ def test_an_idle_producer_opens_lines_and_sends_nothing_but_heartbeats() -> None
         assert {command.code for command in proxy.seen} == {RequestCode.HEART_BEAT, RequestCode.SEND_MESSAGE_V2}
 
 
+@pytest.mark.process
 def test_a_forked_child_refuses_and_the_parent_goes_on() -> None:
     with scene() as cluster, Producer(cluster.namesrv) as producer:
         producer.send(ORDER)
@@ -157,6 +158,7 @@ def _send_in_child(namesrv: str) -> None:
         producer.send(Message("orders", b"from a child"))
 
 
+@pytest.mark.process
 def test_a_child_makes_its_own() -> None:
     with scene() as cluster, Producer(cluster.namesrv) as producer:
         producer.send(ORDER)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 from tests.client.proxy import detour
@@ -14,10 +15,20 @@ from tests.client.sending_scene import scene, stored, stored_bodies, until
 from steelyard.aio import Producer as AsyncProducer
 from steelyard.balance.key_hashes import fnv1a
 from steelyard.broker.options import BrokerOptions
+from steelyard.client.blocking.admin import Admin
 from steelyard.client.blocking.producer import Producer
 from steelyard.client.connect import Connect
 from steelyard.client.producing.producer_options import ProducerOptions, ProducerSettings
-from steelyard.errors import ConfigurationError, MessageRefused, NoNameServer, SelectorFailed, TopicNotFound
+from steelyard.client.producing.sent import Sent
+from steelyard.errors import (
+    ConfigurationError,
+    MessageRefused,
+    NoNameServer,
+    ReplyTimedOut,
+    SelectorFailed,
+    SendFailed,
+    TopicNotFound,
+)
 from steelyard.model import Message, Queue, java_hash
 from steelyard.serve.embedded import Cluster
 from steelyard.wire.codes import RequestCode
@@ -96,6 +107,76 @@ def test_a_selector_chooses_by_name_or_by_code() -> None:
             producer.send(Message("orders", b"x"), queue=last, key="k")
         with pytest.raises(ConfigurationError, match="to go to audit"):
             producer.send(Message("orders", b"x"), queue=Queue("audit", "broker-0", 0))
+
+
+def test_a_selector_is_given_its_argument_whichever_way_a_message_is_sent() -> None:
+    seen: list[object] = []
+
+    def by_shard(queues: Sequence[Queue], _message: Message, shard: int) -> Queue:
+        seen.append(shard)
+        return queues[shard or 0]
+
+    class Shards:
+        def choose(self, queues: Sequence[Queue], _message: Message, shard: int) -> Queue:
+            return queues[shard]
+
+    async def send(namesrv: str) -> Sent:
+        async with AsyncProducer(namesrv) as producer:
+            return await producer.send(Message("orders", b"x"), select=by_shard, select_arg=3)
+
+    with scene() as cluster, Producer(cluster.namesrv) as producer, Producer(cluster.namesrv, linger_ms=1) as lingering:
+        message = Message("orders", b"x")
+        assert producer.send(message, select=by_shard, select_arg=2).queue.queue_id == 2
+        assert producer.send(message, select=Shards().choose, select_arg=2).queue.queue_id == 2
+        assert producer.send(message, select=by_shard, select_arg=1, delay_s=1).late is False
+        assert producer.submit(message, select=by_shard, select_arg=3).result().queue.queue_id == 3
+        assert lingering.send(message, select=by_shard, select_arg=3).queue.queue_id == 3
+        assert asyncio.run(send(cluster.namesrv)).queue.queue_id == 3
+        with pytest.raises((ReplyTimedOut, SendFailed)):  # nobody replies
+            producer.request(message, select=by_shard, select_arg=1, timeout_s=0.2)
+        assert producer.send(message, select=by_shard).queue.queue_id == 0
+        assert seen == [2, 1, 3, 3, 3, 1, None]
+        assert producer.send(message, select="fnv1a", select_arg="order-1").queue.queue_id == fnv1a("order-1") % 4
+
+
+def test_a_selector_of_two_parameters_is_never_given_more() -> None:
+    def of_two(queues: Sequence[Queue], _message: Message, place: int = 3) -> Queue:
+        return queues[place]
+
+    def just_two(queues: Sequence[Queue], _message: Message) -> Queue:
+        return queues[1]
+
+    with scene() as cluster, Producer(cluster.namesrv) as producer:
+        message = Message("orders", b"x")
+        assert producer.send(message, select=of_two).queue.queue_id == 3
+        assert producer.send(message, select=partial(of_two, place=2)).queue.queue_id == 2
+        assert producer.send(message, select=just_two).queue.queue_id == 1
+        with pytest.raises(ConfigurationError, match="the selector 'just_two' has no parameter for it"):
+            producer.send(message, select=just_two, select_arg=5)
+        with pytest.raises(ConfigurationError, match="select_arg is given, and no selector"):
+            producer.send(message, select_arg=5)
+        with pytest.raises(ConfigurationError, match="select_arg is given, and a key too"):
+            producer.send(message, select="hash", key="k", select_arg="k")
+
+
+def test_the_machine_room_of_a_producer_is_preferred_and_all_queues_are_used_where_it_has_none() -> None:
+    message = Message("orders", b"x")
+    with (
+        Cluster(broker_name="east@a") as east,
+        Cluster(name_servers=0, join=(east.namesrv,), broker_name="west@b") as west,
+        Admin(east.namesrv) as admin,
+    ):
+        admin.create_topic("orders", 2)
+        with Producer(east.namesrv, rooms=["west"]) as near:
+            sent = [near.send(message, select="machine-room").queue for _ in range(4)]
+            assert Counter(sent) == {Queue("orders", "west@b", number): 2 for number in range(2)}
+        with Producer(east.namesrv, rooms={"south"}) as far:
+            sent = [far.submit(message, select="machine-room").result().queue for _ in range(4)]
+            assert {queue.broker for queue in sent} == {*east.brokers, *west.brokers}
+        with Producer(east.namesrv) as nowhere, pytest.raises(ConfigurationError, match="'machine-room' needs rooms"):
+            nowhere.send(message, select="machine-room")
+    with pytest.raises(ConfigurationError, match=r"rooms is 'west'; give a collection: \['west'\]"):
+        Producer("localhost:9876", rooms="west")
 
 
 def test_a_topic_that_does_not_exist_is_made_by_its_first_message_and_its_own_route_is_used_soon() -> None:

@@ -7,12 +7,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from tests.client.puller_scene import bodies, crash, drain, fill, make_topic, put_all, until
+from tests.serve.refusing import Refusing
 
 from steelyard.client.blocking.puller import Puller
 from steelyard.client.connect import Connect
-from steelyard.errors import ConfigurationError, SubscriptionUnreadable, TopicNotFound
+from steelyard.errors import ConfigurationError, ServerFailed, SubscriptionUnreadable, TopicNotFound
 from steelyard.model import Queue
 from steelyard.serve.embedded import Cluster
+from steelyard.wire.codes import ResponseCode
 
 
 @pytest.fixture(scope="module")
@@ -250,6 +252,42 @@ def test_what_cannot_be_read_is_said_by_the_poll(cluster: Cluster) -> None:
         puller.assign([queue], sql="amount >")
         with pytest.raises(SubscriptionUnreadable):
             puller.poll(1)
+
+
+def test_messages_on_which_the_brokers_judging_fails_are_passed_over_with_one_line_in_its_log(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (queue, *_) = make_topic(cluster, "judged", 1)
+    for amount in ("0E", "11", "0E", "0E", "12"):
+        put_all(cluster, queue, [amount.encode()], amount=amount)
+    monkeypatch.setattr("steelyard.broker.filters.sql_rules.fraction_of", float)  # which raises for 0E
+    with Puller(cluster.namesrv, "assign-judged", start_from="first") as puller:
+        puller.assign([queue], sql="amount > 10.5")
+        assert bodies(drain(puller, 2)) == [b"11", b"12"]
+        until(lambda: puller.position(queue) == 5)
+    until(lambda: any("cannot be judged" in record.getMessage() for record in caplog.records))
+    told = [record for record in caplog.records if "cannot be judged" in record.getMessage()]
+    assert [(record.name, record.levelname) for record in told] == [("steelyard.broker", "WARNING")]
+
+
+def test_a_broker_that_fails_again_and_again_is_told_to_who_polls_and_one_that_recovers_is_not(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (queue, *_) = make_topic(cluster, "failing", 1)
+    put_all(cluster, queue, [b"there"])
+    refusing = Refusing(monkeypatch, "failing", ResponseCode.SYSTEM_ERROR, left=9)
+    monkeypatch.setattr("steelyard.client.pulling.assigned._AGAIN_S", (0.001,))
+    with Puller(cluster.namesrv, "assign-failing", start_from="first") as puller:
+        puller.assign([queue])
+        assert bodies(puller.poll(20)) == [b"there"]
+        refusing.left = None
+        puller.seek(queue, 0)
+        with pytest.raises(ServerFailed, match=f"{queue.broker} answered 1: it failed \\(no pull"):
+            puller.poll(20)
+        refusing.left = 0
+        until(lambda: bodies(puller.poll(0)) == [b"there"])
+    told = [record.getMessage() for record in caplog.records if "cannot be read" in record.getMessage()]
+    assert len(told) == 1
 
 
 def test_wishes_that_exclude_each_other_are_refused(cluster: Cluster) -> None:

@@ -2,11 +2,11 @@
 
 import asyncio
 import socket
-import threading
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import pytest
+from tests.threads import started_threads
 
 from steelyard.broker.options import BrokerOptions
 from steelyard.client.connect import Connect
@@ -225,9 +225,9 @@ def test_closing_fails_what_is_under_way_and_leaves_nothing() -> None:
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     with Cluster() as cluster, _silent_server() as server:
-        before = threading.active_count()
-        asyncio.run(run())
-        assert threading.active_count() == before
+        with started_threads() as started:
+            asyncio.run(run())
+        assert not any(thread.is_alive() for thread in started)
 
 
 def test_requests_of_a_broker_go_to_whoever_serves_their_code() -> None:

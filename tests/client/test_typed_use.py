@@ -43,6 +43,11 @@ def by_region(queues: Sequence[Queue], message: Message) -> Queue:
     return queues[len(message.body) % len(queues)]
 
 
+def by_shard(queues: Sequence[Queue], _message: Message, shard: int) -> Queue:
+    """Select a queue by an argument."""
+    return queues[shard % len(queues)]
+
+
 def order_exists(message: StoredMessage) -> bool | None:
     """Say what became of a transaction."""
     return bool(message.keys)
@@ -56,6 +61,9 @@ def test_a_typed_program_sends_and_receives() -> None:
             assert_type(producer.send(Message("orders", b"1", tags="paid", keys="order-1")), Sent)
             producer.send(Message("orders", b"2"), key="order-1")
             producer.send(Message("orders", b"3"), select=by_region)
+            producer.send(Message("orders", b"3"), select=lambda queues, _message: queues[0])
+            producer.send(Message("orders", b"3"), select=by_shard, select_arg=7)
+            producer.send(Message("orders", b"3"), select="fnv1a", select_arg="order-1")
             producer.send(Message("orders", b"4"), delay_s=30)
             producer.send(Message("orders", b"5"), deliver_at=datetime.now(UTC) + timedelta(hours=1))
             assert_type(producer.send_many(Message("orders", b"%d" % n) for n in range(3)), list[Sent])

@@ -32,7 +32,8 @@ class _Late:
     async def next(self) -> int:
         while not self.opaques:
             self.heard.clear()
-            await asyncio.wait_for(self.heard.wait(), 10)
+            async with asyncio.timeout(10):
+                await self.heard.wait()
         return self.opaques.pop(0)
 
 
@@ -111,7 +112,8 @@ def test_who_hears_that_one_is_late_may_end_the_others() -> None:
         unanswered = Unanswered(asyncio.get_running_loop(), end_all)
         for number in range(3):
             unanswered.add(number, FutureAnswer(asyncio.get_running_loop().create_future()), 310, 5)
-        await asyncio.wait_for(done.wait(), 10)
+        async with asyncio.timeout(10):
+            await done.wait()
         assert late == [0]
 
     asyncio.run(play())

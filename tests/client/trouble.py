@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tests.client.consumer_scene import until
 from tests.client.grounds import Ground, detour_of
-from tests.client.load import WAYS, Load, Told, reading
+from tests.client.load import WAYS, Load, Stay, Told, reading
 from tests.interop.mixed.figures import percentile
 
 from steelyard.balance.latency_table import LatencyTable
@@ -32,7 +32,6 @@ __all__ = [
 
 Row = dict[str, object]
 
-_SLOW_MS = 800
 _AMPLE_S = 20.0
 """What sends have where all are slow: nothing is to fail there, however busy the machine is besides."""
 _STRAYS = 0.05
@@ -53,6 +52,8 @@ class Pace:
     """How many messages each way sends before the story goes on."""
     halted_s: float = 0.0
     """How long a broker is halted at least."""
+    slow_ms: int = 800
+    """How late the answers of a slow broker are."""
 
 
 class Trial:
@@ -93,21 +94,29 @@ class Trial:
         self._began_ms = now_ms()
 
     def check_avoided(self, broker: str, since_ms: int, why: str) -> None:
-        """Check that what the ledgers say is what was done."""
-        stays = [stay for stay in self.wary.stays if stay.broker == broker and stay.until_ms > since_ms]
+        """Check that what the ledgers say is what was done, as soon as something was sent while a broker is avoided."""
+        stays = self._stays(broker, since_ms)
         assert {stay.of for stay in stays} == {"blocking", "aio"}, stays
         assert all(why in stay.why for stay in stays), stays
+        until(lambda: bool(self._sent_meanwhile(broker, since_ms)), f"sending while {broker} is avoided", _PATIENCE_S)
+        meant = self._sent_meanwhile(broker, since_ms)
+        strays = [each for each in meant if broker in each.touched]
+        assert len(strays) <= max(2, _STRAYS * len(meant)), f"{len(strays)} of {len(meant)} went to {broker}"
+
+    def _stays(self, broker: str, since_ms: int) -> list[Stay]:
+        return [stay for stay in self.wary.stays if stay.broker == broker and stay.until_ms > since_ms]
+
+    def _sent_meanwhile(self, broker: str, since_ms: int) -> list[Told]:
+        """Return what was begun while a ledger avoided a broker."""
         ways = {"blocking": ("blocking", "submit"), "aio": ("aio",)}
-        meant = [
+        stays = self._stays(broker, since_ms)
+        return [
             each
             for each in self.wary.since(since_ms)
             if any(
                 each.way in ways[stay.of] and stay.since_ms + 50 <= each.began_ms < stay.until_ms - 50 for stay in stays
             )
         ]
-        strays = [each for each in meant if broker in each.touched]
-        assert meant
-        assert len(strays) <= max(2, _STRAYS * len(meant)), f"{len(strays)} of {len(meant)} went to {broker}"
 
     def check_return(self, broker: str, since_ms: int) -> None:
         """Wait until a broker is used again by all, and check that the wary came back to it step by step."""
@@ -184,13 +193,13 @@ def brokers_are_slow(ground: Ground, pace: Pace, broker: str) -> list[Row]:
     """Slow a broker down, then all of them: one is avoided, and all are used."""
     with detour_of(ground) as around, _under_load(ground, pace, around.namesrv, _AMPLE_S) as trial:
         began_ms = now_ms()
-        around.brokers[broker].delay_ms = _SLOW_MS
+        around.brokers[broker].delay_ms = pace.slow_ms
         trial.wary.wait_until_avoided(broker, began_ms)
         trial.flow()
         trial.check_avoided(broker, began_ms, "it took")
         trial.chapter("one is slow")
         for proxy in around.brokers.values():
-            proxy.delay_ms = _SLOW_MS
+            proxy.delay_ms = pace.slow_ms
         trial.flow()
         trial.chapter("all are slow")
         for proxy in around.brokers.values():

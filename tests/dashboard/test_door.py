@@ -8,21 +8,23 @@ from pathlib import Path
 import pytest
 from tests.dashboard.asking import Answer, ask, get
 
+from steelyard.client.connect import Connect
 from steelyard.dashboard.options import PAGE_PORT, PageOptions
 from steelyard.dashboard.page import Page
 from steelyard.errors import ConfigurationError
 from steelyard.net.listener import Listener
 
 _TOKEN = "a-token-that-nobody-guesses"
-_NOWHERE = "127.0.0.1:1"
+_NOWHERE = Connect("127.0.0.1:1", timeout_s=0.2)
 """Who is refused never gets as far as the cluster."""
 _RESET = "/api/groups/billing/offsets/reset"
 
 
-@pytest.fixture
-def page(tmp_path: Path) -> Iterator[Page]:
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     """Run a page whose cluster is nowhere."""
-    options = PageOptions(port=0, token=_TOKEN, hosts=("mq.example",), audit=tmp_path / "audit.jsonl")
+    audit = tmp_path_factory.mktemp("door") / "audit.jsonl"
+    options = PageOptions(port=0, token=_TOKEN, hosts=("mq.example",), audit=audit)
     with Page(_NOWHERE, options) as running:
         yield running
 
@@ -71,7 +73,26 @@ def test_a_wrong_token_gets_no_cookie(page: Page) -> None:
     assert "set-cookie" not in answer.headers
 
 
-@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example:80", "", "localhost.evil", "[::2]:9877"])
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "127.0.0.1.evil.example:80",
+        "",
+        "localhost.evil",
+        "[::2]:9877",
+        "[::1]evil.example",
+        "[::1].evil.example:80",
+        "[localhost]",
+        "localhost:evil",
+        "localhost:80@evil.example",
+        "localhost:80:80",
+        "localhost:99999",
+        "localhost:",
+        "user@localhost",
+        "localhost/evil.example",
+    ],
+)
 @pytest.mark.parametrize("path", ["/", "/api/about", "/metrics", "/static/css/page.css"])
 def test_a_name_that_the_page_does_not_know_is_refused_whoever_asks(page: Page, host: str, path: str) -> None:
     answer = ask(page, path, headers={"Host": host, "Authorization": f"Bearer {_TOKEN}"})
@@ -132,12 +153,13 @@ def test_a_read_only_page_changes_nothing_and_says_so(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "audit.jsonl").read_text())["outcome"] == "refused: read-only"
 
 
-def test_a_change_that_fails_leaves_its_line_too(page: Page, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING, logger="steelyard.page.audit"):
+def test_a_change_that_fails_leaves_its_line_too(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    audit = tmp_path / "audit.jsonl"
+    options = PageOptions(port=0, token=_TOKEN, audit=audit)
+    with Page(_NOWHERE, options) as page, caplog.at_level(logging.WARNING, logger="steelyard.page.audit"):
         answer = ask(page, _RESET, "POST", {"x": 1}, {"Authorization": f"Bearer {_TOKEN}", "X-Steelyard": "1"})
     assert answer.status >= 400
-    assert page.options.audit is not None
-    (line,) = page.options.audit.read_text().splitlines()
+    (line,) = audit.read_text().splitlines()
     row = json.loads(line)
     assert row["who"].startswith("127.0.0.1:")
     assert row["outcome"].startswith("failed: ")

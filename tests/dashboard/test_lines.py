@@ -82,6 +82,32 @@ def test_lines_beyond_a_number_are_closed_at_once(page: Page, monkeypatch: pytes
         line.close()
 
 
+def test_lines_that_ask_nothing_lock_nobody_out(page: Page) -> None:
+    half = b"GET / HTTP/1.1\r\nHost: localho"
+    lines = [_line(page, half) for _ in range(450)]
+    for _ in range(3):
+        assert ask(page, "/api/about", headers={"Authorization": f"Bearer {_TOKEN}"}).status == 200
+    assert _is_closed(lines[0]), "the one that has asked nothing for longest has to go"
+    lines[-1].sendall(b"st\r\n\r\n")
+    assert lines[-1].recv(12) == b"HTTP/1.1 401", "the last ones may ask on"
+    for line in lines:
+        line.close()
+
+
+def test_a_stream_outlives_lines_that_ask_nothing(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("steelyard.dashboard.routes._STILL_HERE_S", 0.05)
+    asked = f"GET /api/brokers/live HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {_TOKEN}\r\n\r\n"
+    with _line(page, asked.encode()) as stream:
+        taken = stream.recv(4096)
+        lines = [_line(page, b"GET") for _ in range(200)]
+        assert _is_closed(lines[0])
+        taken = b""
+        while taken.count(b": still here") < 3:
+            taken += stream.recv(4096)
+        for line in lines:
+            line.close()
+
+
 def test_nobody_is_somebody_else_in_the_audit_by_saying_so(page: Page, tmp_path: Path) -> None:
     headers = {"Authorization": f"Bearer {_TOKEN}", "X-Steelyard": "1", "X-Forwarded-For": "10.9.8.7"}
     ask(page, "/api/groups/billing/offsets/reset", "POST", {}, headers)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.dashboard.asking import ask
+from tests.live.clusters import until
 
 from steelyard import Admin, Consumer, Message, Producer, Received
 from steelyard.aio import Admin as AsyncAdmin
@@ -65,6 +66,7 @@ def test_a_cluster_elsewhere_tells_what_an_administrator_may_ask(cluster: Cluste
         consumer = Consumer(cluster.namesrv, group="audit", start_from="last")
         consumer.handles("orders")(_pass)
         with consumer:
+            until(lambda: any(len(each.brokers) == 2 for each in admin.members("audit")), "both brokers know it")
             found = outside(cluster)
     assert told(found, rocketmq.MESSAGES_IN, "topic")["orders",] == 20
     assert told(found, rocketmq.LAG, "consumer_group", "topic")["billing", "orders"] == 4 * 3

@@ -1,6 +1,7 @@
 """Messages on the page: found in every way, shown by themselves, and handled again."""
 
 import shlex
+import time
 from base64 import b64decode
 from datetime import UTC, datetime
 from queue import Queue as Line
@@ -18,6 +19,7 @@ from steelyard.dashboard.message.bodies import body_of, row_of
 from steelyard.dashboard.options import PageOptions
 from steelyard.dashboard.page import Page
 from steelyard.model import Queue, StoredMessage
+from steelyard.net.clock import now_ms
 from steelyard.serve.embedded import Cluster
 
 _TOPIC = "orders"
@@ -35,17 +37,25 @@ _NONSENSE = (
 
 @pytest.fixture
 def sent(cluster: Cluster) -> list[Any]:
-    """Send twenty messages, each with a key of its own."""
+    """Send twenty messages, each with a key and a time of its own: the order of what two brokers store is by time."""
+
+    def send(producer: Producer, message: Message) -> Any:
+        began_ms = now_ms()
+        while now_ms() == began_ms:
+            time.sleep(0.000_2)
+        return producer.send(message)
+
     with Producer(cluster.namesrv) as producer:
         return [
-            producer.send(
+            send(
+                producer,
                 Message(
                     _TOPIC,
                     f'{{"order": {number}, "state": "{"Paid" if number % 2 else "open"}"}}'.encode(),
                     tags="paid" if number % 2 else "open",
                     keys=[f"order-{number}", "all"],
                     properties={"region": "eu"},
-                )
+                ),
             )
             for number in range(20)
         ]

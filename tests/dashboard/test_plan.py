@@ -6,6 +6,7 @@ from urllib.parse import quote
 
 from tests.dashboard.asking import get
 from tests.dashboard.scenes import check_command, members
+from tests.live.clusters import until
 from typer.testing import CliRunner
 
 from steelyard import Admin, Consumer
@@ -106,12 +107,13 @@ def test_a_group_with_nobody_in_it_can_be_planned_too(cluster: Cluster, page: Pa
 
 
 def test_who_reads_everything_has_nothing_to_share(cluster: Cluster, page: Page) -> None:
-    with Admin(cluster.namesrv) as admin:
-        admin.create_topic("news", 2)
     consumer = Consumer(cluster.namesrv, "readers", mode="broadcast")
     consumer.handles("news")(lambda _: None)
-    with consumer:
-        plan = _plan(page, "readers")
+    with Admin(cluster.namesrv) as admin:
+        admin.create_topic("news", 2)
+        with consumer:
+            until(lambda: admin.members("readers"), "a reader is known")
+            plan = _plan(page, "readers")
     assert plan["broadcast"]
     assert not plan["strategies"]
     assert "reads all queues" in plan["notes"][0]

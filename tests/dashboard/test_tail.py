@@ -111,12 +111,12 @@ def follow(cluster: Cluster, limits: TailLimits, count: int) -> TailBatch:
 
     async def run() -> TailBatch:
         tail = Tail(Connect.of(cluster.namesrv), Wanted(_TOPIC), limits)
-        async with aclosing(tail.batches()) as batches:
+        async with asyncio.timeout(30), aclosing(tail.batches()) as batches:
             await anext(batches)
             await asyncio.to_thread(send, cluster, count)
             return await until_seen(batches, count)
 
-    return asyncio.run(asyncio.wait_for(run(), 30))
+    return asyncio.run(run())
 
 
 def test_what_a_slow_browser_misses_is_counted(cluster: Cluster) -> None:
@@ -140,13 +140,13 @@ def test_queues_that_are_added_are_followed_too(cluster: Cluster) -> None:
 
     async def run() -> set[int]:
         tail = Tail(Connect.of(cluster.namesrv), Wanted(_TOPIC), TailLimits(queues_s=0.1))
-        async with aclosing(tail.batches()) as batches:
+        async with asyncio.timeout(30), aclosing(tail.batches()) as batches:
             assert (await anext(batches)).queues == 2
             await asyncio.to_thread(add_queues, cluster, 3)
             await asyncio.to_thread(send, cluster, 60)
             return {row.queue for row in (await until_seen(batches, 60)).rows}
 
-    assert asyncio.run(asyncio.wait_for(run(), 30)) == {0, 1, 2}
+    assert asyncio.run(run()) == {0, 1, 2}
 
 
 def test_a_tail_that_is_quiet_because_a_broker_is_gone_says_so_until_it_is_back(cluster: Cluster, page: Page) -> None:

@@ -1,5 +1,7 @@
 """A voice and a real broker on a desk: each action said, each answer heard, and a few messages to pull."""
 
+from collections.abc import Sequence
+
 from tests.broker.desk import Desk, message
 from tests.broker.reader import make_topic
 
@@ -28,7 +30,7 @@ def options(member: str = ME, expression: str = "*", mode: Mode = Mode.CONCURREN
     return MemberOptions(GROUP, member, {"orders": Subscription("orders", expression, version=5)}, mode)
 
 
-def nothing_held() -> Holdings:
+def nothing_held(_about: Sequence[Queue] = ()) -> Holdings:
     """Hold nothing."""
     return Holdings()
 
@@ -84,7 +86,7 @@ class Talk:
             )
         return self.voice.hear(BROKER, command, self.desk.now_ms, self._holdings)
 
-    def _holdings(self) -> Holdings:
+    def _holdings(self, _about: Sequence[Queue]) -> Holdings:
         return self.holdings
 
     def _send(self, said: Said) -> None:

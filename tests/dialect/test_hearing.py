@@ -1,21 +1,23 @@
 """Each action said to a real broker ends with the one event that tells what came of it."""
 
 import pytest
+from msgspec import structs
 from tests.broker.desk import message
 from tests.broker.reader import put
 from tests.dialect.talk import BROKER, GROUP, ME, OTHER, Talk, nothing_held, options, q, stocked
 
 from steelyard.balance import actions, events
 from steelyard.balance.actions import Start, StartAt
-from steelyard.balance.events import MemberFacts, PullOutcome
+from steelyard.balance.events import Event, MemberFacts, PullOutcome
 from steelyard.balance.holdings import Holdings
 from steelyard.balance.member_options import Mode
 from steelyard.dialect.hearing import uptime_ms
-from steelyard.dialect.voice import Voice
+from steelyard.dialect.voice import Heard, Voice
 from steelyard.model import StoredMessage
 from steelyard.wire.codes import RequestCode as Code
-from steelyard.wire.codes import ResponseCode
+from steelyard.wire.codes import ResponseCode, Version
 from steelyard.wire.command import RESPONSE, Command, Fields
+from steelyard.wire.headers.common import OffsetAnswer
 
 LEASE = "billing%LEASE"
 
@@ -126,23 +128,35 @@ def test_a_runtime_is_read_as_java_prints_it(runtime: str, told_ms: int | None) 
 
 def test_a_peer_answers_for_itself_and_is_poked() -> None:
     desk = stocked(queues=4)
-    holdings = Holdings((q(0), q(1)), (q(1),), (q(2),), {"10.0.0.9@1@sy1": 120})
+    silent = "10.0.0.9@1@sy1"
+    holdings = Holdings((q(0), q(1)), (q(1),), (q(2),), {silent: 120}, {silent: (q(3),)}, {silent: ()})
     talk, other = Talk.registered(desk), Talk.registered(desk, options(OTHER), holdings)
     desk.sent_to(talk.peer)
-    assert talk.say(actions.AskHolders(BROKER, OTHER, (q(1),), ticket=5)) == []
-    assert other.hear() == [events.Poked(None, (q(1),))]
+    assert talk.say(actions.AskHolders(BROKER, OTHER, (q(1),), ticket=5, asked_ms=7)) == []
+    assert other.hear() == [events.Poked(ME, (q(1),))]
     assert talk.hear() == [
-        events.HoldersSeen(BROKER, OTHER, frozenset({q(0), q(1)}), frozenset({q(2)}), {"10.0.0.9@1@sy1": 120}, ticket=5)
+        events.HoldersSeen(
+            BROKER,
+            OTHER,
+            frozenset({q(0), q(1)}),
+            frozenset({q(2)}),
+            {silent: 120},
+            5,
+            {silent: (q(3),)},
+            {silent: ()},
+            7,
+            {"orders": "*"},
+        )
     ]
 
 
-def test_a_question_without_a_want_is_no_poke() -> None:
+def test_a_question_without_a_want_tells_who_asks() -> None:
     desk = stocked()
     talk, other = Talk.registered(desk), Talk.registered(desk, options(OTHER))
     desk.sent_to(talk.peer)
     talk.say(actions.AskHolders(BROKER, OTHER))
-    assert other.hear() == []
-    assert talk.hear() == [events.HoldersSeen(BROKER, OTHER, frozenset())]
+    assert other.hear() == [events.Poked(ME)]
+    assert talk.hear() == [events.HoldersSeen(BROKER, OTHER, frozenset(), filters={"orders": "*"})]
 
 
 def test_a_member_that_the_broker_does_not_know_is_gone() -> None:
@@ -159,10 +173,11 @@ def test_a_member_that_the_broker_does_not_know_is_gone() -> None:
 def test_a_foreign_member_holds_what_it_has_not_dropped() -> None:
     body = (
         b'{"mqTable":{{"brokerName":"broker-0","queueId":0,"topic":"orders"}:{"droped":false},'
-        b'{"brokerName":"broker-0","queueId":1,"topic":"orders"}:{"droped":true}},"properties":{}}'
+        b'{"brokerName":"broker-0","queueId":1,"topic":"orders"}:{"droped":true}},"properties":{},'
+        b'"subscriptionSet":[{"topic":"orders","subString":"paid"},{"topic":"%RETRY%billing","subString":"*"}]}'
     )
     seen = answered(actions.AskHolders(BROKER, "10.0.0.7@8"), body=body)
-    assert seen == events.HoldersSeen(BROKER, "10.0.0.7@8", frozenset({q(0)}))
+    assert seen == events.HoldersSeen(BROKER, "10.0.0.7@8", frozenset({q(0)}), filters={"orders": "paid"})
 
 
 # -- locks ------------------------------------------------------------------------------------------------------------
@@ -249,6 +264,68 @@ def test_retries_start_with_the_first_however_the_group_starts() -> None:
     put(desk, [b"failed"], "%RETRY%billing")
     retry = q(0, "%RETRY%billing")
     assert talk.ask(actions.AskOffset(retry, Start())) == events.OffsetSeen(retry, 0, stored=False)
+
+
+def _old_broker(*answers: Command) -> tuple[Voice, Heard, list[int]]:
+    """Ask for an offset, and give these answers of release 4.9 to what is asked; return the last and what was asked."""
+    voice, codes = Voice(options(), "i"), list[int]()
+    said = voice.say(actions.AskOffset(q(), Start()), 0)
+    heard = Heard()
+    for answer in answers:
+        assert said is not None
+        codes.append(said.command.code)
+        told = structs.replace(answer, opaque=said.command.opaque, flag=RESPONSE, version=Version.V4_9_7)
+        heard = voice.hear(BROKER, told, 0, nothing_held)
+        said = heard.says[0] if heard.says else None
+    return voice, heard, codes
+
+
+_ZERO, _THREE = Command(0, OffsetAnswer(0)), Command(0, OffsetAnswer(3))
+_ASKED = [Code.QUERY_CONSUMER_OFFSET, Code.GET_MAX_OFFSET, Code.GET_ALL_CONSUMER_OFFSET]
+
+
+@pytest.mark.parametrize(
+    ("table", "expected"),
+    [
+        ('{"orders@billing":{0:0,1:2}}', events.OffsetSeen(q(), 0, stored=True)),
+        ('{"orders@billing":{0:2}}', events.OffsetSeen(q(), 2, stored=True)),
+        ('{"orders@billing":{1:0},"orders@others":{0:0}}', events.OffsetSeen(q(), 3, stored=False)),
+        ("{}", events.OffsetSeen(q(), 3, stored=False)),
+    ],
+)
+def test_the_0_of_an_old_broker_is_looked_up_among_all_offsets(table: str, expected: Event) -> None:
+    _, heard, codes = _old_broker(_ZERO, _THREE, Command(0, body=b'{"offsetTable":%b}' % table.encode()))
+    assert (list(heard.events), codes) == ([expected], _ASKED)
+
+
+def test_an_empty_queue_of_an_old_broker_starts_at_0_and_that_is_stored() -> None:
+    _, heard, _ = _old_broker(_ZERO, _ZERO)
+    assert list(heard.events) == [events.OffsetSeen(q(), 0, stored=False)]
+
+
+@pytest.mark.parametrize("answer", [Command(1, remark="no"), Command(0, body=b"{")])
+def test_an_old_broker_that_does_not_tell_all_offsets_is_believed_and_that_is_said_once(answer: Command) -> None:
+    _, heard, _ = _old_broker(_ZERO, _THREE, answer)
+    assert list(heard.events) == [events.OffsetSeen(q(), 0, stored=True)]
+    (note,) = heard.notes
+    assert "broker-0 does not say whether group billing was ever here" in note
+
+
+@pytest.mark.parametrize("how", ["late", "cut"])
+def test_an_old_broker_that_fails_over_all_its_offsets_is_not_asked_for_them_again(how: str) -> None:
+    voice, heard, _ = _old_broker(_ZERO, _THREE)
+    assert [said.command.code for said in heard.says] == [Code.GET_ALL_CONSUMER_OFFSET]
+    if how == "late":
+        assert voice.tick(10_000).events == [events.OffsetFailed(q())]
+    else:
+        assert voice.cut(BROKER) == [events.LineCut(BROKER)]
+    said = voice.say(actions.AskOffset(q(), Start()), 20_000)
+    for answer in (_ZERO, _THREE):
+        assert said is not None
+        told = structs.replace(answer, opaque=said.command.opaque, flag=RESPONSE, version=Version.V4_9_7)
+        heard = voice.hear(BROKER, told, 20_000, nothing_held)
+        said = heard.says[0] if heard.says else None
+    assert list(heard.events) == [events.OffsetSeen(q(), 0, stored=True)]
 
 
 def test_a_broadcasting_member_looks_for_the_start_at_once() -> None:
@@ -339,7 +416,9 @@ def test_messages_before_a_damaged_one_are_good_and_the_next_pull_begins_with_it
     assert isinstance(found, events.Pulled)
     assert (list(found.offsets), found.next_offset) == ([0, 1], 2)
     damaged = answered(actions.Pull(q(), 1, 2), body=bytes(third)[:40], fields=PULL_FIELDS)
-    assert damaged == events.PullFailed(q(), 1)
+    assert isinstance(damaged, events.PullFailed)
+    assert (damaged.generation, damaged.busy) == (1, False)
+    assert "record, byte 0: 40 bytes are left" in damaged.why
 
 
 def test_offsets_only_go_up_whatever_a_broker_sends() -> None:

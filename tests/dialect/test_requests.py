@@ -1,10 +1,13 @@
 """What servers ask of a member is answered; what nobody understands is refused, and nothing ever raises."""
 
+from collections.abc import Sequence
+
 from tests.dialect.talk import BROKER, GROUP, ME, OTHER, nothing_held, options, q
 
 from steelyard.balance.events import MembersChanged, OffsetReset, Poked
 from steelyard.balance.holdings import Holdings
 from steelyard.dialect.voice import Heard, Voice
+from steelyard.model import Queue
 from steelyard.wire.bodies import decode_body
 from steelyard.wire.bodies.running import RunningState
 from steelyard.wire.codes import OUR_VERSION, HeaderType
@@ -18,7 +21,7 @@ HOLDINGS = Holdings((q(0), q(1)), (q(1),), (q(2),), {OTHER: 40})
 
 def asked(code: int, fields: Fields | None = None, body: bytes = b"", flag: int = 0, to: str | None = BROKER) -> Heard:
     request = Command(code, fields or {}, body, opaque=91, flag=flag, header_type=HeaderType.BINARY)
-    return Voice(options(), "i").hear(to, request, 5, lambda: HOLDINGS)
+    return Voice(options(), "i").hear(to, request, 5, lambda _: HOLDINGS)
 
 
 def test_a_notice_is_heard_if_it_is_for_our_group() -> None:
@@ -85,7 +88,7 @@ def test_a_name_server_asks_nothing() -> None:
 
 
 def test_holdings_are_only_looked_at_when_they_are_asked_for() -> None:
-    def never() -> Holdings:
+    def never(_about: Sequence[Queue]) -> Holdings:
         raise AssertionError("nobody asked")
 
     notice = Command(Code.NOTIFY_CONSUMER_IDS_CHANGED, Group(GROUP), flag=ONEWAY)

@@ -16,7 +16,7 @@ from tests.docs.drawn.options_page import options_page
 from tests.docs.drawn.pictures import PICTURES
 from tests.tidy.tree import ROOT
 
-__all__ = ["GENERATED", "generate"]
+__all__ = ["ASKING_SPARK", "GENERATED", "generate"]
 
 GENERATED: dict[str, Callable[[], str]] = {
     "docs/reference/api.md": api_page,
@@ -31,6 +31,9 @@ GENERATED: dict[str, Callable[[], str]] = {
     **{f"docs/pictures/{name}.svg": draw for name, draw in PICTURES.items()},
 }
 """What is written where."""
+
+ASKING_SPARK = frozenset({"docs/reference/api.md"})
+"""What can be written only where Spark's packages are."""
 
 
 def generate() -> None:

@@ -21,9 +21,10 @@ from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 
+from tests import forkserver
 from tests.tidy.tree import Fence, fences
 
-__all__ = ["ADDRESS", "is_run", "page_complaints", "python_fences"]
+__all__ = ["ADDRESS", "has_tests", "is_run", "page_complaints", "python_fences"]
 
 ADDRESS = "localhost:9876"
 """Where pages say that the cluster is."""
@@ -37,6 +38,11 @@ _SECONDS = 60
 def python_fences(page: str, text: str) -> list[Fence]:
     """Return the fences of a page that are Python."""
     return [fence for fence in fences(page, text) if fence.language.partition(" ")[0] in _PYTHON]
+
+
+def has_tests(page: str, text: str) -> bool:
+    """Say whether a page has tests, which a pytest of its own runs."""
+    return any(_TEST.search(fence.text) for fence in python_fences(page, text))
 
 
 def is_run(fence: Fence) -> bool:
@@ -131,7 +137,7 @@ def _failing_tests(tests: list[Fence], namesrv: str, directory: Path) -> str:
     file = directory / "test_of_the_page.py"
     file.write_text("\n\n".join(fence.text for fence in tests), encoding="utf-8")
     ran = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", file.name],
+        [*forkserver.python(), "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", file.name],
         cwd=directory,
         env={**os.environ, "NAMESRV_ADDR": namesrv},
         capture_output=True,

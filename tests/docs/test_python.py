@@ -8,13 +8,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.docs.running import page_complaints, python_fences
+from tests.docs.running import has_tests, page_complaints, python_fences
 from tests.docs.written import TUTORIAL, needs_spark, read
 from tests.tidy.tree import complain, pages
 
 from steelyard.serve.embedded import Cluster
 
-_PAGES = [page for page in pages() if page != TUTORIAL and python_fences(page, read(page)) and not needs_spark(page)]
+_PAGES = [
+    pytest.param(page, marks=pytest.mark.process) if has_tests(page, read(page)) else page
+    for page in pages()
+    if page != TUTORIAL and python_fences(page, read(page)) and not needs_spark(page)
+]
 
 
 @pytest.fixture
@@ -51,6 +55,7 @@ def test_a_page_is_one_namespace_and_its_address_is_that_of_the_cluster(tmp_path
     assert not page_complaints("page.md", text, "127.0.0.1:1", tmp_path)
 
 
+@pytest.mark.process
 def test_tests_of_a_page_are_run_by_pytest(tmp_path: Path) -> None:
     def said(text: str) -> list[str]:
         return page_complaints("page.md", text, "127.0.0.1:1", tmp_path)

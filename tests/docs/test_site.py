@@ -28,9 +28,7 @@ def test_every_page_has_a_place_in_the_navigation() -> None:
 
 
 @pytest.mark.timeout(_SECONDS)
-@pytest.mark.skipif(
-    find_spec("mkdocs") is None, reason="mkdocs is not installed; for the site: pip install 'steelyard[docs]'"
-)
+@pytest.mark.skipif(find_spec("mkdocs") is None, reason="mkdocs is not installed; for the site: make docs")
 def test_the_site_is_built_without_a_warning_and_needs_nothing_from_the_internet(tmp_path: Path) -> None:
     built = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")],

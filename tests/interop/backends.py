@@ -34,7 +34,6 @@ _SETTINGS: dict[str, object] = {
     "enablePropertyFilter": "true",
     "traceTopicEnable": "true",
     "mappedFileSizeCommitLog": 64 << 20,
-    "waitTimeMillsInSendQueue": 10_000,
 }
 
 

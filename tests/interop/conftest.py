@@ -9,7 +9,7 @@ import pytest
 from tests.interop.backends import Cluster, chosen, running_cluster
 from tests.interop.clients import JavaProcess, running_client
 from tests.interop.hands import Hands
-from tests.interop.jars import RELEASE_4, RELEASE_5, RELEASES, NotReady
+from tests.interop.jars import RELEASE_4, RELEASE_5, RELEASES, SERVER_RELEASES, NotReady, server_class_path
 from tests.interop.mqadmin import Mqadmin
 from tests.interop.peer import Peer, running
 from tests.interop.talk import create_topic
@@ -57,6 +57,16 @@ def java(request: pytest.FixtureRequest, peers: dict[str, Peer]) -> Peer:
 def java_5(peers: dict[str, Peer]) -> Peer:
     """Give the process of the newer release, for what the older one does not have."""
     return peers[RELEASE_5]
+
+
+@pytest.fixture(params=SERVER_RELEASES)
+def release(request: pytest.FixtureRequest) -> str:
+    """Name a release of Apache's servers; a test that takes it runs with each of them."""
+    try:
+        server_class_path(request.param)
+    except NotReady as problem:
+        pytest.skip(str(problem))
+    return str(request.param)
 
 
 @pytest.fixture(scope="session", params=chosen())

@@ -20,6 +20,7 @@ __all__ = [
     "NotReady",
     "class_path",
     "client_class_path",
+    "integration_class_path",
     "server_class_path",
 ]
 
@@ -32,7 +33,14 @@ SERVER_RELEASES = "4.9.7", "5.5.0"
 _JAVA_SOURCES = Path(__file__).parent / "java"
 _PEER = _JAVA_SOURCES / "peer"
 _CLIENT = _JAVA_SOURCES / "client"
-_POMS = {_PEER: _JAVA_SOURCES / "pom.xml", _CLIENT: _CLIENT / "pom.xml"}
+_INTEGRATION = _JAVA_SOURCES / "integration"
+_POMS = {
+    _PEER: _JAVA_SOURCES / "pom.xml",
+    _CLIENT: _CLIENT / "pom.xml",
+    _INTEGRATION: _INTEGRATION / "pom.xml",
+}
+_INTEGRATION_RELEASE = SERVER_RELEASES[0]
+"""Those of 5.x are about POP and proxies as well."""
 _SERVERS = _JAVA_SOURCES / "servers" / "pom.xml"
 _OLDEST_JAVA = 17
 
@@ -45,6 +53,11 @@ def class_path(release: str) -> str:
 def client_class_path(release: str) -> str:
     """Return the class path of a release's clients and tools, `client`; raise NotReady if it was not prepared."""
     return _path_of_program(release, _CLIENT)
+
+
+def integration_class_path() -> str:
+    """Return the class path of Apache's integration tests, `integration`; raise NotReady if it was not prepared."""
+    return _path_of_program(_INTEGRATION_RELEASE, _INTEGRATION)
 
 
 def _path_of_program(release: str, program: Path) -> str:
@@ -65,10 +78,10 @@ def server_class_path(release: str) -> str:
 def prepare() -> None:
     """Fetch and compile what is missing."""
     _check_java()
-    for release in RELEASES:
-        for program, pom in _POMS.items():
-            _fetch(release, pom)
-            _compile(release, program)
+    wanted = [(release, program) for release in RELEASES for program in (_PEER, _CLIENT)]
+    for release, program in (*wanted, (_INTEGRATION_RELEASE, _INTEGRATION)):
+        _fetch(release, _POMS[program])
+        _compile(release, program)
     for release in SERVER_RELEASES:
         _fetch(release, _SERVERS)
 
@@ -103,7 +116,12 @@ def _fetch(release: str, pom: Path) -> None:
     folder = _jars(release, pom)
     if (folder / DONE).exists():
         return
-    what = {_POMS[_PEER]: "codecs", _POMS[_CLIENT]: "clients and tools", _SERVERS: "servers"}[pom]
+    what = {
+        _POMS[_PEER]: "codecs",
+        _POMS[_CLIENT]: "clients and tools",
+        _POMS[_INTEGRATION]: "integration tests",
+        _SERVERS: "servers",
+    }[pom]
     print(f"fetching Apache RocketMQ's {what} {release} with Maven", flush=True)
     asked = ["-f", str(pom), f"-Drelease={release}", f"-DoutputDirectory={folder}"]
     run_tool(

@@ -5,6 +5,12 @@ from steelyard.wire.codes import RequestCode as Code
 __all__ = ["JAVA_HEADER_OF_ANSWER", "JAVA_HEADER_OF_REQUEST", "ONLY_IN_5"]
 
 JAVA_HEADER_OF_REQUEST = {
+    Code.CHECK_ROCKSDB_CQ_WRITE_PROGRESS: "CheckRocksdbCqWriteProgressRequestHeader",
+    Code.ADD_BROKER: "AddBrokerRequestHeader",
+    Code.REMOVE_BROKER: "RemoveBrokerRequestHeader",
+    Code.RESET_MASTER_FLUSH_OFFSET: "ResetMasterFlushOffsetHeader",
+    Code.CONTROLLER_ELECT_MASTER: "ElectMasterRequestHeader",
+    Code.CLEAN_BROKER_DATA: "CleanControllerBrokerDataRequestHeader",
     Code.SEND_MESSAGE: "SendMessageRequestHeader",
     Code.SEND_REPLY_MESSAGE: "SendMessageRequestHeader",
     Code.SEND_MESSAGE_V2: "SendMessageRequestHeaderV2",
@@ -92,6 +98,8 @@ JAVA_HEADER_OF_REQUEST = {
 }
 
 JAVA_HEADER_OF_ANSWER = {
+    Code.CONTROLLER_ELECT_MASTER: "ElectMasterResponseHeader",
+    Code.CONTROLLER_GET_METADATA_INFO: "GetMetaDataResponseHeader",
     Code.SEND_MESSAGE: "SendMessageResponseHeader",
     Code.SEND_MESSAGE_V2: "SendMessageResponseHeader",
     Code.SEND_BATCH_MESSAGE: "SendMessageResponseHeader",
@@ -123,18 +131,24 @@ JAVA_HEADER_OF_ANSWER = {
 ONLY_IN_5 = frozenset(
     {
         "AckMessageRequestHeader",
+        "AddBrokerRequestHeader",
         "BrokerHeartbeatRequestHeader",
         "ChangeInvisibleTimeRequestHeader",
         "ChangeInvisibleTimeResponseHeader",
+        "CheckRocksdbCqWriteProgressRequestHeader",
+        "CleanControllerBrokerDataRequestHeader",
         "CreateAclRequestHeader",
         "CreateUserRequestHeader",
         "DeleteAclRequestHeader",
         "DeleteUserRequestHeader",
+        "ElectMasterRequestHeader",
+        "ElectMasterResponseHeader",
         "GetAclRequestHeader",
         "GetAllSubscriptionGroupRequestHeader",
         "GetAllSubscriptionGroupResponseHeader",
         "GetAllTopicConfigRequestHeader",
         "GetBrokerMemberGroupRequestHeader",
+        "GetMetaDataResponseHeader",
         "GetSubscriptionGroupConfigRequestHeader",
         "GetTopicConfigRequestHeader",
         "GetUserRequestHeader",
@@ -154,6 +168,8 @@ ONLY_IN_5 = frozenset(
         "RecallMessageRequestHeader",
         "RecallMessageResponseHeader",
         "RegisterTopicRequestHeader",
+        "RemoveBrokerRequestHeader",
+        "ResetMasterFlushOffsetHeader",
         "UnlockBatchMqRequestHeader",
         "UpdateAclRequestHeader",
         "UpdateUserRequestHeader",

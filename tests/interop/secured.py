@@ -26,7 +26,7 @@ ACCOUNTS = {"the-boss": "boss-secret-1", "the-shop": "shop-secret-1", "the-guest
 
 _START_SECONDS = 120
 _SMALL = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:MaxDirectMemorySize=256m")
-_SETTINGS: dict[str, object] = {"mappedFileSizeCommitLog": 64 << 20, "waitTimeMillsInSendQueue": 10_000}
+_SETTINGS: dict[str, object] = {"mappedFileSizeCommitLog": 64 << 20}
 
 _PLAIN_ACL = """
 accounts:

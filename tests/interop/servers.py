@@ -5,6 +5,7 @@ by its own handle, and with it everything it wrote outside that directory: its l
 """
 
 import itertools
+import random
 import signal
 import socket
 import subprocess
@@ -32,6 +33,8 @@ _OPENED = (
 )
 _START_SECONDS = 120
 _STOP_SECONDS = 60
+
+_given_ports: set[int] = set()
 
 # The older release reads its logger's settings from here and does not start without them.
 _LOGBACK = """<configuration>
@@ -102,6 +105,8 @@ class ApacheBroker:
             "storePathCommitLog": root / "commitlog",
             "autoCreateTopicEnable": "true",
             "diskMaxUsedSpaceRatio": 95,
+            # On a busy machine a send may wait longer than Apache's 200 ms, and is then refused.
+            "waitTimeMillsInSendQueue": 10_000,
         }
         (home / "broker.conf").write_text("".join(f"{name}={value}\n" for name, value in (given | settings).items()))
 
@@ -201,12 +206,14 @@ def apache(
 
 
 def free_port() -> int:
-    """Return a port that is free, as are the one behind it and the two before it: a broker takes three of these."""
+    """Return a port that is free, as are the one behind it and the two before it: a broker takes three of these.
+
+    It is none that the system gives to whoever asks for any: one of those could be gone before a Java has started.
+    """
     while True:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port: int = probe.getsockname()[1]
-        if port < 65_000 and all(_is_free(port + step) for step in (-2, -1, 0, 1)):
+        port = random.SystemRandom().randrange(10_000, 32_000, 4)
+        if port not in _given_ports and all(_is_free(port + step) for step in (-2, -1, 0, 1)):
+            _given_ports.add(port)
             return port
 
 

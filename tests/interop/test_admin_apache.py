@@ -204,7 +204,8 @@ def test_a_group_that_is_online_is_moved_or_it_is_said_why_not(apache_cluster: C
                 await admin.apply(plan)
                 if apache_cluster.is_4:
                     # It tells the member, who moves and commits by itself.
-                    assert await asyncio.wait_for(pushed.get(), _WAIT_S) == dict.fromkeys(queues, 4)
+                    async with asyncio.timeout(_WAIT_S):
+                        assert await pushed.get() == dict.fromkeys(queues, 4)
                     with pytest.raises(
                         RequestNotSupported, match="release 4, which moves members that are online only"
                     ):

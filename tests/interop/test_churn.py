@@ -15,7 +15,6 @@ from tests.churn.flow import Flow
 from tests.churn.member import Orders
 from tests.churn.trial import Trial, crashes, rolling_restart, up_and_down
 from tests.interop.backends import chosen
-from tests.interop.jars import NotReady
 from tests.interop.mixed.figures import show
 from tests.interop.mixed.pairs import Pair, running_pair
 
@@ -36,11 +35,8 @@ _numbers = itertools.count(1)
 @pytest.fixture(scope="module", params=chosen())
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """Run two brokers of one backend."""
-    try:
-        with running_pair(request.param, tmp_path_factory.mktemp("pair")) as running:
-            yield running
-    except NotReady as problem:
-        pytest.skip(str(problem))
+    with running_pair(request.param, tmp_path_factory.mktemp("pair")) as running:
+        yield running
 
 
 def _trial(pair: Pair, folder: Path, *, orderly: bool, handling_ms: float = 0) -> Trial:

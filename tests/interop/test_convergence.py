@@ -12,7 +12,6 @@ from collections.abc import Iterator
 
 import pytest
 from tests.interop.backends import chosen
-from tests.interop.jars import NotReady
 from tests.interop.mixed.figures import percentile, show
 from tests.interop.mixed.pairs import Pair, running_pair
 from tests.interop.mixed.reporting import OURS, Troupe
@@ -30,11 +29,8 @@ _numbers = itertools.count(1)
 @pytest.fixture(scope="module", params=chosen())
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """Run two brokers of one backend."""
-    try:
-        with running_pair(request.param, tmp_path_factory.mktemp("pair")) as running:
-            yield running
-    except NotReady as problem:
-        pytest.skip(str(problem))
+    with running_pair(request.param, tmp_path_factory.mktemp("pair")) as running:
+        yield running
 
 
 @pytest.fixture

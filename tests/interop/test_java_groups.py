@@ -9,6 +9,8 @@ from tests.interop.jars import RELEASES
 from tests.interop.mqadmin import Mqadmin
 from tests.interop.talk import create_topic
 
+from steelyard.client.blocking.admin import Admin
+
 QUEUES = 8
 
 pytestmark = pytest.mark.timeout(150)
@@ -87,9 +89,18 @@ def test_two_members_with_one_client_id_are_seen(
         until(lambda: mqadmin("consumerConnection", "-g", group).out, lambda out: out.count("10.9.8.7@twin") == times)
         halves = [0, 1, 2, 3] if times == 2 else list(range(QUEUES))
         until(lambda: [first.owned(wide), second.owned(wide)], lambda owned: owned == [halves, halves])
+        with Admin(hands.cluster.name_server) as admin:
+            told = [hazard.sentence for hazard in admin.group(group).hazards]
         if hands.cluster.is_ours:
             hazard = f"group {group} has the client id 10.9.8.7@twin on several lines"
             until(lambda: caplog.text, lambda text: hazard in text)
+            (sentence,) = [each for each in told if each.startswith(hazard)]
+            assert "they read the same queues, and each handles all messages of them" in sentence
+            assert not [each for each in told if "unread" in each]
+        else:
+            hazard = f"group {group} lists 10.9.8.7@twin more than once"
+            (sentence,) = [each for each in told if each.startswith(hazard)]
+            assert "reads the first of its shares and nobody the others, so queues stay unread" in sentence
         second.stop()
 
 

@@ -4,9 +4,9 @@ import time
 from zlib import crc32
 
 import pytest
-from tests.interop.clients import JavaRefused
+from tests.interop.clients import JavaRefused, until
 from tests.interop.hands import Delivered, Hands, every
-from tests.interop.talk import pull_all
+from tests.interop.talk import committed, pull_all
 
 LIMIT = 4 << 20
 ROOM_FOR_THE_REST = 4096
@@ -138,3 +138,18 @@ def test_a_question_gets_its_reply(hands: Hands, topic: str, group: str) -> None
 
 def _waited_ms(message: Delivered) -> int:
     return message.at_ms - message.born_ms
+
+
+def test_a_client_with_its_vip_channel_on_sends_and_consumes(hands: Hands, topic: str, group: str) -> None:
+    # It sends, commits and asks who else is there two ports below the broker's own, as all clients up to 4.4 do.
+    producer = hands.producer("senders", vipChannelEnabled=True, instanceName=f"{group}-sends")
+    assert [producer.send(topic, str(number)).status for number in range(8)] == ["SEND_OK"] * 8
+    consumer = hands.push(group, every(topic), vipChannelEnabled=True, instanceName=f"{group}-reads")
+    assert sorted(each.body or "" for each in consumer.wait(8)) == [str(number) for number in range(8)]
+    with hands.cluster.line() as line:
+
+        def offsets() -> list[int]:
+            consumer.persist()
+            return [committed(line, group, topic, number) for number in range(4)]
+
+        until(offsets, lambda found: found == [2, 2, 2, 2])

@@ -18,7 +18,6 @@ from statistics import median
 import pytest
 from tests.interop.backends import chosen
 from tests.interop.clients import until
-from tests.interop.jars import NotReady
 from tests.interop.mixed.command_line import consuming
 from tests.interop.mixed.figures import show
 from tests.interop.mixed.pairs import Pair, running_pair
@@ -42,12 +41,9 @@ _numbers = itertools.count(1)
 @pytest.fixture(scope="module", params=chosen())
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """Run two brokers of one backend."""
-    try:
-        with running_pair(request.param, tmp_path_factory.mktemp("pair")) as running:
-            running.grow_up()
-            yield running
-    except NotReady as problem:
-        pytest.skip(str(problem))
+    with running_pair(request.param, tmp_path_factory.mktemp("pair")) as running:
+        running.grow_up()
+        yield running
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,6 @@ RELEASE = "4.9.7"
 NUMBERS = [str(number) for number in range(60)]
 _SETTINGS: dict[str, object] = {
     "mappedFileSizeCommitLog": 64 << 20,
-    "waitTimeMillsInSendQueue": 10_000,
     "brokerIP2": "127.0.0.1",
 }
 _MEMORY = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC")

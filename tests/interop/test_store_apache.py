@@ -10,7 +10,6 @@ from base64 import b64decode
 from pathlib import Path
 
 import pytest
-from tests.interop.jars import SERVER_RELEASES, NotReady, server_class_path
 from tests.interop.servers import ApacheBroker, Line, apache
 from tests.interop.talk import commit, committed, create_group, create_topic, delete_topic, pull_all, send, send_batch
 
@@ -45,15 +44,6 @@ Truth = dict[tuple[str, int], list[Record]]
 """The messages of each queue."""
 
 pytestmark = pytest.mark.timeout(180)
-
-
-@pytest.fixture(params=SERVER_RELEASES)
-def release(request: pytest.FixtureRequest) -> str:
-    try:
-        server_class_path(request.param)
-    except NotReady as problem:
-        pytest.skip(str(problem))
-    return str(request.param)
 
 
 class Writer:

@@ -16,9 +16,12 @@ from tests.interop.servers import apache
 
 from steelyard import Admin
 from steelyard.broker.options import BrokerOptions
+from steelyard.net.clock import now_ms
 from steelyard.serve.embedded import Cluster
+from steelyard.serve.movable_clock import MovableClock
+from steelyard.testing.clock import ClusterClock
 
-__all__ = ["EMBEDDED", "Live", "chosen", "running", "until"]
+__all__ = ["EMBEDDED", "Live", "chosen", "running", "until", "with_own_clock"]
 
 EMBEDDED = "embedded"
 BACKENDS = (EMBEDDED, "apache-4.9.7", "apache-5.5.0")
@@ -36,7 +39,6 @@ _SETTINGS: dict[str, object] = {
     "transactionOpBatchInterval": 50,
     "enablePropertyFilter": "true",
     "mappedFileSizeCommitLog": 64 << 20,
-    "waitTimeMillsInSendQueue": 10_000,
 }
 
 
@@ -47,6 +49,13 @@ class Live:
     backend: str
     namesrv: str
     brokers: tuple[str, ...]
+    clock: ClusterClock | None = None
+    """Where the servers are ours, and those of one test."""
+
+    def pass_time(self) -> None:
+        """Let two seconds pass at once, if the clock can be put forward: Apache's servers are waited for."""
+        if self.clock is not None:
+            self.clock.advance(seconds=2)
 
     @property
     def is_ours(self) -> bool:
@@ -75,10 +84,21 @@ def running(backend: str, root: Path) -> Iterator[Live]:
 
 
 @contextmanager
-def _embedded() -> Iterator[Live]:
+def with_own_clock(live: Live) -> Iterator[Live]:
+    """Give a cluster whose clock a test may put forward, if the servers are ours; else the one that there is."""
+    if not live.is_ours:
+        yield live
+        return
+    with _embedded(MovableClock()) as own:
+        yield own
+
+
+@contextmanager
+def _embedded(clock: MovableClock | None = None) -> Iterator[Live]:
     options = BrokerOptions(transaction_check_ms=1000, transaction_timeout_ms=500)
-    with Cluster(brokers=2, broker_options=options) as cluster:
-        yield Live(EMBEDDED, cluster.namesrv, tuple(cluster.brokers))
+    with Cluster(brokers=2, broker_options=options, clock=clock or now_ms) as cluster:
+        own = None if clock is None else ClusterClock(cluster, clock)
+        yield Live(EMBEDDED, cluster.namesrv, tuple(cluster.brokers), own)
 
 
 @contextmanager
@@ -95,13 +115,15 @@ def _apache(backend: str, root: Path) -> Iterator[Live]:
         yield live
 
 
-def until(condition: Callable[[], object], what: str) -> None:
-    """Wait until something is so, and fail with what it was if it never is."""
+def until(condition: Callable[[], object], what: str, meanwhile: Callable[[], object] | None = None) -> None:
+    """Wait until something is so, and fail with what it was if it never is; ``meanwhile`` is done after each look."""
     seconds = _LONGEST_S if chosen() == EMBEDDED else _LONGEST_APACHE_S
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, f"not in {seconds} s: {what}"
-        time.sleep(0.02)
+        time.sleep(0.01)
+        if meanwhile is not None:
+            meanwhile()
 
 
 def closed_port() -> int:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 from tests.interop.jars import NotReady
-from tests.live.clusters import EMBEDDED, Live, chosen, running
+from tests.live.clusters import EMBEDDED, Live, chosen, running, with_own_clock
 
 from steelyard import Admin, Producer
 
@@ -29,6 +29,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
             yield live
     except NotReady as problem:
         pytest.skip(str(problem))
+
+
+@pytest.fixture
+def own_clock(cluster: Live) -> Iterator[Live]:
+    """Run a cluster for this test alone, with a clock that it may put forward, unless the servers are Apache's."""
+    with with_own_clock(cluster) as own:
+        yield own
 
 
 @pytest.fixture

@@ -10,21 +10,18 @@ from steelyard.client.producing.sent import Sent
 
 __all__ = ["Handled", "owned", "poll_all", "send_all", "shown", "stored"]
 
-_LONGEST_S = 60
-
 
 class Handled:
     """Takes messages from any thread."""
 
     def __init__(self) -> None:
         self._messages: list[StoredMessage] = []
-        self._news = threading.Condition()
+        self._lock = threading.Lock()
 
     def __call__(self, message: StoredMessage) -> None:
         """Take one: this is a handler."""
-        with self._news:
+        with self._lock:
             self._messages.append(message)
-            self._news.notify_all()
 
     async def later(self, message: StoredMessage) -> None:
         """Take one: this is a handler for a loop."""
@@ -33,7 +30,7 @@ class Handled:
     @property
     def messages(self) -> Sequence[StoredMessage]:
         """All that came."""
-        with self._news:
+        with self._lock:
             return tuple(self._messages)
 
     @property
@@ -41,13 +38,13 @@ class Handled:
         """Their bodies."""
         return [message.body.decode() for message in self.messages]
 
-    def wait(self, enough: int | Callable[["Handled"], object], *, seconds: float = _LONGEST_S) -> None:
-        """Wait for so many, or until what came is enough."""
-        with self._news:
-            came = self._news.wait_for(
-                lambda: len(self._messages) >= enough if isinstance(enough, int) else enough(self), seconds
-            )
-            assert came, f"only {len(self._messages)} came in {seconds} s"
+    def wait(self, enough: int | Callable[["Handled"], object], meanwhile: Callable[[], object] | None = None) -> None:
+        """Wait for so many, or until what came is enough; ``meanwhile`` is done now and then."""
+        until(
+            lambda: len(self.messages) >= enough if isinstance(enough, int) else enough(self),
+            "enough messages were handled",
+            meanwhile,
+        )
 
 
 def send_all(producer: Producer, topic: str, bodies: Sequence[str], tags: str | None = None) -> None:
@@ -56,15 +53,15 @@ def send_all(producer: Producer, topic: str, bodies: Sequence[str], tags: str | 
         producer.send(Message(topic, body.encode(), tags))
 
 
-def poll_all(puller: Puller, count: int) -> list[StoredMessage]:
-    """Poll until there are so many."""
+def poll_all(puller: Puller, count: int, meanwhile: Callable[[], object] | None = None) -> list[StoredMessage]:
+    """Poll until there are so many; ``meanwhile`` is done after each poll."""
     found: list[StoredMessage] = []
 
     def look() -> bool:
-        found.extend(puller.poll(timeout_s=1))
+        found.extend(puller.poll(timeout_s=1 if meanwhile is None else 0.05))
         return len(found) >= count
 
-    until(look, f"{count} messages were polled")
+    until(look, f"{count} messages were polled", meanwhile)
     return found
 
 

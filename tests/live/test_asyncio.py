@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
+import pytest
 from tests.live.clusters import Live
 from tests.live.handled import Handled
 
@@ -11,6 +12,12 @@ from steelyard.aio import Admin, Consumer, Producer, Puller
 
 NUMBERS = [str(number) for number in range(60)]
 LONGEST_S = 60
+
+
+@pytest.fixture
+def cluster(own_clock: Live) -> Live:
+    """Use a cluster with a clock of its own."""
+    return own_clock
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -80,7 +87,8 @@ def test_transactions_and_requests(cluster: Live, topic: str, group: str) -> Non
                 await crashed.transaction(Message(topic, b"asked about")).begin()
             async with asyncio.timeout(LONGEST_S):
                 while len(found := await admin.messages(topic)) < 3:
-                    await asyncio.sleep(0.1)
+                    await asyncio.sleep(0.02)
+                    await asyncio.to_thread(cluster.pass_time)
         return reply.body, sorted(message.body for message in found)
 
     assert asyncio.run(main()) == (b"42", [b"?", b"asked about", b"committed"])

@@ -16,11 +16,17 @@ from steelyard.errors import ConfigurationError, SteelyardError
 EARLY_MS = 1_000
 
 
+@pytest.fixture
+def cluster(own_clock: Live) -> Live:
+    """Use a cluster with a clock of its own."""
+    return own_clock
+
+
 def pulled(cluster: Live, group: str, topic: str, count: int) -> list[StoredMessage]:
     """Wait for so many messages of a topic."""
     with Puller(cluster.namesrv, group=group, start_from="first") as puller:
         puller.assign(puller.queues(topic))
-        return poll_all(puller, count)
+        return poll_all(puller, count, cluster.pass_time)
 
 
 def early_ms(cluster: Live) -> int:

@@ -48,6 +48,12 @@ def grid(admin: Admin, group: str, topic: str) -> dict[int, str | None]:
     return {hash(queue): owner for queue, owner in owners.items() if queue.topic == topic}
 
 
+@pytest.fixture
+def cluster(own_clock: Live) -> Live:
+    """Use a cluster with a clock of its own."""
+    return own_clock
+
+
 @pytest.fixture(autouse=True)
 def ours(cluster: Live) -> None:
     """Skip what Apache's brokers cannot tell."""
@@ -74,7 +80,7 @@ def test_who_joins_gets_queues_by_planned_moves(cluster: Live, admin: Admin, top
     with ExitStack() as stack:
         first = joined(stack, cluster, group, topic, "m1")
         until(lambda: len(owned(first, topic)) == 8, "the first has all")
-        until(lambda: at_rest(admin, group) == len(cluster.brokers), "and is at rest")
+        until(lambda: at_rest(admin, group) == len(cluster.brokers), "and is at rest", cluster.pass_time)
         second = joined(stack, cluster, group, topic, "m2")
         until(lambda: len(owned(first, topic)) == len(owned(second, topic)) == 4, "they share")
         history = wait_for(admin, group, lambda all_: len(moves_of(all_, topic)) == 4, "four queues moved")
@@ -83,7 +89,7 @@ def test_who_joins_gets_queues_by_planned_moves(cluster: Live, admin: Admin, top
             assert (move.kind, "m2" in move.why, move.why.endswith(" joined")) == ("given up", True, True)
             assert move.gap_ms is not None
         assert set(grid(admin, group, topic).values()) == set(history[-1].members)
-        until(lambda: at_rest(admin, group) == 2 * len(cluster.brokers), "it is at rest again")
+        until(lambda: at_rest(admin, group) == 2 * len(cluster.brokers), "it is at rest again", cluster.pass_time)
         last = rebalances(admin.moves(group))[-1]
         assert last.least is not None
         assert 0 < last.least <= last.moved
@@ -112,6 +118,7 @@ def test_who_leaves_hands_over_and_is_the_reason(cluster: Live, admin: Admin, to
         assert admin.moves(group, limit=1) == history[-1:]
 
 
+@pytest.mark.process
 def test_who_is_killed_is_gone_and_its_queues_are_lost(cluster: Live, admin: Admin, topic: str, group: str) -> None:
     with ExitStack() as stack:
         first = joined(stack, cluster, group, topic, "m1")
@@ -146,7 +153,7 @@ def test_a_cursor_gives_each_record_once(cluster: Live, admin: Admin, topic: str
             found.extend(new)
             return len([each for each in found if each.rebalance is not None]) == len(cluster.brokers)
 
-        until(look, "it is at rest on each broker")
+        until(look, "it is at rest on each broker", cluster.pass_time)
         assert sorted(found, key=lambda each: (each.at, each.broker)) == sorted(
             admin.moves(group), key=lambda each: (each.at, each.broker)
         )

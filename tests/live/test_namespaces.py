@@ -1,9 +1,16 @@
 """A namespace is in every name on the wire and in none that its users see; other namespaces are somewhere else."""
 
+import pytest
 from tests.live.clusters import Live, until
 from tests.live.handled import Handled, owned, poll_all, send_all, shown
 
 from steelyard import Admin, Connect, Consumer, Message, Producer, Puller, Received
+
+
+@pytest.fixture
+def cluster(own_clock: Live) -> Live:
+    """Use a cluster with a clock of its own."""
+    return own_clock
 
 
 def test_names_are_wrapped_on_the_wire_and_bare_for_their_users(
@@ -25,7 +32,7 @@ def test_names_are_wrapped_on_the_wire_and_bare_for_their_users(
         with consumer:
             sent = producer.send(Message(topic, b"inside"))
             assert sent.queue.topic == topic
-            handled.wait(2)
+            handled.wait(2, cluster.pass_time)
             assert {message.topic for message in handled.messages if isinstance(message, Received)} == {topic}
             assert {queue.topic for queue in owned(consumer, topic)} == {topic}
             assert len(owned(consumer, topic)) == 4
@@ -67,9 +74,10 @@ def test_requests_and_transactions_stay_inside(cluster: Live, admin: Admin, topi
                 pass
             with Producer(here, group=group) as crashed:
                 crashed.transaction(Message(f"{topic}-2", b"asked about")).begin()
-            until(lambda: shown(insider, f"{topic}-2") == {b"committed", b"asked about"}, "both are shown")
+            both = {b"committed", b"asked about"}
+            until(lambda: shown(insider, f"{topic}-2") == both, "both are shown", cluster.pass_time)
     assert set(asked) == {f"{topic}-2"}
-    assert shown(admin, f"us%{topic}-2") == {b"committed", b"asked about"}
+    assert shown(admin, f"us%{topic}-2") == both
 
 
 def test_two_namespaces_do_not_meet(cluster: Live, topic: str, group: str) -> None:

@@ -10,6 +10,12 @@ from tests.live.handled import Handled
 from steelyard import Admin, Consumer, Message, Producer, Received
 
 
+@pytest.fixture
+def cluster(own_clock: Live) -> Live:
+    """Use a cluster with a clock of its own."""
+    return own_clock
+
+
 def test_a_message_that_raised_comes_again_after_ten_seconds(
     cluster: Live, producer: Producer, topic: str, group: str
 ) -> None:
@@ -26,7 +32,7 @@ def test_a_message_that_raised_comes_again_after_ten_seconds(
     with consumer:
         sent = producer.send(Message(topic, b"bad", tags="t", keys="k", properties={"a": "b"}))
         producer.send(Message(topic, b"good", tags="t"))
-        handled.wait(2)
+        handled.wait(2, cluster.pass_time)
     assert [each for each in attempts if each[0] == b"bad"] == [(b"bad", 1, topic), (b"bad", 2, topic)]
     again = next(message for message in handled.messages if message.body == b"bad")
     assert (again.keys, again.tags, again.properties["a"]) == (("k",), "t", "b")
@@ -52,7 +58,7 @@ def test_a_handler_may_ask_for_a_message_later(
     consumer.handles(topic)(handle_on_loop if on_loop else handle)
     with consumer:
         producer.send(Message(topic, b"patience"))
-        handled.wait(3)
+        handled.wait(3, cluster.pass_time)
     assert [message.reconsume_times for message in handled.messages] == [0, 1, 2]
     assert len({message.message_id for message in handled.messages}) == 1
 
@@ -141,5 +147,5 @@ def test_a_batch_in_which_one_is_asked_for_later_has_the_others_done(
 
     producer.send_many([Message(topic, str(number).encode()) for number in range(10)], key="one")
     with consumer:
-        handled.wait(11)
+        handled.wait(11, cluster.pass_time)
     assert sorted(handled.bodies) == sorted([*map(str, range(10)), "3"])

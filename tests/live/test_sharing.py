@@ -1,11 +1,11 @@
 """Members share the queues of a topic evenly; whoever comes or goes, each message is handled: once, if it was planned.
 
-Members that come and go are processes of their own, so that a kill is a kill.
+A member that is killed is a process of its own, so that a kill is a kill.
 """
 
 import itertools
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ import pytest
 from msgspec import structs
 from tests.churn.accounts import out_of_order, overlaps, read_logs, repeats
 from tests.churn.member import Orders
-from tests.churn.trial import ChurnMember
+from tests.churn.trial import ChurnMember, LocalMember, Member
 from tests.live.clusters import Live, until
 from tests.live.handled import Handled, owned, poll_all
 
@@ -111,27 +111,27 @@ def flowing(producer: Producer, topic: str) -> Iterator[set[str]]:
 
 
 class Members:
-    """Members of one group, each a process."""
+    """Members of one group."""
 
     def __init__(self, orders: Orders, folder: Path) -> None:
-        self.running: list[ChurnMember] = []
+        self.running: list[Member] = []
         self._orders, self._folder = orders, folder
         self._numbers = itertools.count(1)
 
-    def join(self) -> ChurnMember:
+    def join(self, make: Callable[[Orders], Member] = LocalMember) -> Member:
         """Start one, and wait until it has a queue."""
         log = str(self._folder / f"member-{next(self._numbers)}.log")
-        member = ChurnMember(structs.replace(self._orders, log=log))
+        member = make(structs.replace(self._orders, log=log))
         self.running.append(member)
         member.wait_joined()
         return member
 
-    def leave(self, member: ChurnMember) -> None:
+    def leave(self, member: Member) -> None:
         """Let one go."""
         self.running.remove(member)
         member.leave()
 
-    def kill(self, member: ChurnMember) -> None:
+    def kill(self, member: Member) -> None:
         """Let one crash."""
         self.running.remove(member)
         member.kill()
@@ -171,6 +171,7 @@ def test_planned_changes_lose_nothing_and_repeat_nothing(
         assert not list(overlaps(handlings))
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("orderly", [False, True], ids=["concurrent", "orderly"])
 def test_what_a_killed_member_had_is_taken_over(
     cluster: Live, producer: Producer, topic: str, group: str, tmp_path: Path, *, orderly: bool
@@ -178,7 +179,7 @@ def test_what_a_killed_member_had_is_taken_over(
     members = Members(Orders(cluster.namesrv, group, topic, "", orderly=orderly, handling_ms=1), tmp_path)
     try:
         with flowing(producer, topic) as sent:
-            doomed = members.join()
+            doomed = members.join(ChurnMember)
             members.join()
             members.kill(doomed)
             members.join()

@@ -9,6 +9,12 @@ from tests.live.handled import shown
 from steelyard import Admin, Message, Producer, StoredMessage
 
 
+@pytest.fixture
+def cluster(own_clock: Live) -> Live:
+    """Use a cluster with a clock of its own."""
+    return own_clock
+
+
 def test_leaving_a_transaction_commits_it(producer: Producer, admin: Admin, topic: str) -> None:
     with producer.transaction(Message(topic, b"paid", keys="order-1", tags="t")) as transaction:
         assert shown(admin, topic) == set()
@@ -51,8 +57,10 @@ def test_the_broker_asks_another_process_what_became_of_one(
         crashed.transaction(Message(topic, b"dropped", tags="unpaid")).begin()
     with Producer(cluster.namesrv, group=group, check=check) as successor:
         successor.send(Message(topic, b"hello"))
-        until(lambda: shown(admin, topic) == {b"hello", b"kept"}, "the transaction is settled")
-        until(lambda: {each.body for each in asked} == {b"kept", b"dropped"}, "both were asked about")
+        until(lambda: shown(admin, topic) == {b"hello", b"kept"}, "the transaction is settled", cluster.pass_time)
+        until(
+            lambda: {each.body for each in asked} == {b"kept", b"dropped"}, "both were asked about", cluster.pass_time
+        )
     assert {each.topic for each in asked} == {topic}
     assert {each.keys for each in asked if each.body == b"kept"} == {("k",)}
 
@@ -68,7 +76,7 @@ def test_a_transaction_that_is_open_here_is_not_checked(cluster: Live, admin: Ad
         patient = producer.transaction(Message(topic, b"patient")).begin()
         with Producer(cluster.namesrv, group=group) as crashed:
             crashed.transaction(Message(topic, b"crashed")).begin()
-        until(lambda: shown(admin, topic) == {b"crashed"}, "the other was asked about, and so time has passed")
+        until(lambda: shown(admin, topic) == {b"crashed"}, "the other was asked about later", cluster.pass_time)
         patient.rollback()
     assert others.count(b"patient") == 0
     assert shown(admin, topic) == {b"crashed"}

@@ -116,6 +116,15 @@ def test_apache_s_file_is_read() -> None:
     assert desk.read(TextTable, 219, {"namespace": "ORDER_TOPIC_CONFIG"}).table == {"orders": "a:2"}
 
 
+def test_a_setting_may_be_given_the_value_that_it_has() -> None:
+    desk = Desk(NameServerOptions(port=7000))
+    shown = decode_settings(desk.ask(319).body)
+    assert shown["listenPort"] == "7000"
+    assert desk.ask(318, body=b"listenPort=7000\nclusterTest=false\n").code == 0
+    assert desk.ask(318, body=b"listenPort=7001\n").code == 16
+    assert decode_settings(desk.ask(319).body) == shown
+
+
 @pytest.mark.parametrize("saved", [b"{", b'{"configTable":7}', b'{"settings":{"listenPort":"1"}}', b"\xff"])
 def test_a_file_that_cannot_be_used_is_named_and_not_overwritten(saved: bytes) -> None:
     with pytest.raises(ConfigurationError, match="saved settings of the name server"):

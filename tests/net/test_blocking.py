@@ -112,6 +112,7 @@ def test_a_server_that_is_not_there_cannot_be_connected_to() -> None:
         BlockingLine("nowhere")
 
 
+@pytest.mark.process
 def test_a_forked_child_that_closes_it_leaves_the_line_to_its_parent() -> None:
     with scripted(encode_frame(answer_to(Command(ECHO, opaque=1), body=b"still here"))) as address:
         line = BlockingLine(address)

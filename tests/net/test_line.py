@@ -3,13 +3,17 @@
 import asyncio
 import os
 import socket
+from collections.abc import Callable
 
 import pytest
+from tests.net.served import ECHO, run, served, until
 
 from steelyard.errors import CannotConnect, ConfigurationError
 from steelyard.net.line import Line, open_line
 from steelyard.wire.command import Command
 from steelyard.wire.frames import Splitter, encode_frame
+
+MakeLoop = Callable[[], asyncio.AbstractEventLoop]
 
 
 class _Ears:
@@ -31,7 +35,8 @@ class _Ears:
         self.changed.set()
 
     async def change(self) -> None:
-        await asyncio.wait_for(self.changed.wait(), 10)
+        async with asyncio.timeout(10):
+            await self.changed.wait()
         self.changed.clear()
 
 
@@ -132,6 +137,43 @@ def test_an_address_where_nobody_listens_is_told_as_a_sentence(address: str) -> 
         asyncio.run(run())
 
 
+def test_a_line_that_is_given_up_at_any_moment_is_closed(make_loop: MakeLoop) -> None:
+    async def story() -> None:
+        async with served() as server:
+            address, made = f"127.0.0.1:{server.listener.port}", 0
+            # One turn of the loop more each time: the last ones are given up as they are ready, or were made before.
+            for turns in range(30):
+                ears = _Ears()
+                opening = asyncio.ensure_future(open_line(address, ears.hear, ears.lose))
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                if not opening.cancel():
+                    (await opening).drop()
+                    made += 1
+                await asyncio.wait([opening])
+            assert 0 < made < 30
+            last = await server.call()  # the server takes lines in their order
+            assert (await last.ask(ECHO)).code == 0
+            await until(lambda: len(server.board) == 1)
+
+    run(make_loop, story())
+
+
+def test_no_time_at_all_is_a_time_that_is_over(make_loop: MakeLoop) -> None:
+    async def story() -> None:
+        async with served() as server:
+            ears = _Ears()
+            for timeout_ms in (0, -1_000):
+                with pytest.raises(CannotConnect, match=f"did not answer in {timeout_ms} ms"):
+                    await open_line(f"127.0.0.1:{server.listener.port}", ears.hear, ears.lose, timeout_ms=timeout_ms)
+            last = await server.call()
+            assert (await last.ask(ECHO)).code == 0
+            await until(lambda: len(server.board) == 1)
+
+    run(make_loop, story())
+
+
+@pytest.mark.process
 def test_a_child_lets_go_of_its_parents_lines() -> None:
     """The server sees the end of a line when the parent closes it, whatever a child still runs."""
 

@@ -1,8 +1,11 @@
 """A server that is troubled on purpose: who stands before the core sees each command, and lines are cut or kept out."""
 
 import asyncio
+import socket
 from collections.abc import Callable
+from contextlib import suppress
 
+import pytest
 from tests.net.served import ECHO, run, served, until
 
 from steelyard.net.core import Replies
@@ -59,6 +62,36 @@ def test_a_server_that_is_shut_keeps_its_lines_and_takes_no_new_ones(make_loop: 
             assert (await one.ask(ECHO, b"here")).body == b"here"
             server.board.shut(is_shut=False)
             assert (await (await server.call()).ask(ECHO, b"new")).body == b"new"
+
+    run(make_loop, story())
+
+
+def test_a_line_that_opens_while_the_server_goes_away_is_cut(make_loop: MakeLoop) -> None:
+    async def story() -> None:
+        async with served() as server:
+            server.board.drop()
+            late = await server.call()
+            assert await late.is_closed()
+
+    run(make_loop, story())
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_a_line_that_comes_as_the_server_goes_away_is_cut_however_far_it_has_come(
+    make_loop: MakeLoop, turns: int
+) -> None:
+    async def story() -> None:
+        async with served() as server:
+            with socket.create_connection(("127.0.0.1", server.listener.port)) as late:
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                server.listener.close()
+                server.board.drop()
+                await server.listener.closed()
+                late.setblocking(False)
+                with suppress(ConnectionResetError):
+                    async with asyncio.timeout(20):
+                        assert await asyncio.get_running_loop().sock_recv(late, 1) == b""
 
     run(make_loop, story())
 

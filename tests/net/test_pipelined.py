@@ -145,6 +145,7 @@ def test_of_several_lines_those_that_can_be_heard_are_named() -> None:
             line.close()
 
 
+@pytest.mark.process
 def test_a_forked_child_that_closes_it_leaves_the_line_to_its_parent() -> None:
     with scripted(answer(1, b"still here")) as address:
         line = PipelinedLine(address)

@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from tests.net.served import ECHO, SILENT, run, served, until
 
+from steelyard.net.limits import LineLimits
 from steelyard.wire.command import Command
 from steelyard.wire.frames import encode_frame
 
@@ -35,5 +36,57 @@ def test_a_line_that_sends_much_lets_others_have_their_turn(
                 # All of it has arrived before the loop turns: from now on it is a matter of turns alone.
                 assert (await caller.ask(ECHO, opaque=LAST)).opaque == LAST
                 assert len(server.core.seen) <= FEW < sent // len(frame)
+
+    run(make_loop, story())
+
+
+def test_requests_that_take_long_are_done_in_turns_and_in_order(
+    make_loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    async def story() -> None:
+        async with served(LineLimits(turn_ms=5)) as server:
+            flood, server.core.costs_ns = await server.call(), 1_000_000
+            flood.write(*(Command(ECHO, opaque=number) for number in range(600)))
+            assert [(await flood.read()).opaque for _ in range(600)] == list(range(600))
+            assert server.core.seen == list(range(600))
+            assert server.core.flushed >= 600 // 5, "a turn had more than five requests of a millisecond each"
+
+    run(make_loop, story())
+
+
+def test_nothing_is_read_from_a_line_whose_requests_wait_for_their_turn(
+    make_loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    async def story() -> None:
+        async with served(LineLimits(turn_ms=1)) as server:
+            server.core.costs_ns = 1_000_000
+            flood = await server.call()
+            most, sent = 0, 4_000
+            flood.write(*(Command(SILENT, opaque=number, body=BODY) for number in range(sent)))
+            while len(server.core.seen) < sent:
+                (channel,) = server.board._channels.values()
+                most = max(most, channel.half_bytes)
+                await asyncio.sleep(0)
+            assert most < 2 * 256 * 1024, "more than one read waits"
+            assert server.core.seen == list(range(sent))
+
+    run(make_loop, story())
+
+
+def test_many_lines_with_much_to_do_share_one_turn(make_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    async def story() -> None:
+        async with served(LineLimits(turn_ms=5)) as server:
+            caller, server.core.costs_ns = await server.call(), 1_000_000
+            floods = [await server.call() for _ in range(40)]
+            for flood in floods:
+                flood.write(*(Command(ECHO, opaque=number) for number in range(200)))
+            while len(server.core.peers) < len(floods):
+                await asyncio.sleep(0)
+            caller.write(Command(ECHO, opaque=LAST))
+            began = len(server.core.seen)
+            assert began < 40 * 200, "all of it was done before anybody else had a turn"
+            await caller.read()
+            before = server.core.seen.index(LAST) - began
+            assert before <= 50, f"{before} requests of others were handled first"
 
     run(make_loop, story())

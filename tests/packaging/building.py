@@ -1,10 +1,9 @@
 """What the tests of the packages share: building them, and an environment that has what they ask for and no more."""
 
-import shutil
 import subprocess
 import sys
 import venv
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from importlib.metadata import Distribution, distribution
 from pathlib import Path
@@ -61,37 +60,45 @@ def build(into: Path, source: Path = ROOT) -> Built:
     return Built(wheel, sdist)
 
 
-def bare(directory: Path, wheel: Path) -> Environment:
-    """Make an environment with a wheel and what it needs; that is taken from this one, so that no index is asked."""
+def bare(directory: Path, wheel: Path, *extras: str) -> Environment:
+    """Make an environment with a wheel and what it needs; that is this one's, so that no index is asked."""
     venv.EnvBuilder(with_pip=False, symlinks=True).create(directory)
     (packages,) = directory.glob("lib/python*/site-packages")
-    with ZipFile(wheel) as archive:
-        archive.extractall(packages)
-    for needed in _needed_by(_unpacked(packages)):
-        for file in needed.files or ():
-            source, target = Path(str(file.locate())), packages / str(file)
-            if ".." not in file.parts and source.suffix != ".pyc":
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(source, target)
-    return Environment(directory)
+    made, first = Environment(directory), _unpacked(wheel)
+    for each in (first, *_needed_by(first, extras)):
+        # Links, so that nothing is compiled again.
+        for name in {file.parts[0] for file in each.files or () if ".." not in file.parts}:
+            if not (packages / name).exists():
+                (packages / name).symlink_to(str(each.locate_file(name)))
+        for script in each.entry_points.select(group="console_scripts"):
+            path = directory / "bin" / script.name
+            code = f"import sys\nfrom {script.module} import {script.attr}\nsys.exit({script.attr}())\n"
+            path.write_text(f"#!{made.python}\n{code}", encoding="utf-8")
+            path.chmod(0o755)
+    return made
 
 
-def _unpacked(packages: Path) -> Distribution:
-    (metadata,) = packages.glob("steelyard-*.dist-info")
+def _unpacked(wheel: Path) -> Distribution:
+    """Unpack a wheel beside itself, unless it is, for all environments that have it."""
+    packages = wheel.with_suffix("")
+    if not packages.exists():
+        with ZipFile(wheel) as archive:
+            archive.extractall(packages)
+    (metadata,) = packages.glob("*.dist-info")
     return Distribution.at(metadata)
 
 
-def _needed_by(first: Distribution) -> Iterator[Distribution]:
-    """Return all that a distribution needs, without any extra, and what that needs."""
+def _needed_by(first: Distribution, extras: Collection[str]) -> Iterator[Distribution]:
+    """Return all that a distribution needs, with these extras and no other, and what that needs."""
     seen: set[str] = set()
-    waiting = [first]
+    waiting = [(first, {"", *extras})]
     while waiting:
-        for line in waiting.pop().requires or ():
-            wanted = Requirement(line)
-            name = canonicalize_name(wanted.name)
-            if name in seen or (wanted.marker is not None and not wanted.marker.evaluate({"extra": ""})):
+        one, having = waiting.pop()
+        for wanted in map(Requirement, one.requires or ()):
+            name, when = canonicalize_name(wanted.name), wanted.marker
+            if name in seen or (when is not None and not any(when.evaluate({"extra": extra}) for extra in having)):
                 continue
             seen.add(name)
             found = distribution(name)
-            waiting.append(found)
+            waiting.append((found, {"", *wanted.extras}))
             yield found

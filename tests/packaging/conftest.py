@@ -1,13 +1,7 @@
-"""The packages are built once for all tests here, and so is the environment that has nothing but them."""
+"""The environment that has the wheel and nothing else is made once for all tests here."""
 
 import pytest
-from tests.packaging.building import Built, Environment, bare, build
-
-
-@pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    """Build the wheel and the sdist."""
-    return build(tmp_path_factory.mktemp("dist"))
+from tests.packaging.building import Built, Environment, bare
 
 
 @pytest.fixture(scope="session")

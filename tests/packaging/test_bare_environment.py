@@ -1,6 +1,10 @@
 """The wheel where nothing else is: it serves, sends and helps, and what needs an extra says which."""
 
 import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -8,8 +12,9 @@ from tests.packaging.building import ROOT, Environment
 from tests.packaging.using import first_example, up
 
 from steelyard import __version__
+from steelyard.errors.extras import how_to_install
 
-pytestmark = [pytest.mark.xdist_group("packaging"), pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.xdist_group("packaging"), pytest.mark.timeout(240), pytest.mark.process]
 
 _NEEDS_MORE = (
     "steelyard.spark",
@@ -17,10 +22,18 @@ _NEEDS_MORE = (
     "steelyard.testing.plugin",
     "steelyard.otel",
     "steelyard.dashboard.",
+    "steelyard.wire.zstd",
     "pyspark_rocketmq",
 )
 _YET_PLAIN = ("steelyard.dashboard.options", "steelyard.dashboard.page")
 """Whoever asks for a page is told what it needs by these."""
+
+
+@pytest.fixture(scope="module")
+def namesrv(environment: Environment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Run a cluster from the wheel."""
+    with up(environment, tmp_path_factory.mktemp("up")) as address:
+        yield address
 
 
 def test_it_serves_and_the_first_example_sends(environment: Environment, tmp_path: Path) -> None:
@@ -55,7 +68,14 @@ def test_every_noun_helps(environment: Environment, tmp_path: Path) -> None:
 
 
 def test_importing_it_drags_nothing_along(environment: Environment, tmp_path: Path) -> None:
-    code = "import sys, steelyard; print(*{name.partition('.')[0] for name in sys.modules} - sys.stdlib_module_names)"
+    # Some systems bring modules into every Python that starts, Debian its apport_python_hook: what was there before
+    # is no doing of ours.
+    code = (
+        "import sys\n"
+        "before = set(sys.modules)\n"
+        "import steelyard\n"
+        "print(*{name.partition('.')[0] for name in set(sys.modules) - before} - sys.stdlib_module_names)"
+    )
     loaded = set(environment.run("-c", code, cwd=tmp_path).stdout.split())
     assert {name for name in loaded if not name.startswith("_")} == {"steelyard", "msgspec"}
 
@@ -73,21 +93,20 @@ def test_every_module_that_needs_no_extra_can_be_imported(environment: Environme
 
 _SENTENCES = {
     "from steelyard.dashboard.page import Page; Page()": (
-        "pages need a package that is not installed; run: pip install 'steelyard[page]'"
+        f"pages need a package that is not installed; {how_to_install('page')}"
     ),
-    "import steelyard.otel": (
-        "spans of OpenTelemetry need a package that is not installed; run: pip install 'steelyard[otel]'"
-    ),
+    "import steelyard.otel": (f"spans of OpenTelemetry need a package that is not installed; {how_to_install('otel')}"),
     "from steelyard.spark.local import session; session()": (
-        "Spark sessions need a package that is not installed; run: pip install 'steelyard[spark]'"
+        f"Spark sessions need a package that is not installed; {how_to_install('spark')}"
     ),
     "from steelyard.wire.compression import compress, Compression; compress(b'', Compression.LZ4)": (
-        "LZ4 bodies need a package that is not installed; run: pip install 'steelyard[fast]'"
-    ),
-    "from steelyard.wire.compression import compress, Compression; compress(b'', Compression.ZSTD)": (
-        "zstd bodies need a package that is not installed; run: pip install 'steelyard[fast]'"
+        f"LZ4 bodies need a package that is not installed; {how_to_install('lz4')}"
     ),
 }
+if sys.version_info < (3, 14):
+    _SENTENCES["from steelyard.wire.compression import compress, Compression; compress(b'', Compression.ZSTD)"] = (
+        f"zstd bodies need a package that is not installed; {how_to_install('fast')}"
+    )
 
 
 @pytest.mark.parametrize("code", _SENTENCES)
@@ -96,18 +115,30 @@ def test_what_needs_an_extra_names_it(environment: Environment, tmp_path: Path, 
     assert done.stderr.splitlines()[-1] == f"steelyard.errors.MissingExtra: {_SENTENCES[code]}"
 
 
+def test_who_runs_a_cluster_without_a_page_is_told_how_to_have_one(environment: Environment, tmp_path: Path) -> None:
+    command = [str(environment.python), "-m", "steelyard", "up", "--port", "0", "--memory"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=environment.variables, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        said = list(takewhile(lambda line: not line.startswith("ready"), process.stdout))
+        process.terminate()
+    assert said[-1] == f"page         none; to have one, {how_to_install('page')}\n"
+
+
 @pytest.mark.parametrize("job", ["archive", "aggregate", "replay", "balance"])
-def test_a_pipeline_without_spark_is_refused_in_one_line(environment: Environment, tmp_path: Path, job: str) -> None:
+def test_a_pipeline_without_spark_is_refused_in_one_line(
+    environment: Environment, namesrv: str, tmp_path: Path, job: str
+) -> None:
     words = {
         "archive": ("--topic", "orders", "--to", "lake"),
         "aggregate": ("--topic", "orders", "--sql", "SELECT count(*) FROM messages"),
         "replay": ("--from", "lake", "--to-topic", "orders"),
         "balance": ("--topic", "orders", "--group", "billing"),
     }
-    with up(environment, tmp_path) as namesrv:
-        done = environment.run(
-            *("-m", "steelyard", "pipeline", "run", job, "--namesrv", namesrv, *words[job]), cwd=tmp_path
-        )
+    done = environment.run(
+        *("-m", "steelyard", "pipeline", "run", job, "--namesrv", namesrv, *words[job]), cwd=tmp_path
+    )
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
-    assert done.stderr.endswith("need a package that is not installed; run: pip install 'steelyard[spark]'\n")
+    assert done.stderr.endswith(f"need a package that is not installed; {how_to_install('spark')}\n")

@@ -19,6 +19,7 @@ from steelyard import __version__
 pytestmark = [
     pytest.mark.xdist_group("packaging"),
     pytest.mark.timeout(600),
+    pytest.mark.process,
     pytest.mark.skipif("STEELYARD_SLOW" not in os.environ, reason="asks an index, and takes a while: STEELYARD_SLOW=1"),
 ]
 

@@ -8,14 +8,17 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+from packaging.metadata import Metadata
 from tests.packaging.building import ROOT, Built
 
 from steelyard import __version__
 
-pytestmark = [pytest.mark.xdist_group("packaging"), pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.xdist_group("packaging"), pytest.mark.timeout(240), pytest.mark.process]
 
 _IN_THE_WHEEL = ("steelyard", "pyspark_rocketmq")
 _NOT_SHIPPED = {"__pycache__"}
+_VENDOR = ROOT / "src/steelyard/dashboard/static/vendor"
+"""What others wrote, each package under its licence."""
 
 
 def ours(directory: Path) -> set[str]:
@@ -51,7 +54,7 @@ def test_the_sdist_has_the_tree_that_its_tests_need(built: Built) -> None:
         names = {name.partition("/")[2] for name in sdist.getnames()}
     code = [path for place in ("src", "tests", "bench", "examples") for path in (ROOT / place).rglob("*.py")]
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
-    beside = ["pyproject.toml", "constraints.txt", "Makefile", "LICENSE", ".gitignore", ".ci/run"]
+    beside = ["pyproject.toml", "constraints.txt", "Makefile", "LICENSE", ".gitignore", ".ci/run", ".github/zizmor.yml"]
     missing = {*beside, *(str(path.relative_to(ROOT)) for path in (*code, *pages))} - names
     assert missing == set()
     assert not [name for name in names if name.endswith(".pyc") or name.startswith((".venv", "steelyard-data"))]
@@ -62,16 +65,35 @@ def test_a_wheel_says_what_it_is_and_needs(built: Built) -> None:
         (name,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
         told = Parser().parsestr(wheel.read(name).decode())
         scripts = wheel.read(name.replace("METADATA", "entry_points.txt")).decode()
-    assert (told["Name"], told["Version"], told["License-Expression"]) == ("steelyard", __version__, "Apache-2.0")
+    assert (told["Name"], told["Version"]) == ("steelyard", __version__)
     assert told["Requires-Python"] == ">=3.11"
     assert set(told.get_all("Provides-Extra", [])) >= {
-        *("fast", "spark", "local", "page", "otel", "testing", "docs", "dev", "all")
+        *("fast", "lz4", "spark", "local", "page", "otel", "testing", "all")
     }
     always = {line for line in told.get_all("Requires-Dist", []) if "extra ==" not in line}
     assert {re.split(r"[<>=!~ ]", line)[0] for line in always} == {"msgspec", "rich", "typer"}
     assert "steelyard = steelyard.cli.main:main" in scripts
     assert "[pytest11]\nsteelyard = steelyard.testing.plugin\n" in scripts
     assert str(told.get_payload()).startswith("# Steelyard")
+
+
+def test_the_metadata_is_sound_and_the_wheel_has_every_licence(built: Built) -> None:
+    with ZipFile(built.wheel) as wheel:
+        (name,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
+        told = Metadata.from_email(wheel.read(name))
+        licences = name.replace("METADATA", "licenses/")
+        texts = {
+            path.removeprefix(licences): wheel.read(path) for path in wheel.namelist() if path.startswith(licences)
+        }
+    assert told.license_expression == "Apache-2.0 AND MIT"
+    vendored = {path.relative_to(ROOT).as_posix(): path.read_bytes() for path in _VENDOR.glob("LICENSE.*")}
+    assert texts == {"LICENSE": (ROOT / "LICENSE").read_bytes(), **vendored}
+    assert set(told.license_files or ()) == set(texts)
+    assert all(b"Copyright (c) 20" in text or b"Apache License" in text for text in vendored.values())
+    packages = re.findall(
+        r"^\| `[^`]+` \| (\w+) [\d.]+,", (_VENDOR / "README.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert {path.rpartition(".")[2] for path in vendored} == set(packages)
 
 
 def test_the_version_stands_in_one_place() -> None:
@@ -88,9 +110,15 @@ def test_the_version_stands_in_one_place() -> None:
     assert again == [place]
 
 
-def test_all_has_what_users_may_want_and_dev_what_builds_and_tests() -> None:
+def test_all_has_what_users_may_want() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
-    assert extras["all"] == ["steelyard[fast,spark,local,page,otel,testing]"]
+    assert extras["all"] == ["steelyard[fast,lz4,spark,local,page,otel,testing]"]
+
+
+def test_whatever_a_group_asks_for_is_pinned() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    asked = [each for group in project["dependency-groups"].values() for each in group if isinstance(each, str)]
+    asked += [each for extra in project["project"]["optional-dependencies"].values() for each in extra]
+    names = {re.split(r"[<>=!~; \[]", line)[0].lower() for line in asked} - {"steelyard"}
     pinned = (ROOT / "constraints.txt").read_text(encoding="utf-8").lower().replace("_", "-")
-    wanted = [re.split(r"[<>=!~; \[]", line)[0].lower() for line in extras["dev"] if not line.startswith("steelyard")]
-    assert [name for name in wanted if f"\n{name}==" not in pinned] == []
+    assert [name for name in sorted(names) if f"\n{name}==" not in pinned] == []

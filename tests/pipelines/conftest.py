@@ -1,5 +1,5 @@
-"""What tests of jobs share with those of the source: Spark, a cluster, and a topic of their own."""
+"""What tests of jobs share with those of the source: a cluster, and a topic of their own."""
 
-from tests.spark.conftest import cluster, spark, topic
+from tests.spark.conftest import cluster, topic
 
-__all__ = ["cluster", "spark", "topic"]
+__all__ = ["cluster", "topic"]

@@ -17,7 +17,7 @@ from steelyard.pipelines.aggregate import AggregateOptions, result_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 _TIME = "timestamp_seconds(bigint(get_json_object(text, '$.at')))"
 _WINDOWED = """

@@ -20,7 +20,7 @@ from steelyard.pipelines.streaming import alone_with
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 
 def _options(cluster: Live, topic: str, tmp_path: Path, most: int = 1_000, merge: int = 0) -> ArchiveOptions:

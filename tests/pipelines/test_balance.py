@@ -17,7 +17,6 @@ from steelyard.pipelines.balance import BalanceOptions, run
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.xdist_group("spark")
 
 _CONNECT = Connect("localhost:1")
 

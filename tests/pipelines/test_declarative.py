@@ -91,6 +91,7 @@ def test_whatever_the_topic_is_called_the_files_are_sound(topic: str) -> None:
         assert not Template.pattern.search(text.replace("$ ", "").replace(topic, "").replace("%24", "")), name
 
 
+@pytest.mark.process
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(_SLOW not in os.environ, reason=f"it takes minutes: {_SLOW}=1 runs a declarative pipeline twice")
 def test_a_pipeline_runs_and_goes_on_where_it_ended(tmp_path: Path) -> None:

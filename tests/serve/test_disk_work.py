@@ -33,6 +33,9 @@ class SlowFile:
     def size(self) -> int:
         return self._file.size
 
+    def read(self, at: int, size: int) -> bytes:
+        return self._file.read(at, size)
+
     def write(self, at: int, data: bytes) -> int:
         return self._file.write(at, data)
 
@@ -104,7 +107,8 @@ async def answers(caller: Caller, count: int) -> list[Command]:
 
 async def nothing_arrives(caller: Caller) -> bool:
     try:
-        await asyncio.wait_for(caller.reader.read(1), 0.1)
+        async with asyncio.timeout(0.1):
+            await caller.reader.read(1)
     except TimeoutError:
         return True
     return False

@@ -1,20 +1,29 @@
 """A cluster inside a program: it is ready when it is started, and its servers come and go one by one."""
 
 import asyncio
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tests.serve.line import Line, brokers_of, pull_all, send, send_command
+from tests.serve.line import Line, brokers_of, pull_all, pull_command, send, send_command
+from tests.threads import started_threads
 
 from steelyard.errors import CannotListen, ConfigurationError, StoreLocked
+from steelyard.net.listener import Listener
 from steelyard.serve.embedded import Cluster
-from steelyard.wire.codes import RequestCode
+from steelyard.wire.bodies import encode_body
+from steelyard.wire.bodies.heartbeat import ConsumerBeat, Heartbeat
+from steelyard.wire.codes import RequestCode, ResponseCode
 from steelyard.wire.headers.admin import CreateTopic
 from steelyard.wire.headers.send import SendAnswer
+
+
+@pytest.fixture
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let brokers ask a name server that was not there again soon."""
+    monkeypatch.setattr("steelyard.broker.registration.PAUSE_MS", 50)
 
 
 def until(true: Callable[[], bool]) -> None:
@@ -42,6 +51,69 @@ def test_a_message_is_sent_and_pulled() -> None:
         offsets = [send(line, "orders", b"%d" % number).queue_offset for number in range(100)]
         assert offsets == list(range(100))
         assert [record.body for record in pull_all(line, "orders")] == [b"%d" % number for number in range(100)]
+
+
+def test_brokers_are_found_two_ports_below_their_own_as_well() -> None:
+    # Java's clients up to 4.4 send there, and so do later ones that are told to use the VIP channel.
+    with Cluster(brokers=2) as cluster:
+        cluster.kill_broker("broker-1")
+        cluster.start_broker("broker-1")
+        for address in cluster.brokers.values():
+            with Line(_vip_of(address)) as vip, Line(address) as line:
+                assert send(vip, "orders", b"by the VIP channel").queue_offset == 0
+                assert [record.body for record in pull_all(line, "orders")] == [b"by the VIP channel"]
+
+
+def test_nobody_fails_because_there_is_no_port_for_a_vip_channel(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    _refuse_vip(monkeypatch, times=1000)
+    with Cluster() as cluster, Line(cluster.brokers["broker-0"]) as line:
+        assert send(line, "orders", b"x").queue_offset == 0
+        port = int(_vip_of(cluster.brokers["broker-0"]).rpartition(":")[2])
+    assert [each.getMessage() for each in caplog.records] == [
+        f"broker-0 has no VIP channel, since port {port} is in use: Java clients that want one cannot send to it"
+    ]
+
+
+def test_of_free_ports_a_broker_takes_one_that_has_room_for_a_vip_channel(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    _refuse_vip(monkeypatch, times=3)
+    with Cluster() as cluster, Line(_vip_of(cluster.brokers["broker-0"])) as vip:
+        assert send(vip, "orders", b"x").queue_offset == 0
+    assert caplog.records == []
+
+
+def test_a_member_of_another_make_whose_pull_waits_is_told_that_the_broker_stops() -> None:
+    # Java's members up to 4.9 do not notice that the line closed, and would wait for an answer for half a minute.
+    beat = Heartbeat(client_id="java", consumers=(ConsumerBeat(group="pullers"),))
+    with Cluster() as cluster, Line(cluster.brokers["broker-0"]) as line:
+        send(line, "orders", b"x")
+        assert line.ask(RequestCode.HEART_BEAT, {}, encode_body(beat)).code == 0
+        waits = pull_command("orders", 1, wait_ms=60_000)
+        line.tell(waits)
+        until(lambda: cluster.call(lambda running: len(running.running("broker-0").broker.state.parking)) == 1)
+        cluster.stop_broker("broker-0")
+        answer = line.answer_to(waits)
+        assert (answer.code, answer.remark) == (ResponseCode.SERVICE_NOT_AVAILABLE, "the broker stops")
+
+
+def _vip_of(address: str) -> str:
+    host, _, port = address.rpartition(":")
+    return f"{host}:{int(port) - 2}"
+
+
+def _refuse_vip(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+    """Let ports that are asked for by their number be in use, so many times."""
+    bind, left = Listener.bind, iter(range(times))
+
+    def refusing(host: str, port: int) -> Listener:
+        if port and next(left, None) is not None:
+            raise CannotListen(f"port {port} of {host} is in use")
+        return bind(host, port)
+
+    monkeypatch.setattr(Listener, "bind", refusing)
 
 
 @pytest.mark.parametrize("flush", ["async", "sync"])
@@ -90,6 +162,7 @@ def test_brokers_join_name_servers_that_run_already() -> None:
         assert brokers_of(names.namesrv, "TBW102") == {*one.brokers, *other.brokers} == {"a", "b"}
 
 
+@pytest.mark.usefixtures("no_pause")
 def test_brokers_register_again_with_a_name_server_that_was_away() -> None:
     with Cluster(brokers=2, name_servers=2) as cluster:
         first, second = cluster.namesrv.split(";")
@@ -124,6 +197,7 @@ def test_a_broker_without_any_name_server_works() -> None:
             assert send(line, "alone", b"hello").queue_offset == 0
 
 
+@pytest.mark.usefixtures("no_pause")
 def test_a_broker_starts_without_its_name_server_and_finds_it_later() -> None:
     with Cluster(brokers=0) as names:
         names.stop_name_server()
@@ -152,10 +226,11 @@ def test_many_clusters_start_at_the_same_time() -> None:
 
 
 def test_a_cluster_leaves_no_thread_behind() -> None:
-    before = threading.active_count()
-    with Cluster(brokers=2, flush="sync") as cluster, Line(cluster.brokers["broker-0"]) as line:
-        send(line, "orders", b"x")
-    assert threading.active_count() <= before
+    with started_threads() as started, Cluster(brokers=2, flush="sync") as cluster:
+        with Line(cluster.brokers["broker-0"]) as line:
+            send(line, "orders", b"x")
+        assert any(thread.is_alive() for thread in started)
+    assert not any(thread.is_alive() for thread in started)
 
 
 def test_a_cluster_is_used_from_another_loop() -> None:

@@ -1,5 +1,6 @@
 """What only the real disk has: other processes, other programs' locks, devices that are full, and reading only."""
 
+import errno
 import os
 import resource
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from steelyard.errors import DiskFailed, DiskFull, StoreLocked
+from steelyard.serve import files
 from steelyard.serve.files import RealDisk
 
 
@@ -23,6 +25,7 @@ _TRY_TO_LOCK = """
 import sys
 from pathlib import Path
 from steelyard.errors import StoreLocked
+from steelyard.serve import files
 from steelyard.serve.files import RealDisk
 try:
     RealDisk(sys.argv[1]).lock("lock")
@@ -41,6 +44,7 @@ with open(sys.argv[1], "r+b") as file:
 """
 
 
+@pytest.mark.process
 def test_another_process_is_told_who_has_the_directory(tmp_path: Path) -> None:
     root, said = tmp_path / "store", tmp_path / "said"
     lock = RealDisk(root).lock("lock")
@@ -52,11 +56,13 @@ def test_another_process_is_told_who_has_the_directory(tmp_path: Path) -> None:
     assert run(_TRY_TO_LOCK, str(root), str(said)) == 0
 
 
+@pytest.mark.process
 def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
     assert run(_TRY_TO_LOCK, str(tmp_path), "") == 0
     RealDisk(tmp_path).lock("lock").release()
 
 
+@pytest.mark.process
 def test_a_java_broker_sees_the_lock_even_after_a_second_attempt_of_ours(tmp_path: Path) -> None:
     disk = RealDisk(tmp_path)
     lock = disk.lock("lock")
@@ -69,16 +75,46 @@ def test_a_java_broker_sees_the_lock_even_after_a_second_attempt_of_ours(tmp_pat
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
-def test_no_room_and_other_failures_are_told_apart(tmp_path: Path) -> None:
-    (tmp_path / "full").symlink_to("/dev/full")
-    file = RealDisk(tmp_path).open("full")
-    with pytest.raises(DiskFull) as full:
-        file.write(0, b"x")
-    assert (full.value.operation, full.value.path, full.value.why) == ("write", "full", "no space left on device")
-    with pytest.raises(DiskFailed) as failed:
-        file.sync()
+def test_no_room_and_other_failures_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = RealDisk(tmp_path).open("full", create=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", _failing(errno.ENOSPC))
+        patch.setattr(files, "_sync", _failing(errno.EIO))
+        with pytest.raises(DiskFull) as full:
+            file.write(0, b"x")
+        assert (full.value.operation, full.value.path, full.value.why) == ("write", "full", "no space left on device")
+        with pytest.raises(DiskFailed) as failed:
+            file.sync()
     assert not isinstance(failed.value, DiskFull)
     assert (failed.value.operation, failed.value.path) == ("fsync", "full")
+    file.close()
+
+
+def _failing(number: int) -> Callable[..., None]:
+    def fail(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return fail
+
+
+@pytest.mark.parametrize("is_read_only", [True, False])
+def test_what_is_no_file_is_refused_and_nobody_waits_for_it(tmp_path: Path, *, is_read_only: bool) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "endless").symlink_to("/dev/zero")
+    disk = RealDisk(tmp_path, read_only=is_read_only)
+    for name in ("pipe", "endless"):
+        for look in (disk.open, disk.read):
+            with pytest.raises(DiskFailed, match="is not a regular file"):
+                look(name)
+
+
+def test_of_a_file_that_is_said_to_be_enormous_only_what_was_written_is_read(tmp_path: Path) -> None:
+    file = RealDisk(tmp_path).open("sparse", create=True)
+    file.write(0, b"spring")
+    file.truncate(1 << 40)
+    found = RealDisk(tmp_path).read("sparse") or b""
+    assert found.rstrip(b"\0") == b"spring"
+    assert len(found) < 1 << 20
     file.close()
 
 
@@ -89,6 +125,21 @@ def test_a_short_write_is_a_count(tmp_path: Path) -> None:
         with pytest.raises(DiskFailed):
             file.write(1000, b"x")
     assert file.size == 1000
+
+
+def test_what_is_written_is_for_its_owner_alone(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        disk = RealDisk(tmp_path / "store")
+        disk.mkdir("config/deep/down")
+        for path in ("abort", "config/deep/down/topics.json"):
+            disk.open(path, create=True).close()
+        lock = disk.lock("lock")
+        lock.release()
+    finally:
+        os.umask(before)
+    for place in (tmp_path / "store", *(tmp_path / "store").rglob("*")):
+        assert place.stat().st_mode & 0o777 == (0o700 if place.is_dir() else 0o600), place
 
 
 def test_a_directory_is_made_with_those_above_it(tmp_path: Path) -> None:
@@ -151,28 +202,30 @@ def test_views_and_files_are_given_back_to_the_system(tmp_path: Path) -> None:
     file = disk.open("log", create=True)
     file.write(0, b"spring")
     file.view()
-    before = _open_handles()
+    before = _open_handles(tmp_path)
     for _ in range(20):
         file.write(file.size, b"!")
         file.view()
         disk.open("log").close()
         disk.sync_folder("")
         disk.lock("lock").release()
-    assert _open_handles() == before
+    assert _open_handles(tmp_path) == before
     file.close()
-    assert _open_handles() < before
+    assert _open_handles(tmp_path) < before
 
 
-def _open_handles() -> int:
-    return sum(_is_open(handle) for handle in range(256))
+def _open_handles(root: Path) -> int:
+    """Count the handles of a directory and its files: other tests' servers, which may still end, have others."""
+    ours = {(each.st_dev, each.st_ino) for each in (path.stat() for path in (root, *root.iterdir()))}
+    return sum(_identity(handle) in ours for handle in range(256))
 
 
-def _is_open(handle: int) -> bool:
+def _identity(handle: int) -> tuple[int, int] | None:
     try:
-        os.fstat(handle)
+        found = os.fstat(handle)
     except OSError:
-        return False
-    return True
+        return None
+    return found.st_dev, found.st_ino
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from contextlib import ExitStack, suppress
 from itertools import islice
 
 import pytest
+from msgspec import structs
 from tests.fuzzing import Dice, mutations, rounds
 from tests.golden_frames import golden_frames
 from tests.serve.line import Line, pull_all, pull_command, send, send_command
@@ -18,8 +19,10 @@ from tests.serve.test_embedded import until
 
 from steelyard.net.limits import LineLimits
 from steelyard.serve.embedded import Cluster
-from steelyard.wire.codes import RequestCode
+from steelyard.wire.codes import HeaderType, RequestCode
+from steelyard.wire.command import Command
 from steelyard.wire.frames import encode_frame
+from steelyard.wire.headers.send import SendShort
 
 _PARKED = 10_000
 
@@ -35,7 +38,7 @@ class Lines(ExitStack):
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
     """Run a cluster that loses its patience quickly."""
-    limits = LineLimits(frame_ms=1_000, stall_ms=1_000, idle_ms=30_000)
+    limits = LineLimits(frame_ms=500, stall_ms=500, idle_ms=30_000)
     with Cluster(limits=limits) as cluster:
         yield cluster
 
@@ -115,9 +118,10 @@ def test_a_thousand_lines_that_crawl_are_closed_and_disturb_nobody(cluster: Clus
         assert not crawling, "a line of a byte now and then was never closed"
 
 
-def test_ten_thousand_waiting_pulls_are_all_answered(cluster: Cluster) -> None:
-    address = cluster.brokers["broker-0"]
-    with Line(address) as sender, Lines() as opened:
+def test_ten_thousand_waiting_pulls_are_all_answered() -> None:
+    # With patience: lines are read one after the other here, and the last one has to wait for its turn.
+    with Cluster() as cluster, Line(cluster.brokers["broker-0"]) as sender, Lines() as opened:
+        address = cluster.brokers["broker-0"]
         send(sender, "orders", b"first")
         lines = opened.to(address, 20)
         asked = [[pull_command("orders", 1, wait_ms=45_000) for _ in range(_PARKED // 20)] for _ in lines]
@@ -127,7 +131,7 @@ def test_ten_thousand_waiting_pulls_are_all_answered(cluster: Cluster) -> None:
         send(sender, "orders", b"second")
         for line, pulls in zip(lines, asked, strict=True):
             assert {line.answer_to(pull).code for pull in pulls} == {0}
-    assert_well(cluster)
+        assert_well(cluster)
 
 
 def test_a_peer_that_never_reads_is_closed_and_the_others_are_served(cluster: Cluster) -> None:
@@ -138,7 +142,7 @@ def test_a_peer_that_never_reads_is_closed_and_the_others_are_served(cluster: Cl
     with Lines() as lines:
         deaf = lines.to(address, 5)
         for line in deaf:
-            line.socket.settimeout(0.2)
+            line.socket.settimeout(0.05)
             with suppress(OSError):  # once nobody takes more from it
                 for _ in range(100):
                     line.tell(*(pull_command("orders", 0) for _ in range(100)))
@@ -161,3 +165,13 @@ def _allow_handles(count: int) -> None:
     soft, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < count:
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(count, most), most))
+
+
+@pytest.mark.parametrize("header_type", HeaderType)
+def test_properties_that_are_far_too_long_are_refused_and_the_others_on_the_line_go_on(header_type: HeaderType) -> None:
+    fields = SendShort("senders", "orders", "TBW102", 4, 0, 0, 0, 0, properties="p\x01" + "山" * 30_000)
+    sends = [send_command("orders", b"before"), Command(310, fields, b"x", opaque=0), send_command("orders", b"after")]
+    asked = [structs.replace(each, header_type=header_type) for each in sends]
+    with Cluster() as cluster, Line(cluster.brokers["broker-0"]) as line:
+        line.tell(*asked)
+        assert [line.answer_to(each).code for each in asked] == [0, 13, 0]

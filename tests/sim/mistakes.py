@@ -33,7 +33,7 @@ def _start_at_once(lives: Lives, record: Record, about: Grant) -> None:
     """Take a granted lock for a free queue."""
     _hold_or_ask(lives, record, about)
     if record.state is State.ASKING:
-        lives.take_from_nobody(record, None)
+        lives.take_from_nobody(record, keeps_lock=False)
 
 
 NOBODY_ASKED = mistake(

@@ -145,10 +145,18 @@ class Scene(Watched):
     """A name server, brokers of one kind that have run for a while, and whoever is started."""
 
     def __init__(
-        self, kind: Kind, *, queues: int = 1, brokers: int = 1, name_servers: int = 1, seed: int = 1, topic: str = TOPIC
+        self,
+        kind: Kind,
+        *,
+        queues: int = 1,
+        brokers: int = 1,
+        name_servers: int = 1,
+        seed: int = 1,
+        topic: str = TOPIC,
+        version: str = "5.x",
     ) -> None:
         super().__init__(seed)
-        self.kind = kind
+        self.kind, self._version = kind, version
         self.names = [NameServerProcess(self.world, f"ns{n}", f"10.0.0.{n}") for n in range(1, name_servers + 1)]
         for server in self.names:
             server.start()
@@ -169,7 +177,7 @@ class Scene(Watched):
         addresses = [server.address for server in self.names]
         if self.kind == "ours":
             return BrokerProcess(self.world, BrokerOptions(name=name, host=host), addresses)
-        return ApacheBrokerProcess(self.world, name, host, addresses)
+        return ApacheBrokerProcess(self.world, name, host, addresses, version=self._version)
 
     def make_topic(self, broker: AnyBroker, topic: str, queues: int) -> None:
         """Make a topic, or let it grow."""

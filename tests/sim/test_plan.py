@@ -17,6 +17,7 @@ def test_the_same_seed_draws_the_same_plan() -> None:
     assert [draw(seed) for seed in SEEDS] == [draw(seed) for seed in SEEDS]
 
 
+@pytest.mark.process
 def test_a_seed_draws_the_same_plan_in_every_process() -> None:
     code = "from steelyard.sim.kinds.table import draw; print([draw(seed) for seed in range(32)])"
 

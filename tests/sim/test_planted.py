@@ -1,5 +1,7 @@
 """Every planted bug is caught, and the history that shows it is fine without it.
 
+pytestmark = pytest.mark.thorough
+
 The seed that is recorded is tried first. When something else in the program changed, its history is another one and may
 not show the bug any more: then the hunt goes on, and only a bug that nothing finds is a failure.
 """

@@ -268,6 +268,7 @@ def restless(seed: int) -> str:
     return world.journal.digest()
 
 
+@pytest.mark.process
 def test_a_world_is_the_same_in_every_process() -> None:
     code = "from tests.sim.test_servers import restless; print(restless(1), restless(2))"
     digests = {
@@ -278,6 +279,6 @@ def test_a_world_is_the_same_in_every_process() -> None:
             check=True,
             text=True,
         ).stdout
-        for hash_seed in ("0", "1", "4242")
+        for hash_seed in ("0", "1")
     }
     assert digests == {f"{restless(1)} {restless(2)}\n"}

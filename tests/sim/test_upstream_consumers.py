@@ -21,7 +21,7 @@ from collections import Counter
 from tests.balance.crowd import NAMES, Crowd
 from tests.balance.stage import Q, Stage
 from tests.sim.cluster import TOPIC
-from tests.sim.scene import Kind, Scene, mistake, on
+from tests.sim.scene import Kind, Scene, mistake, on, taking
 from tests.sim.talker import Talker
 from tests.sim.upstream import fails_with, upstream
 
@@ -35,6 +35,7 @@ from steelyard.balance.pulling import Pulling
 from steelyard.broker.requests import topics as topic_requests
 from steelyard.broker.state import State as BrokerState
 from steelyard.broker.topics import Topic
+from steelyard.dialect import hearing
 from steelyard.dialect.asking import Asking, Request
 from steelyard.dialect.voice import Said
 from steelyard.model import Queue
@@ -94,9 +95,7 @@ def _ask_for_zero(asking: Asking, action: AskOffset) -> Request:
 _ASKS_FOR_ZERO = mistake("a young queue counts as read from its start", swap(Asking, "offset", _ask_for_zero))
 
 
-@on(ours=_ASKS_FOR_ZERO, apache=_ASKS_FOR_ZERO)
-def test_a_new_group_that_wants_what_comes_gets_nothing_older(kind: Kind, bug: Bug | None) -> None:
-    scene = Scene(kind, queues=2)
+def _check_nothing_older_is_handled(scene: Scene, bug: Bug | None) -> None:
     scene.put(8)
     scene.run(1_000)
     scene.member(1, is_steered=False, start=StartAt.LAST)
@@ -105,6 +104,35 @@ def test_a_new_group_that_wants_what_comes_gets_nothing_older(kind: Kind, bug: B
     scene.run(1_000)
     with fails_with(bug):
         assert sorted(scene.started()) == sorted(bodies)
+
+
+@on(ours=_ASKS_FOR_ZERO, apache=_ASKS_FOR_ZERO)
+def test_a_new_group_that_wants_what_comes_gets_nothing_older(kind: Kind, bug: Bug | None) -> None:
+    scene = Scene(kind, queues=2)
+    _check_nothing_older_is_handled(scene, bug)
+
+
+@upstream(
+    "the 0 of an old broker is believed", swap(hearing, "is_doubtful", lambda _queue, _start, _offset, _version: False)
+)
+def test_a_new_group_that_wants_what_comes_gets_nothing_older_from_release_4_9(bug: Bug | None) -> None:
+    scene = Scene("apache", queues=2, version="4.9")
+    _check_nothing_older_is_handled(scene, bug)
+
+
+def test_a_group_that_was_at_0_goes_on_there_on_release_4_9() -> None:
+    scene = Scene("apache", version="4.9")
+    first = scene.member(1, is_steered=False, start=StartAt.LAST, work=taking(600_000))
+    scene.run(5_000)
+    bodies = scene.put(2)
+    scene.run(5_000)
+    assert sorted(scene.started()) == sorted(bodies)
+    first.kill("vanished")
+    bodies += scene.put(4)
+    scene.run(120_000)
+    scene.member(2, is_steered=False, start=StartAt.LAST)
+    scene.run(60_000)
+    assert sorted(scene.started()[2:]) == sorted(bodies), "nobody finished anything, so all of it comes again"
 
 
 _report = MemberProcess._report

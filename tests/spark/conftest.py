@@ -1,4 +1,4 @@
-"""What the tests of the data pipeline share: one Spark session and one cluster for all, and topics of their own.
+"""What the tests of the data pipeline share: one cluster for all, and topics of their own.
 
 The cluster has two brokers, ours in this process, or Apache's if `STEELYARD_LIVE` says so (tests/live/clusters.py).
 """
@@ -6,18 +6,12 @@ The cluster has two brokers, ours in this process, or Apache's if `STEELYARD_LIV
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from tests.interop.jars import NotReady
 from tests.live.clusters import Live, chosen, running
-from tests.spark.sessions import small_session
 
 from steelyard import Admin
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 
 _LONGEST_S = 180
 """A test may be the one that starts Spark, and Apache's servers; others' machines are slower, and busy."""
@@ -28,13 +22,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(Path(__file__).parent) and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(_LONGEST_S))
-
-
-@pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
-    """Run Spark."""
-    with small_session(tmp_path_factory.mktemp("spark")) as started:
-        yield started
 
 
 @pytest.fixture(scope="session")

@@ -34,6 +34,10 @@ TYPES: dict[str, DataType] = {
     "properties": MapType(StringType(), StringType()),
     "key": StringType(),
     "delay": LongType(),
+    "id": StringType(),
+    "broker": StringType(),
+    "queue_id": IntegerType(),
+    "offset": LongType(),
 }
 """Each column as it mostly is."""
 
@@ -45,7 +49,7 @@ def schema(columns: Mapping[str, Sequence[Any]]) -> StructType:
     fields = []
     for name, values in columns.items():
         kind = type(next((value for value in values if value is not None), None))
-        unusual = {"body": str, "keys": list, "key": int}.get(name) is kind
+        unusual = {"body": str, "keys": list, "key": int, "id": int}.get(name) is kind
         fields.append(StructField(name, _OTHERS[kind] if unusual else TYPES[name]))
     return StructType(fields)
 

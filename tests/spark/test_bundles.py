@@ -23,7 +23,7 @@ IDS = RowIds("a query")
 def bundles(columns: dict[str, list[Any]], *, topic: str | None = "orders", most_bytes: int = 1 << 20) -> list[Bundle]:
     options = WriteOptions(connect=Connect("mq:9876"), topic=topic, max_batch_bytes=most_bytes)
     found = RowColumns.of(schema(columns), topic=topic)
-    return list(bundles_of(arrow(columns), found, options, IDS, 0, QUEUES.__getitem__))
+    return list(bundles_of(arrow(columns), found, options, IDS, QUEUES.__getitem__))
 
 
 def bodies(bundle: Bundle) -> list[bytes]:
@@ -91,7 +91,7 @@ def test_rows_for_a_topic_of_retries_go_alone() -> None:
     columns = {"body": [b"1", b"2"]}
     options = WriteOptions(connect=Connect("mq:9876"), topic="%RETRY%billing")
     found = RowColumns.of(schema(columns), topic="orders")
-    assert [each.is_alone for each in bundles_of(arrow(columns), found, options, IDS, 0, lambda _: [])] == [True, True]
+    assert [each.is_alone for each in bundles_of(arrow(columns), found, options, IDS, lambda _: [])] == [True, True]
 
 
 @pytest.mark.parametrize(

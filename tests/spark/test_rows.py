@@ -1,7 +1,9 @@
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from random import Random
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -22,13 +24,12 @@ from steelyard.wire.batch import BatchItem, encode_batch, item_of, read_batch
 from steelyard.wire.properties import parse_properties
 
 LIMIT = 1 << 22
-IDS = RowIds("a query", "3", "0")
 
 
-def items(columns: Mapping[str, Sequence[Any]], first: int = 0) -> list[BatchItem]:
+def items(columns: Mapping[str, Sequence[Any]], *part_of: str) -> list[BatchItem]:
     batch = arrow(columns)
     found = RowColumns.of(schema(columns), topic="orders")
-    encoded = encode(batch, found, IDS, first=first, most_bytes=LIMIT)
+    encoded = encode(batch, found, RowIds(*part_of), most_bytes=LIMIT)
     return list(read_batch(span_of(encoded)[1].tobytes()))
 
 
@@ -53,10 +54,10 @@ rows = st.fixed_dictionaries(
 )
 
 
-@given(st.lists(rows, min_size=1, max_size=8), st.integers(0, 70_000))
-def test_rows_become_what_the_client_makes_of_such_messages(given_rows: list[dict[str, Any]], first: int) -> None:
-    made = items({name: [row[name] for row in given_rows] for name in given_rows[0]}, first)
-    for number, (item, row) in enumerate(zip(made, given_rows, strict=True), first):
+@given(st.lists(rows, min_size=1, max_size=8))
+def test_rows_become_what_the_client_makes_of_such_messages(given_rows: list[dict[str, Any]]) -> None:
+    made = items({name: [row[name] for row in given_rows] for name in given_rows[0]})
+    for item, row in zip(made, given_rows, strict=True):
         message = Message(
             "orders", row["body"], tags=row["tags"], keys=row["keys"] or (), properties=row["properties"] or {}
         )
@@ -65,7 +66,7 @@ def test_rows_become_what_the_client_makes_of_such_messages(given_rows: list[dic
         assert (item.flag, item.body) == (sent.flag, sent.body)
         assert parse_properties(item.properties) == parse_properties(sent.properties)
         assert len(item.properties) == len(sent.properties)
-        assert int(unique_key[20:], 16) == number
+        assert re.fullmatch("[0-9A-F]{32}", unique_key)
 
 
 @given(st.lists(rows, min_size=2, max_size=8), st.data())
@@ -75,13 +76,17 @@ def test_a_part_of_a_batch_is_encoded_as_if_it_were_alone(
     columns = {name: [row[name] for row in given_rows] for name in given_rows[0]}
     start = data.draw(st.integers(0, len(given_rows) - 1))
     found = RowColumns.of(schema(columns), topic="orders")
-    part = encode(arrow(columns).slice(start), found, IDS, first=start, most_bytes=LIMIT)
-    assert list(read_batch(span_of(part)[1].tobytes())) == items(columns)[start:]
+    ids = RowIds()
+    parts = [
+        encode(part, found, ids, most_bytes=LIMIT)
+        for part in (arrow(columns).slice(0, start), arrow(columns).slice(start))
+    ]
+    assert [item for part in parts for item in read_batch(span_of(part)[1].tobytes())] == items(columns)
 
 
 def test_the_bytes_of_the_joined_column_are_a_batch() -> None:
     columns = {"body": [b"one", b"three"]}
-    encoded = encode(arrow(columns), RowColumns.of(schema(columns), topic="orders"), IDS, first=0, most_bytes=LIMIT)
+    encoded = encode(arrow(columns), RowColumns.of(schema(columns), topic="orders"), RowIds(), most_bytes=LIMIT)
     assert span_of(encoded)[1].tobytes() == encode_batch(items(columns))
 
 
@@ -90,7 +95,7 @@ def test_bodies_and_texts_of_any_width_are_taken() -> None:
         [pa.array(["grün"], pa.large_string()), pa.array(["paid"], pa.large_string())], names=["body", "tags"]
     )
     found = RowColumns.of(StructType().add("body", "string").add("tags", "string"), topic="orders")
-    (item,) = read_batch(span_of(encode(batch, found, IDS, first=0, most_bytes=LIMIT))[1].tobytes())
+    (item,) = read_batch(span_of(encode(batch, found, RowIds(), most_bytes=LIMIT))[1].tobytes())
     assert item.body.decode() == "grün"
     assert parse_properties(item.properties)["TAGS"] == "paid"
 
@@ -149,6 +154,9 @@ def test_keys_are_a_text_with_blanks_or_a_list() -> None:
         ({"body": [b"1", b"2"], "properties": [None, {"": "1"}]}, "properties", "a name of the property ''"),
         ({"body": [b"1", b"2"], "properties": [{}, {"a": "x\x02y"}]}, "properties", "one of the separators"),
         ({"body": [b"1", b"2"], "properties": [{}, {"a": "x" * 32_768}]}, "properties", "the limit is 32767"),
+        ({"body": [b"1", b"2"], "id": ["1", None]}, "id", "fill it"),
+        ({"body": [b"1", b"2"], "id": ["1", ""]}, "id", "is empty"),
+        ({"body": [b"1", b"2"], "id": ["1", "x\x02y"]}, "id", "one of the separators"),
     ],
 )
 def test_a_row_that_cannot_be_sent_is_named(columns: Mapping[str, Sequence[Any]], column: str, said: str) -> None:
@@ -166,15 +174,90 @@ def test_a_row_is_numbered_within_its_partition() -> None:
 # -- ids --------------------------------------------------------------------------------------------------------------
 
 
-def test_ids_are_those_of_the_row_whatever_batch_it_comes_in() -> None:
-    whole = IDS.texts(first=0, count=140_000)
-    assert np.array_equal(whole[65_000:66_000], IDS.texts(first=65_000, count=1_000))
-    assert len({line.tobytes() for line in whole}) == 140_000
+few_rows = st.fixed_dictionaries(
+    {
+        "body": st.sampled_from([b"1", b"2"]),
+        "tags": st.sampled_from([None, "1"]),
+        "keys": st.sampled_from([None, ["1"]]),
+    }
+)
+
+
+def ids(columns: Mapping[str, Sequence[Any]], *part_of: str) -> list[str]:
+    return [parse_properties(item.properties)["UNIQ_KEY"] for item in items(columns, *part_of)]
+
+
+@given(st.lists(few_rows, min_size=1, max_size=12), st.randoms(use_true_random=False))
+def test_a_row_has_its_id_whatever_order_its_task_has(given_rows: list[dict[str, Any]], chance: Random) -> None:
+    def by_row(shown: list[dict[str, Any]]) -> Counter[tuple[str, str]]:
+        columns = {name: [row[name] for row in shown] for name in shown[0]}
+        made = ids(columns)
+        assert len(set(made)) == len(shown)
+        return Counter((repr(sorted(row.items(), key=str)), each) for row, each in zip(shown, made, strict=True))
+
+    again = chance.sample(given_rows, len(given_rows))
+    assert by_row(given_rows) == by_row(again)
+
+
+@given(st.lists(st.lists(st.integers(0, 9), max_size=9), max_size=9))
+def test_rows_that_say_the_same_have_ids_of_their_own_in_all_batches_of_a_task(batches: list[list[int]]) -> None:
+    made = RowIds("a query")
+    found = [made.of(pa.array([b"%d" % body for body in batch], pa.binary())).to_pylist() for batch in batches]
+    one = RowIds("a query").of(pa.array([b"%d" % body for batch in batches for body in batch], pa.binary()))
+    assert [each for batch in found for each in batch] == one.to_pylist()
+    assert len(set(one.to_pylist())) == len(one)
+
+
+def test_whatever_tells_rows_apart_is_in_their_ids() -> None:
+    rows: list[dict[str, Any]] = [
+        {"body": b"1"},
+        {"body": b"2"},
+        {"body": b"1", "tags": "a"},
+        {"body": b"1", "keys": ["a"]},
+        {"body": b"1", "key": "a"},
+        {"body": b"1", "key": "b"},
+        {"body": b"1", "delay": 1},
+        {"body": b"1", "topic": "a"},
+        {"body": b"1", "properties": {"key": "a"}},
+        {"body": b"1\x01key\x01a\x02"},
+    ]
+    assert len({ids({name: [value] for name, value in row.items()})[0] for row in rows}) == len(rows)
 
 
 def test_other_queries_batches_and_partitions_have_other_ids() -> None:
     parts = [("q", "1", "0"), ("q", "1", "1"), ("q", "2", "0"), ("p", "1", "0"), ("q", "11"), ("q1", "1")]
-    assert len({RowIds(*part).texts(first=0, count=1).tobytes() for part in parts}) == len(parts)
+    assert len({ids({"body": [b"1"]}, *part)[0] for part in parts}) == len(parts)
+
+
+def test_a_column_of_ids_is_the_rows_ids() -> None:
+    assert ids({"body": [b"1", b"1"], "id": ["order-1", "order-2"]}) == ["order-1", "order-2"]
+    assert ids({"body": [b"1", b"1"], "id": [7, -8]}) == ["7", "-8"]
+
+
+def test_rows_of_a_topic_are_told_apart_by_where_they_were() -> None:
+    columns: dict[str, list[Any]] = {
+        "topic": ["orders"] * 3,
+        "broker": ["a", "a", "b"],
+        "queue_id": [0, 0, 0],
+        "offset": [7, 8, 7],
+    }
+    there = RowColumns.of(schema({"body": [b"1"], **columns}), topic="copy")
+    assert there.source is not None
+    assert len(set(ids({"body": [b"1"] * 3, **columns}))) == 3
+    # One message may become several rows, each of which has an id of its own.
+    exploded: dict[str, list[Any]] = {
+        "topic": ["orders"] * 2,
+        "broker": ["a"] * 2,
+        "queue_id": [0] * 2,
+        "offset": [7] * 2,
+    }
+    assert len(set(ids({"body": [b"1", b"2"], **exploded}))) == 2
+
+
+def test_columns_that_only_look_like_a_source_are_none() -> None:
+    there = StructType().add("body", "binary").add("topic", "string").add("broker", "string").add("offset", "long")
+    assert RowColumns.of(there, topic=None).source is None
+    assert RowColumns.of(there.add("queue_id", "string"), topic=None).source is None
 
 
 # -- keys -------------------------------------------------------------------------------------------------------------

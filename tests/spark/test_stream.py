@@ -20,8 +20,6 @@ from steelyard.spark.stream import StreamReader
 from steelyard.spark.task import Slice
 from steelyard.wire.command import Command
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 
 @pytest.fixture(autouse=True)
 def looks_for_queues_every_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,8 +15,6 @@ from steelyard.spark.planning.asking import Asking
 from steelyard.spark.planning.offsets import Offsets
 from steelyard.spark.planning.spans import Spans
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 
 @pytest.fixture(autouse=True)
 def looks_for_queues_every_time(monkeypatch: pytest.MonkeyPatch) -> None:

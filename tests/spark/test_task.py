@@ -14,15 +14,15 @@ from tests.client.scripted_broker import Broker, Held, broker, queue_of, record
 from tests.spark.column_values import record_of
 
 from steelyard.client.bulk.lines import shared_lines
-from steelyard.errors import MalformedRecord, MessagesLost
+from steelyard.errors import ConfigurationError, MalformedRecord, MessagesLost
 from steelyard.model import OffsetRange
 from steelyard.spark.options.checked import ReadOptions
 from steelyard.spark.schema import COLUMNS
 from steelyard.spark.task import Slice, read_slice
 from steelyard.wire.command import Command
-from steelyard.wire.compression import compress
+from steelyard.wire.compression import compress, flagged
 from steelyard.wire.headers.pull import PullAnswer
-from steelyard.wire.sysflag import COMPRESSED, Compression
+from steelyard.wire.sysflag import COMPRESSED, WRAPPED, Compression
 
 
 @pytest.fixture
@@ -214,6 +214,60 @@ def test_a_body_that_is_too_large_alone_is_an_error(server: Broker, monkeypatch:
     server.held[0].records[4] = record_of(4, body, sys_flag=COMPRESSED | Compression.ZLIB << 8)
     with pytest.raises(MalformedRecord, match="orders@broker-a:0, offset 4"):
         read(server, (0, 0, 9))
+
+
+def test_large_bodies_come_a_few_at_a_time(server: Broker) -> None:
+    body = compress(bytes(8 << 20), Compression.ZLIB)
+    records: list[bytes | None] = [record_of(each, body, sys_flag=flagged(0, Compression.ZLIB)) for each in range(30)]
+    server.held[0] = Held(records, [None] * 30)
+    part = Slice((OffsetRange(queue_of(0), 0, 30),), {server.name: server.address})
+    offsets: list[int] = []
+    for batch in read_slice(part, options(server), ("offset", "body")):
+        assert batch.column("body").nbytes <= 80 << 20
+        offsets += batch.column("offset").to_pylist()
+    assert offsets == list(range(30))
+
+
+# -- messages that cannot be read -------------------------------------------------------------------------------------
+
+_BAD = {
+    "garbage as zlib": (0x301, b"no zlib stream"),
+    "garbage as LZ4": (0x101, b"no LZ4 frame"),
+    "garbage as zstd": (0x201, b"no zstd frame"),
+    "a codec that nobody knows": (0x701, b"?"),
+    "a stream that is cut off": (0x301, compress(b"whole" * 100, Compression.ZLIB)[:-5]),
+    "a bomb": (0x301, compress(bytes((16 << 20) + 1), Compression.ZLIB)),
+    "a batch that is none": (WRAPPED, b"\x00\x00"),
+}
+
+
+@pytest.mark.parametrize("kind", list(_BAD))
+def test_a_message_that_cannot_be_read_fails_the_query_or_is_left_out_or_has_no_body(
+    server: Broker, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    sys_flag, body = _BAD[kind]
+    server.fill(0, 9)
+    server.held[0].records[4] = record_of(4, body, sys_flag=sys_flag)
+    with pytest.raises(MalformedRecord, match="orders@broker-a:0, offset 4"):
+        read(server, (0, 0, 9))
+    left = read(server, (0, 0, 9), onUnreadable="skip")
+    assert column(left, "offset") == [0, 1, 2, 3, 5, 6, 7, 8]
+    assert "orders@broker-a:0, offset 4, cannot be read and is left out: " in caplog.text
+    without = read(server, (0, 0, 9), onUnreadable="null")
+    assert column(without, "offset") == list(range(9))
+    assert [body is None for body in column(without, "body")] == [False] * 4 + [True] + [False] * 4
+    assert "offset 4, cannot be read and has no body: " in caplog.text
+
+
+def test_a_query_that_wants_no_body_opens_none(server: Broker) -> None:
+    server.fill(0, 9)
+    server.held[0].records[4] = record_of(4, b"no zlib stream", sys_flag=0x301)
+    assert column(read(server, (0, 0, 9), columns=("offset",)), "offset") == list(range(9))
+
+
+def test_only_three_things_can_be_done_with_it(server: Broker) -> None:
+    with pytest.raises(ConfigurationError, match="give fail, skip or null"):
+        options(server, onUnreadable="drop")
 
 
 # -- lines ------------------------------------------------------------------------------------------------------------

@@ -11,6 +11,8 @@ from steelyard.store.marks import mark_of
 from steelyard.store.store import Store
 from steelyard.wire.record import decode_record
 
+pytestmark = pytest.mark.thorough
+
 _MESSAGES = 40
 _FLIPS = rounds(1_000, 20_000)
 _TURNS = 8

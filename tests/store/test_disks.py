@@ -48,6 +48,18 @@ def test_a_write_beyond_the_end_leaves_zeros_between(disk: Disk) -> None:
     assert bytes(file.view()) == b"\0\0\0x" + bytes(8996) + b"y"
 
 
+def test_some_bytes_are_read_as_they_are_and_what_was_never_written_is_zero(disk: Disk) -> None:
+    file = disk.open("log", create=True)
+    file.truncate(1 << 24)
+    file.write(9_000, b"spring")
+    assert file.read(8_998, 10) == b"\0\0spring\0\0"
+    assert file.read((1 << 24) - 3, 100) == bytes(3), "no more than there is"
+    assert file.read(1 << 25, 100) == b""
+    assert file.read(9_000, 0) == b""
+    with pytest.raises(DiskFailed):
+        file.read(-1, 10)
+
+
 def test_writing_nothing_changes_nothing(disk: Disk) -> None:
     file = disk.open("log", create=True)
     assert file.write(100, b"") == 0

@@ -12,6 +12,8 @@ from steelyard.sim.disk import Fault, FaultKind, ForgettingDisk, Operation, Proc
 from steelyard.store.options import StoreOptions
 from steelyard.store.store import Store
 
+pytestmark = pytest.mark.thorough
+
 _OPTIONS = StoreOptions(segment_bytes=4096, keep_ms=None, keep_bytes=20_000)
 _STEPS = rounds(150, 500)
 _CHANGES: tuple[Operation, ...] = ("write", "fsync", "open", "rename", "truncate", "mkdir", "remove", "sync_folder")

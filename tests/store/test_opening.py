@@ -47,6 +47,38 @@ def test_a_directory_that_holds_something_else_is_refused_and_left_alone(path: s
     assert files(disk) == before
 
 
+@pytest.mark.parametrize("is_closed", [True, False])
+@pytest.mark.parametrize("number", [0, 1, -1])
+def test_garbage_behind_the_end_of_one_log_file_costs_nothing(number: int, *, is_closed: bool) -> None:
+    disk, book = ForgettingDisk(), Book()
+    store = opened(disk)
+    Teller(Dice(1)).fill(store, 60, book)
+    assert store.files > 2
+    store.close(now_ms=1) if is_closed else store.abandon()
+    name = disk.names("commitlog")[number]
+    file = disk.open(f"commitlog/{name}")
+    file.write(file.size, b"garbage")
+    file.close()
+    again = opened(disk)
+    assert everything(again) == book
+    assert again.damages == []
+    again.close(now_ms=2)
+    assert {len(content) for path, content in files(disk, "commitlog").items()} == {OPTIONS.segment_bytes}
+
+
+def test_a_size_that_is_not_that_of_the_files_is_not_believed() -> None:
+    """Another program may have put a log of larger files here since: no half of one may be taken for garbage."""
+    disk, book = ForgettingDisk(), Book()
+    opened(disk).close(now_ms=1)  # says that files have 4,096 bytes
+    other = ForgettingDisk()
+    larger = opened(other, StoreOptions(segment_bytes=2 * OPTIONS.segment_bytes, keep_ms=None))
+    Teller(Dice(1)).fill(larger, 60, book)
+    larger.close(now_ms=1)
+    for path, content in files(other, "commitlog").items():
+        put(disk, path, content)
+    assert everything(opened(disk)) == book
+
+
 @pytest.mark.parametrize("name", ["notes.txt", "1", "0000000000000000000x"])
 def test_a_log_with_a_strange_file_is_refused_and_left_alone(name: str) -> None:
     disk = ForgettingDisk()

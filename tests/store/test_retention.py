@@ -88,6 +88,34 @@ def test_the_numbers_of_messages_that_went_are_not_given_again(count: int) -> No
         assert done.offset == count
 
 
+def test_numbers_that_an_earlier_process_wrote_are_safe_before_their_messages_go() -> None:
+    disk = ForgettingDisk(page=PAGE)
+    store = opened(disk, _BY_SIZE)
+    append(store, Message((b"idle", 0), b"once"))
+    store.close(now_ms=0)
+    store = opened(disk, _BY_SIZE)
+    Teller(Dice(1)).fill(store, 80, {})
+    assert sync(store)
+    assert store.tick(now_ms=0)
+    heir = opened(disk.lose_power(), _BY_SIZE)
+    assert heir.bounds(b"idle", 0) == (1, 1)
+
+
+def test_a_close_syncs_no_index_whose_messages_are_in_the_log() -> None:
+    disk = ForgettingDisk(page=PAGE)
+    store = opened(disk)
+    for number in range(100):
+        append(store, Message((b"topic-%d" % number, 0), b"once"))
+    assert sync(store)
+    before = disk.calls["fsync"] + disk.calls["sync_folder"]
+    store.close(now_ms=0)
+    assert disk.calls["fsync"] + disk.calls["sync_folder"] - before < 30
+    for end in (disk.crash(), disk.lose_power()):
+        heir = opened(end)
+        assert [heir.bounds(b"topic-%d" % number, 0) for number in range(100)] == [(0, 1)] * 100
+        assert not heir.damages
+
+
 def test_by_size_as_many_bytes_are_kept_as_asked() -> None:
     disk, store, _, now_ms = filled(_BY_SIZE)
     end = store.flush().end

@@ -135,6 +135,7 @@ def test_a_loop_of_the_tests_own_may_send_many_at_the_same_time(mq: Mq) -> None:
     assert asyncio.run(story()) == 20
 
 
+@pytest.mark.process
 def test_pytest_does_not_compile_us_anew_where_we_are_installed(tmp_path: Path) -> None:
     installed = tmp_path / "installed" / "steelyard-1.dist-info"
     installed.mkdir(parents=True)
@@ -174,6 +175,7 @@ def test_faults_of_a_shared_cluster_end_with_the_test(pytester: pytest.Pytester)
     result.assert_outcomes(failed=1, passed=1)
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_child_process_is_told_that_the_cluster_is_not_its_own(mq: Mq) -> None:
     child = os.fork()

@@ -5,9 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 _PROJECT = Path(__file__).parents[2] / "examples" / "shop_tests"
 
 
+@pytest.mark.process
 def test_the_tests_of_the_sample_project_pass() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],

@@ -218,6 +218,7 @@ def test_a_cluster_that_is_there_is_used_under_names_of_ones_own(pytester: pytes
         _run(pytester, text, f"--mq-external={there.namesrv}").assert_outcomes(passed=2)
 
 
+@pytest.mark.process
 def test_workers_in_parallel_have_clusters_of_their_own(pytester: pytest.Pytester) -> None:
     result = _run(
         pytester,
@@ -235,6 +236,7 @@ def test_workers_in_parallel_have_clusters_of_their_own(pytester: pytest.Pyteste
     result.assert_outcomes(passed=12)
 
 
+@pytest.mark.process
 def test_the_plug_in_loads_nothing_before_a_fixture_is_used() -> None:
     code = (
         "import sys, steelyard.testing.plugin; print(*(name for name in sys.modules if name.startswith('steelyard')))"
@@ -244,6 +246,7 @@ def test_the_plug_in_loads_nothing_before_a_fixture_is_used() -> None:
     assert rooms == {"errors", "model", "testing", "version"}
 
 
+@pytest.mark.process
 def test_clusters_work_without_pytest(tmp_path: Path) -> None:
     code = """
 import sys

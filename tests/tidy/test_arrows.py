@@ -132,9 +132,10 @@ def arrows_up(source: Source) -> Iterator[str]:
     if source.room not in _EVERYBODY_MAY:
         allowed |= _EVERYBODY_MAY
     lazily = _ONLY_LAZILY.get(source.room, frozenset())
-    late = {node for function in ast.walk(source.tree) if _is_function(function) for node in ast.walk(function)}
-    importers = _importers(source.tree)
-    for node in ast.walk(source.tree):
+    functions = [node for node in source.nodes if lazily and _is_function(node)]
+    late = {node for function in functions for node in ast.walk(function)}
+    importers = _importers(source)
+    for node in source.nodes:
         for target in _targets(source, node, importers):
             room = target.partition(".")[0]
             if room == source.room and target:
@@ -158,9 +159,9 @@ def _is_function(node: ast.AST) -> bool:
     return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
 
 
-def _importers(tree: ast.Module) -> set[str]:
+def _importers(source: Source) -> set[str]:
     """Name the functions that import by name, also where one was given another name."""
-    aliases = (alias for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names)
+    aliases = (alias for node in source.nodes if isinstance(node, ast.ImportFrom) for alias in node.names)
     return {"import_module", "__import__"} | {
         alias.asname for alias in aliases if alias.asname and alias.name == "import_module"
     }

@@ -7,7 +7,7 @@ another module may list what it imports, if it means to pass it on. The order is
 """
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tests.tidy.tree import Source, complain, modules
 
@@ -36,6 +36,7 @@ def test_a_missing_a_gone_and_an_unlisted_name_are_seen() -> None:
     assert "'gone'" in said('__all__ = ["gone"]')[0]
     assert "twice" in said('__all__ = ["A", "A"]\nA = 1')[0]
     assert not said('__all__ = ["Queue"]\nfrom steelyard.model import Queue\nT = TypeVar("T")')
+    assert not said('if sys.version_info >= (3, 14):\n    from a import b\nelse:\n    from c import b\n__all__ = ["b"]')
     package = "src/steelyard/model/__init__.py"
     assert not said('from steelyard.model.queue import Queue\n__all__ = ["Queue"]', package)
     assert not said('from steelyard.version import __version__\n__all__ = ["__version__"]', package)
@@ -78,18 +79,23 @@ def export_complaints(source: Source, taken: set[str]) -> Iterator[str]:
 
 
 def _top(tree: ast.Module) -> Iterator[ast.stmt]:
-    """Yield what stands at the top of a module; what only a checker sees is loaded by its ``__getattr__``, if any."""
+    """Yield what stands at the top of a module, for whichever version of Python.
+
+    What only a checker sees is loaded by its ``__getattr__``, if any.
+    """
     is_lazy = any(isinstance(node, ast.FunctionDef) and node.name == "__getattr__" for node in tree.body)
     for node in tree.body:
         if is_lazy and isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
             yield from node.body
+        elif isinstance(node, ast.If) and ast.unparse(node.test).startswith("sys.version_info"):
+            yield from (*node.body, *node.orelse)
         else:
             yield node
 
 
 def private_imports(source: Source) -> Iterator[str]:
     """Say where a file imports a name that another module keeps to itself."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.ImportFrom) and (node.level or (node.module or "").startswith("steelyard")):
             for alias in node.names:
                 if _is_private(alias.name):
@@ -100,11 +106,11 @@ def _is_private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__")
 
 
-def _taken(sources: list[Source]) -> dict[str, set[str]]:
+def _taken(sources: Iterable[Source]) -> dict[str, set[str]]:
     """Collect what is imported by name from each module."""
     taken: dict[str, set[str]] = {}
     for source in sources:
-        for node in ast.walk(source.tree):
+        for node in source.nodes:
             if isinstance(node, ast.ImportFrom) and node.module:
                 taken.setdefault(node.module, set()).update(alias.name for alias in node.names)
     return taken

@@ -28,7 +28,7 @@ def empty_names(source: Source) -> Iterator[str]:
     stem = source.path.rpartition("/")[2].removesuffix(".py")
     for word in _SAY_NOTHING.intersection(part.capitalize() for part in stem.split("_")):
         yield f"{source.path}: the word {word!r} says nothing: name the file after what is in it"
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.ClassDef):
             for word in sorted(_SAY_NOTHING.intersection(words(node.name))):
                 yield f"{source.at(node)}: in {node.name} the word {word!r} says nothing: name it after what it is"

@@ -6,7 +6,7 @@ The marks are spelled with a bracket in the patterns, so that this file does not
 import re
 from collections.abc import Iterator
 
-from tests.tidy.tree import Source, complain, texts
+from tests.tidy.tree import Source, complain, lines_with, texts
 
 _SWITCHED_OFF = {
     r"#\s*type:\s*[i]gnore": "say the type so that mypy can follow",
@@ -47,7 +47,6 @@ def test_a_switch_is_seen() -> None:
 
 def switched_off(source: Source) -> Iterator[str]:
     """Say where a file switches a rule off."""
-    for number, line in enumerate(source.text.splitlines(), start=1):
-        for pattern, advice in _SWITCHED_OFF.items():
-            if found := re.search(pattern, line):
-                yield f"{source.path}:{number} switches a rule off with {found[0]!r}: {advice}"
+    for pattern, advice in _SWITCHED_OFF.items():
+        for number, found in lines_with(source, re.compile(pattern, re.MULTILINE)):
+            yield f"{source.path}:{number} switches a rule off with {found[0]!r}: {advice}"

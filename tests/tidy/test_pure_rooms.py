@@ -27,10 +27,17 @@ _VALUES = frozenset(
 )
 
 # Of a module that also opens the world, the names that do not: memory that is written like a file is a value.
-_ONLY_THESE: dict[str, frozenset[str]] = {"io": frozenset({"BytesIO", "StringIO"}), "sys": frozenset({"byteorder"})}
+_ONLY_THESE: dict[str, frozenset[str]] = {
+    "io": frozenset({"BytesIO", "StringIO"}),
+    "sys": frozenset({"byteorder", "version_info"}),
+}
 
-# lz4 and zstandard turn bytes into bytes; the simulator owns its chance, and seeds it.
-_ALSO: dict[str, frozenset[str]] = {"wire": frozenset({"lz4", "zstandard"}), "sim": frozenset({"random"})}
+# lz4 and zstd (from the standard library, or its backport) turn bytes into bytes; the simulator owns its chance, and
+# seeds it.
+_ALSO: dict[str, frozenset[str]] = {
+    "wire": frozenset({"backports", "compression", "lz4"}),
+    "sim": frozenset({"random"}),
+}
 
 _BUILTINS = {
     "open": "read or write where the world is, and pass the bytes in",
@@ -68,6 +75,9 @@ def test_every_way_to_the_world_is_seen() -> None:
         "import numpy",
         "import io",
         "from io import FileIO",
+        "import sys\nif sys.version_info >= (3, 14):\n    sys.exit()",
+        "import sys\nworld = sys",
+        "import sys as system\nsystem.version_info",
         "open('x')",
         "print('x')",
         "datetime.now(UTC)",
@@ -98,6 +108,8 @@ class Key:
     id: int
     def __hash__(self):
         return hash((self.id, self.open))
+import sys
+is_new = sys.version_info >= (3, 14)
 import collections.abc, json.decoder
 said = change.now, collections.abc.Mapping, json.decoder.JSONDecoder
 """
@@ -108,26 +120,27 @@ said = change.now, collections.abc.Mapping, json.decoder.JSONDecoder
 def touches(source: Source) -> Iterator[str]:
     """Say where a file of a pure room reaches for the world."""
     allowed = _VALUES | _ALSO.get(source.room, frozenset())
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Import | ast.ImportFrom):
             for module in _roots(node):
-                if module not in allowed:
+                if module not in allowed and not _only_harmless(source.tree, node, module):
                     yield (
                         f"{source.at(node)} imports {module!r}, and the room {source.room!r} knows values only: "
                         "take what you need from the world as an argument and return what you want done "
                         "(a module that is all values may join the list in tests/tidy/test_pure_rooms.py)"
                     )
-    for node, outer, name in _taken_out(source.tree):
+    for node, outer, name in _taken_out(source):
         inner = getattr(outer, name, None)
         if isinstance(inner, ModuleType) and _root(inner.__name__) not in allowed:
             yield f"{source.at(node)} finds {inner.__name__!r} in {outer.__name__!r}: take what you need as an argument"
-    called = {node.func for node in ast.walk(source.tree) if isinstance(node, ast.Call)}
-    for node in ast.walk(source.tree):
+    called = {node.func for node in source.nodes if isinstance(node, ast.Call)}
+    for node in source.nodes:
         if isinstance(node, ast.Attribute) and node.attr in _CLOCK_READS:
             of = getattr(node.value, "attr", getattr(node.value, "id", ""))
             if node in called or of in _CLOCKS:
                 yield f"{source.at(node)} reads a clock with {node.attr}: take now_ms as an argument"
-    yield from _builtins(source, source.tree, frozenset())
+    if any(isinstance(node, ast.Name) and node.id in _BUILTINS for node in source.nodes):
+        yield from _builtins(source, source.tree, frozenset())
 
 
 def _builtins(source: Source, node: ast.AST, fine: frozenset[str]) -> Iterator[str]:
@@ -138,11 +151,11 @@ def _builtins(source: Source, node: ast.AST, fine: frozenset[str]) -> Iterator[s
         yield from _builtins(source, child, within)
 
 
-def _taken_out(tree: ast.Module) -> Iterator[tuple[ast.AST, ModuleType, str]]:
+def _taken_out(source: Source) -> Iterator[tuple[ast.AST, ModuleType, str]]:
     """Yield what is taken out of modules of the standard library: the place, the module and the name in it."""
     standard = _VALUES & sys.stdlib_module_names
     bound: dict[str, ModuleType] = {}
-    for node in ast.walk(tree):
+    for node in source.nodes:
         if isinstance(node, ast.ImportFrom) and not node.level and node.module and _root(node.module) in standard:
             yield from ((node, import_module(node.module), alias.name) for alias in node.names)
         elif isinstance(node, ast.Import):
@@ -150,7 +163,7 @@ def _taken_out(tree: ast.Module) -> Iterator[tuple[ast.AST, ModuleType, str]]:
                 if _root(alias.name) in standard:
                     name = alias.name if alias.asname else _root(alias.name)
                     bound[alias.asname or name] = import_module(name)
-    for node in ast.walk(tree):
+    for node in source.nodes:
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in bound:
             yield node, bound[node.value.id], node.attr
 
@@ -162,6 +175,22 @@ def _roots(node: ast.Import | ast.ImportFrom) -> list[str]:
             return []
         return [_root(module)]
     return [_root(alias.name) for alias in node.names]
+
+
+def _only_harmless(tree: ast.Module, node: ast.Import | ast.ImportFrom, module: str) -> bool:
+    """Say whether a module is imported as a whole, under its own name, and only names of it are used that may be."""
+    harmless = _ONLY_THESE.get(module)
+    if harmless is None or isinstance(node, ast.ImportFrom) or any(alias.asname for alias in node.names):
+        return False
+    named = sum(isinstance(each, ast.Name) and each.id == module for each in ast.walk(tree))
+    fine = sum(
+        isinstance(each, ast.Attribute)
+        and isinstance(each.value, ast.Name)
+        and each.value.id == module
+        and each.attr in harmless
+        for each in ast.walk(tree)
+    )
+    return 0 < named == fine
 
 
 def _root(module: str) -> str:

@@ -41,8 +41,9 @@ def test_a_foreign_error_is_seen() -> None:
 
 def foreign_errors(source: Source) -> Iterator[str]:
     """Say where a file raises an error of Python's own, or makes a new one."""
-    yield from _raised(source, source.tree, frozenset())
-    for node in ast.walk(source.tree):
+    if any(isinstance(node, ast.Raise) for node in source.nodes):
+        yield from _raised(source, source.tree, frozenset())
+    for node in source.nodes:
         if isinstance(node, ast.ClassDef):
             above = {getattr(parent, "id", getattr(parent, "attr", "")) for parent in node.bases}
             if source.room == "sim" and above == {"BaseException"}:

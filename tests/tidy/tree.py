@@ -8,13 +8,14 @@ planted mistake, because a rule that cannot fail guards nothing.
 import ast
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 import pytest
 
-__all__ = ["ROOT", "SRC", "Fence", "Source", "complain", "fences", "modules", "pages", "texts", "words"]
+__all__ = ["ROOT", "SRC", "Fence", "Source", "complain", "fences", "lines_with", "modules", "pages", "texts", "words"]
 
 ROOT = Path(__file__).resolve().parents[2]
 SRC = ROOT / "src"
@@ -34,6 +35,11 @@ class Source:
     def tree(self) -> ast.Module:
         """Its syntax tree."""
         return ast.parse(self.text, self.path)
+
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """Every node of its syntax tree."""
+        return tuple(ast.walk(self.tree))
 
     @property
     def module(self) -> str:
@@ -68,9 +74,10 @@ class Fence:
     is_closed: bool = True
 
 
-def modules() -> list[Source]:
-    """Read every Python file under src."""
-    return [_source(path) for path in sorted(SRC.rglob("*.py"))]
+@cache
+def modules() -> tuple[Source, ...]:
+    """Read every Python file under src, once for all rules."""
+    return tuple(_source(path) for path in sorted(SRC.rglob("*.py")))
 
 
 def pages() -> list[str]:
@@ -78,13 +85,14 @@ def pages() -> list[str]:
     return [path.relative_to(ROOT).as_posix() for path in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])]
 
 
-def texts() -> Iterator[Source]:
-    """Read every text file of the project, whatever its kind."""
+@cache
+def texts() -> tuple[Source, ...]:
+    """Read every text file of the project, whatever its kind, once for all rules."""
+    found = []
     for path in _walk(ROOT):
-        try:
-            yield _source(path)
-        except UnicodeDecodeError:
-            continue
+        with suppress(UnicodeDecodeError):
+            found.append(_source(path))
+    return tuple(found)
 
 
 def fences(page: str, text: str) -> list[Fence]:
@@ -115,6 +123,14 @@ def words(name: str) -> list[str]:
     (['HTTP', 'Service', 'Not', 'Database', '2'], ['Queue', 'Data'])
     """
     return re.findall(r"[A-Z]+(?![a-z])|[A-Z][a-z]+|[a-z]+|\d+", name)
+
+
+def lines_with(source: Source, pattern: re.Pattern[str]) -> Iterator[tuple[int, re.Match[str]]]:
+    """Yield the numbers of the lines in which a pattern is found, with the match."""
+    if pattern.search(source.text):  # a file as a whole is searched much faster than line by line
+        for number, line in enumerate(source.text.splitlines(), start=1):
+            if found := pattern.search(line):
+                yield number, found
 
 
 def complain(complaints: Iterable[str]) -> None:

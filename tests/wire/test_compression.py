@@ -9,7 +9,6 @@ from itertools import islice
 
 import lz4.frame
 import pytest
-import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.fuzzing import mutations, rounds
@@ -18,6 +17,7 @@ from steelyard.errors import LimitExceeded, MalformedRecord, MissingExtra, Proto
 from steelyard.wire import limits
 from steelyard.wire.compression import compress, decompress, flagged
 from steelyard.wire.sysflag import Compression, Transaction, compression_of, transaction_of, with_transaction
+from steelyard.wire.zstd import zstd
 
 _MIB = 1 << 20
 _kinds = st.sampled_from(Compression)
@@ -44,7 +44,7 @@ def _lz4_bomb(mib: int) -> bytes:
 
 
 def _zstd_bomb(mib: int) -> bytes:
-    stream, zeros = zstandard.ZstdCompressor(level=5).compressobj(), bytes(_MIB)
+    stream, zeros = zstd.ZstdCompressor(level=5), bytes(_MIB)
     return b"".join([stream.compress(zeros) for _ in range(mib)]) + stream.flush()
 
 
@@ -102,7 +102,7 @@ def test_a_bomb_of_one_gibibyte_stops_at_the_limit(kind: Compression, bomb: Call
     small, large = bomb(2), bomb(1024)
     assert decompress_start(small, kind) == bytes(_MIB)
     assert len(large) < 8 * _MIB
-    with _memory(limits.DECOMPRESSED_BYTES + 12 * _MIB), pytest.raises(LimitExceeded):
+    with _memory(limits.DECOMPRESSED_BYTES + 8 * _MIB), pytest.raises(LimitExceeded):
         _open(large, kind)
 
 
@@ -112,7 +112,7 @@ def decompress_start(bomb: bytes, kind: Compression) -> bytes:
         return zlib.decompressobj().decompress(bomb, _MIB)
     if kind is Compression.LZ4:
         return lz4.frame.decompress_chunk(lz4.frame.create_decompression_context(), bomb, max_length=_MIB)[0]
-    return zstandard.ZstdDecompressor().stream_reader(bomb).read(_MIB)
+    return zstd.ZstdDecompressor().decompress(bomb, _MIB)
 
 
 @_every_kind
@@ -142,9 +142,8 @@ def test_a_stream_cut_at_any_byte_is_damage(kind: Compression) -> None:
 
 @given(st.lists(st.binary(max_size=300), max_size=5))
 def test_zstd_without_a_declared_size_is_opened_too(pieces: list[bytes]) -> None:
-    stream = zstandard.ZstdCompressor(level=5).compressobj()
-    body = b"".join([stream.compress(piece) + stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK) for piece in pieces])
-    body += stream.flush()
+    stream = zstd.ZstdCompressor(level=5)
+    body = b"".join([stream.compress(piece, stream.FLUSH_BLOCK) for piece in pieces]) + stream.flush()
     assert _open(body, Compression.ZSTD) == b"".join(pieces)
     for cut in (body[:-1], body[:-3]):
         with pytest.raises(MalformedRecord):
@@ -164,6 +163,25 @@ def test_a_zstd_frame_that_promises_too_much_is_refused_before_memory_is_taken()
                 _open(frame, Compression.ZSTD)
         with pytest.raises(MalformedRecord, match="0 bytes came out, it promised 1152921504606846976"):
             _open(lying_content, Compression.ZSTD)
+
+
+def test_a_zstd_window_may_be_as_large_as_the_limit_and_no_larger() -> None:
+    head, end = b"\x28\xb5\x2f\xfd\x00", b"\x01\x00\x00"
+    assert _open(head + bytes([14 << 3]) + end, Compression.ZSTD) == b""
+    for window in (14 << 3 | 1, 15 << 3, 21 << 3):
+        with pytest.raises(LimitExceeded, match="window of a ZSTD body is"):
+            _open(head + bytes([window]) + end, Compression.ZSTD)
+
+
+def test_a_zstd_frame_to_be_skipped_is_no_body() -> None:
+    for behind in (b"", compress(b"steelyard", Compression.ZSTD)):
+        with pytest.raises(MalformedRecord, match="it does not begin as one"):
+            _open(b"\x50\x2a\x4d\x18\x03\x00\x00\x00abc" + behind, Compression.ZSTD)
+
+
+def test_a_zstd_frame_that_needs_a_dictionary_is_damage() -> None:
+    with pytest.raises(MalformedRecord, match="the ZSTD stream cannot be opened"):
+        _open(b"\x28\xb5\x2f\xfd\x01\x58\x07\x01\x00\x00", Compression.ZSTD)
 
 
 def test_an_lz4_frame_that_promises_too_much_takes_no_memory() -> None:
@@ -211,11 +229,14 @@ def test_a_transactions_state_is_changed_in_place(sys_flag: int, state: Transact
 
 
 @pytest.mark.parametrize(
-    ("kind", "package", "says"),
-    [(Compression.LZ4, "lz4.frame", "LZ4 bodies need"), (Compression.ZSTD, "zstandard", "zstd bodies need")],
+    ("kind", "package", "says", "extra"),
+    [
+        (Compression.LZ4, "lz4.frame", "LZ4 bodies need", "lz4"),
+        (Compression.ZSTD, "steelyard.wire.zstd", "zstd bodies need", "fast"),
+    ],
 )
 def test_a_missing_package_is_one_sentence(
-    kind: Compression, package: str, says: str, monkeypatch: pytest.MonkeyPatch
+    kind: Compression, package: str, says: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     body = compress(b"x", kind)
     monkeypatch.setitem(sys.modules, package, None)
@@ -223,7 +244,7 @@ def test_a_missing_package_is_one_sentence(
         compress(b"x", kind)
     with pytest.raises(MissingExtra, match=says) as caught:
         _open(body, kind)
-    assert caught.value.extra == "fast"
+    assert caught.value.extra == extra
 
 
 @cache

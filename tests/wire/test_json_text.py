@@ -1,4 +1,5 @@
 import json
+import tracemalloc
 from contextlib import suppress
 from typing import Any
 
@@ -82,6 +83,40 @@ def test_nothing_but_protocol_errors_comes_of_garbage(data: bytes) -> None:
     with suppress(ProtocolError):
         check_shape(data, "body")
         standard_json(data, "body")
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        *(b'"', b'""', b'"ab"ab', b'\\"', b"\\a", b"\\\\", b'"\\', b'"\\"'),
+        *(b" ", b"1", b"-", b", ", b",1", b"}", b"} ", b"{ ", b"{1 ", b",{", b'"a":"b",', b'"[', b'"[["'),
+    ],
+)
+def test_broken_text_costs_in_proportion_to_its_size(part: bytes) -> None:
+    # So long that a reader that looks back would need minutes, and one that remembers each part 50 MiB.
+    for start in (b"{0:1", b'{0:"', b"{{"):
+        data = start + part * (300_000 // len(part))
+        tracemalloc.start()
+        try:
+            with suppress(ProtocolError):
+                check_shape(data, "body")
+                standard_json(data, "body")
+            assert tracemalloc.get_traced_memory()[1] < 24 * len(data)
+        finally:
+            tracemalloc.stop()
+
+
+def test_strings_without_anything_between_them_are_refused_by_their_number() -> None:
+    with pytest.raises(MalformedBody, match="strings stand side by side"):
+        standard_json(b"{0:" + b'""' * (limits.JSON_MARKS + 2), "body")
+
+
+def test_a_row_of_backslashes_escapes_a_quote_only_if_it_is_odd() -> None:
+    for count in range(7):
+        inside = b'"' + b"\\" * count + b'"'
+        is_closed = count % 2 == 0
+        text = b'{"a":' + inside + (b"" if is_closed else b'{0:"') + b",1:2}"
+        assert standard_json(text, "body") == text.replace(b",1:2}", b',"1":2}')
 
 
 @pytest.mark.parametrize("levels", [1, limits.JSON_DEPTH - 1, limits.JSON_DEPTH])

@@ -75,7 +75,7 @@ def test_attributes_that_cannot_be_read_are_left_out_as_java_does() -> None:
         parts(b"{}"),
         parts(b"{}", -1),
         parts(b"{}", 1),
-        parts(b"{}", limits.REGISTERED_TOPICS),
+        parts(b"{}", limits.REGISTERED_PARTS),
         parts(b"{}", 1, b"orders 4 2 6"),
         parts(b"{}", 1, b"orders x 2 6 SINGLE_TAG", b"[]"),
         parts(b"{}", 1, b"orders \xff 2 6 SINGLE_TAG", b"[]"),

@@ -9,12 +9,13 @@ from tests.wire.stored_golden import Recorded, record_bodies
 from tests.wire.stored_values import HELLO_RECORD, HOST, batch_items
 
 from steelyard.errors import LimitExceeded, MalformedRecord, ProtocolError
+from steelyard.model import StoredMessage
 from steelyard.model.queue import Queue
 from steelyard.wire.batch import BatchItem, encode_batch
 from steelyard.wire.compression import compress, flagged
 from steelyard.wire.properties import encode_properties
 from steelyard.wire.record import decode_record, pack_record, read_records
-from steelyard.wire.stored import messages, to_message, unwrap
+from steelyard.wire.stored import messages, opened, opened_start, sealed_of, to_message, unwrap
 from steelyard.wire.sysflag import INNER_BATCH, NEEDS_UNWRAP, WRAPPED, Compression
 
 
@@ -160,3 +161,46 @@ def test_broken_answers_become_messages_or_are_damaged() -> None:
                 assert repr(message)
         except ProtocolError:
             continue
+
+
+# -- sealed -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", list(Compression))
+def test_a_sealed_message_is_as_it_is_stored_until_it_is_opened(kind: Compression) -> None:
+    body, sys_flag = compress(b"steelyard" * 100, kind), flagged(0, kind)
+    data = _packed(body, sys_flag=sys_flag)
+    (sealed,) = sealed_of(StoredMessage, data, "broker-a")
+    assert (sealed.body, sealed.sys_flag) == (body, sys_flag)
+    assert [opened(sealed)] == list(messages(data, "broker-a"))
+    start = opened_start(sealed, 9)
+    assert (start.body, start.sys_flag) == (b"steelyard", sys_flag)
+    assert opened_start(sealed, 900) == opened(sealed)
+
+
+@pytest.mark.parametrize("sys_flag", [0x301, 0x101, 0x201, 0x701, WRAPPED, WRAPPED | 0x301])
+def test_what_cannot_be_opened_hurts_nothing_around_it(sys_flag: int) -> None:
+    data = b"".join([_packed(b"a", offset=1), _packed(b"?", offset=2, sys_flag=sys_flag), _packed(b"c", offset=3)])
+    first, bad, last = sealed_of(StoredMessage, data, "broker-a")
+    assert (opened(first).body, bad.offset, bad.body, opened(last).body) == (b"a", 2, b"?", b"c")
+    with pytest.raises(ProtocolError):
+        opened(bad)
+    assert opened_start(bad, 10) == bad
+
+
+def test_a_batch_is_unwrapped_and_its_items_are_not_to_be_unwrapped_again() -> None:
+    items = [BatchItem(0, b"one", b""), BatchItem(0, b"two", b"")]
+    data = _packed(encode_batch(items), sys_flag=WRAPPED, properties=encode_properties({"INNER_NUM": "2"}))
+    sealed = list(sealed_of(StoredMessage, data, "broker-a"))
+    assert [opened(message).body for message in sealed] == [b"one", b"two"]
+    assert [message.offset for message in sealed] == [7, 8]
+
+
+def test_batches_of_one_answer_take_no_more_memory_than_one_body_may() -> None:
+    wrapped = compress(encode_batch([BatchItem(0, bytes(10 << 20), b"")]), Compression.ZLIB)
+    data = b"".join(_packed(wrapped, sys_flag=flagged(WRAPPED, Compression.ZLIB), offset=each) for each in range(5))
+    found: list[int] = []
+    with pytest.raises(LimitExceeded):
+        found.extend(message.offset for message in sealed_of(StoredMessage, data, "broker-a"))
+    messages_before = sealed_of(StoredMessage, data, "broker-a")
+    assert [message.offset for message in islice(messages_before, 2)] == [0, 1]

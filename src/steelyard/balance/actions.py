@@ -12,6 +12,7 @@ from msgspec import Struct
 from steelyard.model import Queue
 
 __all__ = [
+    "MOST_WANTED",
     "Action",
     "AskGroup",
     "AskHolders",
@@ -69,6 +70,8 @@ class Heartbeat(Struct, frozen=True, tag=True, gc=False):
     """The version of our subscriptions: grows with each change of what we own."""
     avoided: int = 0
     """Messages of that broker that were in hand when their queue was given up, and were finished and committed."""
+    stopped: tuple[str, ...] = ()
+    """Queues of that broker that stand still since a message of theirs cannot be read, and why, in sentences."""
 
 
 class AskUptime(Struct, frozen=True, tag=True, gc=False):
@@ -85,6 +88,10 @@ class AskGroup(Struct, frozen=True, tag=True, gc=False):
     """Tells a list that was asked for after something happened from one that was under way."""
 
 
+MOST_WANTED = 200
+"""Queues named in a question: its field has to fit into a header."""
+
+
 class AskHolders(Struct, frozen=True, tag=True, gc=False):
     """Ask another member, through a broker (307), what it holds: `HoldersSeen` or `HoldersFailed`."""
 
@@ -93,6 +100,10 @@ class AskHolders(Struct, frozen=True, tag=True, gc=False):
     wanted: tuple[Queue, ...] = ()
     """What we wait for: the other one looks at the group again."""
     ticket: int = 0
+    is_patient: bool = False
+    """Whether a late answer is as good: nobody waits for it."""
+    asked_ms: int = 0
+    """When this is asked: what is answered was so after it."""
 
 
 class Lock(Struct, frozen=True, tag=True, gc=False):
@@ -172,6 +183,8 @@ class SendBack(Struct, frozen=True, tag=True, gc=False):
     message: object
     delay_level: int = 0
     """0 lets the broker choose by how often it failed; -1 sends it to the dead letters."""
+    unreadable: str = ""
+    """Why it cannot be read: then it goes to the dead letters, with that as a property."""
 
 
 class Unregister(Struct, frozen=True, tag=True, gc=False):

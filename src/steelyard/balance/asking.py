@@ -4,7 +4,9 @@ A *sweep* finds out whether anybody holds some queues of one broker. It begins a
 of members is read, then each one on it, or missing for a moment only, is asked through the broker, a few at a time. One
 who is listed and silent counts as a holder until it is off the list. A foreign member is believed for a short while
 only: it does not wait for us either. If our own id is not on the list nobody would ask us, so we take nothing. Who is
-known by a closed line only is not waited for once a second sweep under the same lock has shown it (phantoms.py).
+known by a closed line only is not waited for once a second sweep under the same lock has shown it (phantoms.py). Who is
+silent and cannot hold the queue (possible_holders.py) is not waited for either, whether we know that or somebody else
+who was asked under the same lock; then the lock is kept.
 
 A *poke* is the same question, asked because a lock was denied for long: whoever hears it looks at the group again, and
 unlocks what it does not know to have. On Apache's broker a member that died while it took a queue leaves a lock behind,
@@ -12,15 +14,16 @@ and nobody can tell whose it is; so it is let go in the name of everyone who dep
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from steelyard.balance.actions import AskGroup, AskHolders
+from steelyard.balance.actions import MOST_WANTED, AskGroup, AskHolders
 from steelyard.balance.board import Board
-from steelyard.balance.events import GroupFailed, GroupSeen, HoldersFailed, HoldersSeen
+from steelyard.balance.events import GroupFailed, GroupSeen, HoldersFailed, HoldersSeen, Poked
 from steelyard.balance.life import Seen, State
 from steelyard.balance.member_options import is_ours
 from steelyard.balance.phantoms import Phantoms
+from steelyard.balance.possible_holders import PossibleHolders
 from steelyard.balance.record import Manner, Record, Step
 from steelyard.balance.taking import Taking
 from steelyard.model import Queue
@@ -54,6 +57,8 @@ class Sweep:
     """The list: who has two lines is in it twice."""
     closed: set[str] = field(default_factory=set)
     """Who is known by a closed line."""
+    gone: set[str] = field(default_factory=set)
+    """Whom the broker knows no more: it is off the list in a moment, and no lock need be kept for it."""
     phantoms: dict[Queue, frozenset[str]] = field(default_factory=dict)
     """Who was so in an earlier sweep under the same lock, and has no other line since."""
 
@@ -84,6 +89,9 @@ class Asking:
         """When each member of the group was last seen on a list."""
         self._phantoms: dict[Queue, Phantoms] = {}
         """Of queues that are being taken, where anybody is suspected."""
+        self._cleared: dict[Queue, set[str]] = {}
+        """Who cannot hold a queue that is being taken, by what others said under the same lock."""
+        self._possible = PossibleHolders()
 
     @property
     def is_idle(self) -> bool:
@@ -99,11 +107,20 @@ class Asking:
             if now_ms - seen_ms < _LOCK_LIFE_MS and self._has_departed(member)
         }
 
+    def possible_holders(self, queues: Sequence[Queue]) -> dict[str, tuple[Queue, ...]]:
+        """Return which of these queues each of the others may hold, where that is known: for one who is taking them."""
+        return self._possible.of(queues[:MOST_WANTED])
+
     def sweep(self, record: Record, members: frozenset[str] | None) -> None:
         """Find out whether anybody holds a queue: these members, or everybody, as is asked under a new lock."""
+        found = self._touch(record.broker)
         if members is None:
             self._phantoms.pop(record.queue, None)
-        self._touch(record.broker).to_sweep[record.queue] = members
+            self._cleared.pop(record.queue, None)
+            if found.sweep is not None:
+                # What is answered there was asked under a lock that we lost meanwhile: somebody may have taken it then.
+                found.sweep.asked.pop(record.queue, None)
+        found.to_sweep[record.queue] = members
 
     def poke(self, record: Record, holder: str | None) -> None:
         """Ask who holds a queue to look at the group; if nobody knows who does, ask everybody."""
@@ -172,7 +189,7 @@ class Asking:
             question = found.waiting.popleft()
             ticket = self._next_ticket()
             found.out[ticket] = question
-            self._board.say(AskHolders(broker, question[0], question[1], ticket))
+            self._board.say(AskHolders(broker, question[0], question[1], ticket, asked_ms=self._board.now_ms))
 
     def _next_ticket(self) -> int:
         self._ticket += 2
@@ -184,6 +201,10 @@ class Asking:
         """Take a list of members: it tells whom a sweep asks."""
         if isinstance(event, GroupSeen):
             self._note_listed(event.ids)
+            if self._me in event.ids:
+                self._possible.listed(event.broker, self._board.now_ms)
+            else:
+                self._possible.unlisted(event.broker)
         found = self._rounds.get(event.broker)
         if found is None or found.sweep is None or found.sweep.ticket != event.ticket or found.sweep.is_listed:
             return
@@ -215,11 +236,14 @@ class Asking:
         now_ms = self._board.now_ms
         for member in members:
             self._listed_ms[member] = now_ms
-        if len(self._listed_ms) > 2 * len(members) + _FEW:
+        if max(len(self._listed_ms), self._possible.members) > 2 * len(members) + _FEW:
             self._listed_ms = {who: at_ms for who, at_ms in self._listed_ms.items() if now_ms - at_ms < _LOCK_LIFE_MS}
+            self._possible.keep_only(self._listed_ms)
 
     def answered(self, event: HoldersSeen | HoldersFailed) -> None:
-        """Take the answer of one member."""
+        """Take the answer of one member, whatever it was asked for."""
+        if isinstance(event, HoldersSeen):
+            self._possible.reported(event.member, event.held | event.wanted, event.asked_ms)
         found = self._rounds.get(event.broker)
         question = None if found is None else found.out.pop(event.ticket, None)
         if found is None or question is None:
@@ -230,6 +254,11 @@ class Asking:
             self._note_departed(event.departed)
         if sweep is None or found.sweep is not sweep:
             return
+        if isinstance(event, HoldersSeen) and event.may_hold:
+            named = (queue for queue in queues[:MOST_WANTED] if queue in sweep.asked)
+            self._note_cleared(frozenset(named), event.may_hold)
+        if isinstance(event, HoldersFailed) and event.gone:
+            sweep.gone.add(member)
         for queue in queues:
             self._note_closed(queue, sweep, event)
             if isinstance(event, HoldersFailed):
@@ -242,12 +271,23 @@ class Asking:
         if not sweep.unanswered:
             self._conclude(event.broker, found, sweep)
 
+    def poked(self, event: Poked) -> None:
+        """Take note that a member asks about queues, which it may be about to take."""
+        if event.wanted:
+            self._possible.asked(event.member, event.wanted, self._board.now_ms)
+
     def _note_closed(self, queue: Queue, sweep: Sweep, event: HoldersSeen | HoldersFailed) -> None:
         if isinstance(event, HoldersFailed) and event.closed:
             sweep.closed.add(event.member)
             self._phantoms.setdefault(queue, Phantoms()).found_closed(event.member, sweep.said, self._board.now_ms)
         elif queue in self._phantoms:
             self._phantoms[queue].spoke(event.member)
+
+    def _note_cleared(self, queues: frozenset[Queue], may_hold: Mapping[str, tuple[Queue, ...]]) -> None:
+        """Take what a member knows of others; it was asked about these queues after their locks were granted."""
+        for member, possible in may_hold.items():
+            for queue in queues.difference(possible):
+                self._cleared.setdefault(queue, set()).add(member)
 
     def _note_departed(self, departed: Mapping[str, int]) -> None:
         for member, ago_ms in departed.items():
@@ -275,10 +315,16 @@ class Asking:
         silent = self._counting(record, sweep.silent.get(queue, ()), listed) - self._surely_gone(record, sweep)
         if holders or (record.state is State.UNSURE and queue in sweep.seekers):
             board.see(record, Seen.PEER_HOLDS, holders | silent)
-        elif silent:
+        elif any(member in sweep.gone or self._may_hold(member, record) for member in silent):
             board.see(record, Seen.PEER_SILENT, silent)
         else:
-            board.see(record, Seen.NOBODY_HOLDS)
+            board.see(record, Seen.NOBODY_HOLDS, bool(silent))
+
+    def _may_hold(self, member: str, record: Record) -> bool:
+        """Say whether a silent member may hold a queue; without a lock, it might be taking it by the same rule."""
+        if not record.maybe_held or not is_ours(member):
+            return True
+        return member not in self._cleared.get(record.queue, ()) and self._possible.may_hold(member, record.queue)
 
     def _surely_gone(self, record: Record, sweep: Sweep) -> frozenset[str]:
         """Return whose line was closed in two sweeps; without a lock, somebody might have come back in between."""
@@ -301,6 +347,7 @@ class Asking:
 
     def cut(self, broker: str) -> None:
         """Forget what was asked on a line that is gone."""
+        self._possible.unlisted(broker)
         self._rounds.pop(broker, None)
         self._touched.pop(broker, None)
 

@@ -52,6 +52,7 @@ __all__ = [
     "Tick",
     "UnlockFailed",
     "Unlocked",
+    "Unreadable",
     "UptimeSeen",
 ]
 
@@ -227,6 +228,16 @@ class PullFailed(Struct, frozen=True, tag=True, gc=False):
     queue: Queue
     generation: int
     busy: bool = False
+    why: str = ""
+    """What is wrong with an answer that cannot be read; the same pull is answered the same way again."""
+
+
+class Unreadable(Struct, frozen=True, gc=False):
+    """Why a message cannot be given to the user's code."""
+
+    why: str
+    is_here: bool = False
+    """Whether only this process cannot read it: something is not installed here, and the message is good."""
 
 
 class Handled(Struct, frozen=True, tag=True, gc=False):
@@ -242,6 +253,8 @@ class Handled(Struct, frozen=True, tag=True, gc=False):
     """When the failed ones are to come again, as the user asked: 0 lets the broker choose, -1 gives up."""
     skipped: Sequence[int] = ()
     """Offsets that were not begun, since `Member.may_start` said no: they are to be started later, or elsewhere."""
+    unreadable: Mapping[int, Unreadable] = {}
+    """Offsets whose bodies cannot be opened: nobody's code saw them."""
 
 
 class Lent(Struct, frozen=True, tag=True, gc=False):
@@ -298,7 +311,7 @@ class CommitFailed(Struct, frozen=True, tag=True, gc=False):
 class HoldersSeen(Struct, frozen=True, tag=True, gc=False):
     """Another member answered for itself (307): what it holds, gives up and waits for.
 
-    From a member that is not ours only ``held`` is known.
+    From a member that is not ours only ``held`` and ``filters`` are known.
     """
 
     broker: str
@@ -311,6 +324,14 @@ class HoldersSeen(Struct, frozen=True, tag=True, gc=False):
     """Ids that it misses, with the milliseconds since it saw them last."""
     ticket: int = 0
     """That of the `AskHolders` it answers."""
+    unheard: Mapping[str, tuple[Queue, ...]] = {}
+    """Members that do not answer it, with what they held when they last did."""
+    may_hold: Mapping[str, tuple[Queue, ...]] = {}
+    """Of the queues that were named, those that other members may hold by all that it knows of them."""
+    asked_ms: int = 0
+    """When it was asked."""
+    filters: Mapping[str, str] = {}
+    """What it wants of each topic that it subscribes to, without its group's retries; empty if it does not tell."""
 
 
 class HoldersFailed(Struct, frozen=True, tag=True, gc=False):
@@ -325,7 +346,7 @@ class HoldersFailed(Struct, frozen=True, tag=True, gc=False):
 
 
 class Poked(Struct, frozen=True, tag=True, gc=False):
-    """Another member asked what we hold, and said which queues it waits for."""
+    """Another member asked what we hold, and said which queues it waits for, if any."""
 
     member: str | None
     wanted: tuple[Queue, ...] = ()

@@ -127,7 +127,7 @@ class Flow:
             record.batches.append((offsets, messages))
             record.last = offsets[-1], messages[-1]
         if record.state is State.OWNED:
-            self.pulling.pull(record)
+            self.pulling.pull_next(record)
             self.handling.stand_in_line(record)
             if not offsets or restart_at is not None:
                 self.committing.note_progress(record)

@@ -10,6 +10,10 @@ What is with a handler when its queue is lost, or when its time to drain is over
 counts as busy until then, and its result changes nothing. So is a message that has been with its handler for so long
 that it was given back.
 
+A message whose body cannot be opened was never with the user's code. It goes to the dead letters, or is skipped, or
+stops its queue, as the options say; where only this process cannot read it, it stops the queue, since it is good. It is
+reported each time, and counts as finished only once its dead letter is stored.
+
 Where there are no retries nothing goes back: a message stays with whoever polled it, for as long as that takes.
 """
 
@@ -17,11 +21,11 @@ from collections import deque
 from collections.abc import Sequence
 from operator import itemgetter
 
-from steelyard.balance.actions import Handle, SendBack
+from steelyard.balance.actions import Handle, Report, SendBack
 from steelyard.balance.board import Board
-from steelyard.balance.events import Handled, SendBackFailed, SentBack
+from steelyard.balance.events import Handled, SendBackFailed, SentBack, Unreadable
 from steelyard.balance.life import Seen, State
-from steelyard.balance.member_options import Mode
+from steelyard.balance.member_options import Mode, OnUnreadable
 from steelyard.balance.record import Chunk, Record
 from steelyard.balance.retry import DEAD_LETTER, gives_up
 from steelyard.balance.taking import Taking
@@ -61,7 +65,7 @@ class Handling:
             self._line.append(record)
 
     def _can_start(self, record: Record) -> bool:
-        if record.state is not State.OWNED or not (record.batches or record.again):
+        if record.state is not State.OWNED or record.stopped or not (record.batches or record.again):
             return False
         return not self._in_order or not (record.running or record.is_suspended)
 
@@ -123,7 +127,7 @@ class Handling:
             record.window.finish(finished)
             if record.state is State.DRAINING:
                 record.finishing += finished
-        if event.failed or event.skipped:
+        if event.failed or event.skipped or event.unreadable:
             self._take_back(record, event)
         if len(running) < before:
             self._board.see(record, Seen.HANDLED)
@@ -156,6 +160,11 @@ class Handling:
             if chunk is not None:
                 again.append((offset, chunk.message(offset), chunk.attempt))
                 self._told(chunk)
+        for offset, found in event.unreadable.items():
+            chunk = record.running.pop(offset, None)
+            if chunk is not None:
+                self._told(chunk)
+                again += self._unreadable(record, offset, chunk.message(offset), chunk.attempt, found)
         if record.state is State.OWNED or record.state is State.UNSURE:
             # What failed comes before what was behind it, in whichever order they were told of.
             record.again = tuple(sorted((*record.again, *again), key=itemgetter(0)))
@@ -165,7 +174,9 @@ class Handling:
         if running is None:
             return
         told = [
-            chunk for offset in (*event.done, *event.failed, *event.skipped) if (chunk := running.pop(offset, None))
+            chunk
+            for offset in (*event.done, *event.failed, *event.skipped, *event.unreadable)
+            if (chunk := running.pop(offset, None))
         ]
         for chunk in told:
             self._told(chunk)
@@ -197,6 +208,25 @@ class Handling:
         self._resume_later(record)
         return [(offset, message, attempt + 1)]
 
+    def _unreadable(
+        self, record: Record, offset: int, message: object, attempt: int, found: Unreadable
+    ) -> list[tuple[int, object, int]]:
+        choice = OnUnreadable.STOP if found.is_here else self._options.on_unreadable
+        said = f"{record.queue}, offset {offset}, cannot be read"
+        if choice is OnUnreadable.SKIP:
+            self._board.say(Report("unreadable", f"{said} and is skipped: {found.why}", (record.queue,)))
+            record.window.finish((offset,))
+            return []
+        if choice is OnUnreadable.DEAD_LETTER:
+            self._board.say(Report("unreadable", f"{said} and goes to the dead letters: {found.why}", (record.queue,)))
+            record.is_suspended = record.is_suspended or self._in_order
+            self._send_back(record, offset, message, attempt, DEAD_LETTER, found.why)
+            return []
+        self._board.say(Report("unreadable", f"{said}, and the queue stands still there: {found.why}", (record.queue,)))
+        if record.stopped is None or offset < record.stopped[0]:
+            record.stopped = offset, found.why
+        return [(offset, message, attempt)]
+
     def _resume_later(self, record: Record) -> None:
         due_ms = self._board.now_ms + self._times.suspend_ms
         self._board.timers.at(due_ms, self._resume, record, record.generation)
@@ -206,19 +236,21 @@ class Handling:
             record.is_suspended = False
             self.stand_in_line(record)
 
-    def _send_back(self, record: Record, offset: int, message: object, attempt: int, level: int) -> None:
+    def _send_back(
+        self, record: Record, offset: int, message: object, attempt: int, level: int, unreadable: str = ""
+    ) -> None:
         if record.state is State.UNSURE:
             # Whether we may is to be seen: what is lost is not sent back.
-            record.owed += ((offset, message, attempt, level),)
+            record.owed += ((offset, message, attempt, level, unreadable),)
         else:
             record.backs[offset] = message, attempt
-            self._board.say(SendBack(record.queue, record.generation, offset, message, level))
+            self._board.say(SendBack(record.queue, record.generation, offset, message, level, unreadable))
 
     def pay_debts(self, record: Record) -> None:
         """Send back what failed while a queue was unsure."""
         owed, record.owed = record.owed, ()
-        for offset, message, attempt, level in owed:
-            self._send_back(record, offset, message, attempt, level)
+        for offset, message, attempt, level, unreadable in owed:
+            self._send_back(record, offset, message, attempt, level, unreadable)
 
     def sent_back(self, event: SentBack | SendBackFailed) -> None:
         """Take the outcome of sending a message back."""

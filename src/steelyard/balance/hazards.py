@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
-from steelyard.model import Queue, in_order, names_in_order
+from steelyard.model import Queue, in_order, names_in_order, plain_tags
+from steelyard.model.names import OUR_MARK
 
 __all__ = [
     "Hazard",
@@ -20,9 +21,11 @@ __all__ = [
     "idle_members",
     "not_progressing",
     "nothing_to_do",
+    "unanswering_members",
     "unequal_filters",
     "unequal_strategies",
     "unequal_subscriptions",
+    "unmatched_entries",
     "unowned_queues",
 ]
 
@@ -37,34 +40,75 @@ class Hazard(NamedTuple):
     sentence: str
 
 
-def duplicate_ids(group: str, listed: Iterable[str]) -> list[Hazard]:
-    """Find ids that a broker lists more than once: two members take the same queues, and others stay unread.
+def duplicate_ids(group: str, listed: Collection[str]) -> list[Hazard]:
+    """Find ids that a broker lists more than once, as Apache's brokers do with two connections of one id.
+
+    Java's members count a share for each entry, and whoever has the id takes the first of them. Ours count an id once.
+    A broker of ours lists an id once, and tells by itself that it has several lines (broker/hazards.py).
 
     >>> print(duplicate_ids("billing", ["c1", "c2", "c1"])[0].sentence)
-    group billing lists c1 more than once: whoever shares an id takes the same queues; give each member an id of its own
+    group billing lists c1 more than once: whoever has this id reads the first of its shares and nobody the others, so \
+queues stay unread, and if several processes have it, each handles the same messages; give each process an id of its own
     """
     twice = [name for name, times in Counter(listed).items() if times > 1]
+    if all(name.endswith(OUR_MARK) for name in listed):
+        what = (
+            "members count it once and no queue stays unread, but if several processes have this id, and it is not one "
+            "with an old connection, each handles the same messages"
+        )
+    else:
+        what = (
+            "whoever has this id reads the first of its shares and nobody the others, so queues stay unread, and if "
+            "several processes have it, each handles the same messages"
+        )
     return [
         Hazard(
             f"duplicate {name}",
-            f"group {group} lists {name} more than once: whoever shares an id takes the same queues; "
-            "give each member an id of its own",
+            f"group {group} lists {name} more than once: {what}; give each process an id of its own",
         )
         for name in names_in_order(twice)
     ]
 
 
-def unequal_subscriptions(group: str, topics: Mapping[str, Collection[str]]) -> list[Hazard]:
-    """Find members that want other topics than most; ``topics`` are those of each member."""
+def unequal_subscriptions(
+    group: str, topics: Mapping[str, Collection[str]], *, by_subscribers: bool = False
+) -> list[Hazard]:
+    """Find members that want other topics than most; ``topics`` are those of each member.
+
+    ``by_subscribers`` says that each topic is shared among those that subscribe to it: by members that are all ours, on
+    brokers of ours. Everybody else shares all topics among all members.
+
+    >>> topics = {"c1": ["orders"], "c2": ["orders"], "c3": ["refunds"]}
+    >>> print(unequal_subscriptions("billing", topics)[0].sentence)
+    members of group billing subscribe to other topics than most (c3, in orders, refunds): all topics are shared among \
+all members, so queues of a topic that go to a member without it stay unread; give all members the same topics
+    >>> print(unequal_subscriptions("billing", topics, by_subscribers=True)[0].sentence)
+    members of group billing subscribe to other topics than most (c3, in orders, refunds): each topic is shared among \
+its subscribers and all queues are read, but a failed message may come again to a member without its topic, which \
+passes it on; give all members the same topics, or use several groups
+    """
     odd, usual = _odd_ones({member: frozenset(wanted) for member, wanted in topics.items()}, frozenset())
     if not odd:
         return []
     unlike = {topic for member in odd for topic in usual.symmetric_difference(topics[member])}
+    who = (
+        f"members of group {group} subscribe to other topics than most ({_some(odd)}, in "
+        f"{_some(names_in_order(unlike))})"
+    )
+    if by_subscribers:
+        return [
+            Hazard(
+                "different topics",
+                f"{who}: each topic is shared among its subscribers and all queues are read, but a failed message may "
+                "come again to a member without its topic, which passes it on; give all members the same topics, or "
+                "use several groups",
+            )
+        ]
     return [
         Hazard(
             "unequal subscriptions",
-            f"members of group {group} want other topics than most: {_some(odd)}, in {_some(names_in_order(unlike))}; "
-            "where queues are shared among all members, what one of them does not want stays unread",
+            f"{who}: all topics are shared among all members, so queues of a topic that go to a member without it stay "
+            "unread; give all members the same topics",
         )
     ]
 
@@ -72,23 +116,28 @@ def unequal_subscriptions(group: str, topics: Mapping[str, Collection[str]]) -> 
 def unequal_filters(group: str, filters: Mapping[str, Mapping[str, str]]) -> list[Hazard]:
     """Find topics of which members want different messages; ``filters`` are those of each member, by topic.
 
-    >>> print(unequal_filters("billing", {"c1": {"orders": "paid"}, "c2": {"orders": "*"}})[0].sentence)
-    members of group billing want different messages of orders (*, paid): what one of them does not want, and gets a \
-queue of, stays unhandled; give all the same filter
+    >>> print(unequal_filters("billing", {"c1": {"orders": "*"}, "c2": {"orders": "b||a"}})[0].sentence)
+    members of group billing filter orders differently (c2 by a || b, most by *): what the owner of a queue does not \
+want of it is passed over and handled by nobody; give all the same filter
     """
-    wanted: dict[str, set[str]] = {}
-    for mine in filters.values():
+    wanted: dict[str, dict[str, str]] = {}
+    for member, mine in filters.items():
         for topic, expression in mine.items():
-            wanted.setdefault(topic, set()).add(expression)
-    return [
-        Hazard(
-            f"unequal filters {topic}",
-            f"members of group {group} want different messages of {topic} ({_some(sorted(wanted[topic]))}): what one "
-            "of them does not want, and gets a queue of, stays unhandled; give all the same filter",
-        )
-        for topic in names_in_order(wanted)
-        if len(wanted[topic]) > 1
-    ]
+            wanted.setdefault(topic, {})[member] = plain_tags(expression)
+    found = []
+    for topic in names_in_order(wanted):
+        odd, usual = _odd_ones(wanted[topic], "")
+        if odd:
+            theirs = sorted({wanted[topic][member] for member in odd})
+            found.append(
+                Hazard(
+                    f"unequal filters {topic}",
+                    f"members of group {group} filter {topic} differently ({_some(odd)} by {_some(theirs)}, most by "
+                    f"{usual}): what the owner of a queue does not want of it is passed over and handled by nobody; "
+                    "give all the same filter",
+                )
+            )
+    return found
 
 
 def unequal_strategies(group: str, strategies: Mapping[str, str]) -> list[Hazard]:
@@ -106,6 +155,42 @@ def unequal_strategies(group: str, strategies: Mapping[str, str]) -> list[Hazard
             "unequal strategies",
             f"members of group {group} share queues by different strategies: {_some(odd)} by {_some(theirs)}, most by "
             f"{usual}; give all the same one, or queues have two owners or none",
+        )
+    ]
+
+
+def unmatched_entries(group: str, setting: str, keys: Sequence[str]) -> list[Hazard]:
+    """Say which entries of a strategy's setting are about no member.
+
+    >>> print(unmatched_entries("billing", "weights", ["till-3"])[0].sentence)
+    weights has entries for till-3, and group billing has no such member, so they do nothing; an entry is for the name \
+of a member, or for a whole client id (that of one of ours is another one after each start)
+    """
+    if not keys:
+        return []
+    return [
+        Hazard(
+            f"unmatched {setting}",
+            f"{setting} has entries for {_some(keys)}, and group {group} has no such member, so they do nothing; an "
+            "entry is for the name of a member, or for a whole client id (that of one of ours is another one after "
+            "each start)",
+        )
+    ]
+
+
+def unanswering_members(group: str, members: Sequence[str]) -> list[Hazard]:
+    """Say which members do not answer what they hold, where only they can tell.
+
+    >>> [hazard.kind for hazard in unanswering_members("billing", ["c1", "c2"])]
+    ['unanswering members']
+    """
+    if not members:
+        return []
+    return [
+        Hazard(
+            "unanswering members",
+            f"members of group {group} do not answer: {_some(members)}; they keep the queues that they last reported, "
+            "and others keep theirs, until they answer or their broker drops them; see whether they hang",
         )
     ]
 

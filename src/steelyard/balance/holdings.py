@@ -1,4 +1,4 @@
-"""What a member holds, gives up and waits for at one moment: its answer to whoever asks (307)."""
+"""What a member holds, gives up and waits for, and knows of others, at one moment: its answer to whoever asks (307)."""
 
 from collections.abc import Mapping
 
@@ -20,3 +20,9 @@ class Holdings(Struct, frozen=True):
     """Being taken: their locks are held, and the others are asked."""
     departed: Mapping[str, int] = {}
     """Ids that are missed, with the milliseconds since they were seen last."""
+    unheard: Mapping[str, tuple[Queue, ...]] = {}
+    """Members that do not answer us, with what they held when they last did."""
+    may_hold: Mapping[str, tuple[Queue, ...]] = {}
+    """Of the queues that the question names, those that each other member may hold; left out is who is not known."""
+    stopped: tuple[str, ...] = ()
+    """Queues that stand still since a message of theirs cannot be read, and why, in sentences."""

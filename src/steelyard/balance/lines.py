@@ -57,6 +57,8 @@ class Lines:
     def __init__(self, options: MemberOptions) -> None:
         self.claims: Callable[[str], Mapping[Queue, int]] = _nothing_held
         """What we hold at a broker of ours, with epochs."""
+        self.stopped: Callable[[str], tuple[str, ...]] = _nothing_stopped
+        """Who knows which queues of a broker stand still."""
         self.leaving = False
         """Whether heartbeats say that we are about to go."""
         self._options = options
@@ -256,8 +258,13 @@ class Lines:
             strategy=self._options.strategy.name,
             version=self._version,
             avoided=line.avoided,
+            stopped=self.stopped(broker),
         )
 
 
 def _nothing_held(_broker: str) -> Mapping[Queue, int]:
     return {}
+
+
+def _nothing_stopped(_broker: str) -> tuple[str, ...]:
+    return ()

@@ -152,12 +152,18 @@ class Lives(Flow):
             self.ask_for_lock(record, None)
         self.asking.sweep(record, record.holders)
 
-    def take_from_nobody(self, record: Record, _about: object) -> None:
-        """Take a queue that nobody holds, and let the lock go; one that may have run out proves nothing."""
+    def take_from_nobody(self, record: Record, keeps_lock: bool) -> None:
+        """Take a queue that nobody holds, and let the lock go; one that may have run out proves nothing.
+
+        It is kept where a member was silent that cannot hold the queue: see possible_holders.py.
+        """
         if record.maybe_held and self._board.now_ms - record.proven_ms >= self._times.fence_order_ms:
             self.fall_back(record, None)
             return
-        if record.maybe_held:
+        if keeps_lock:
+            record.manner = Manner.KEPT
+            self.taking.want_renewal(record)
+        elif record.maybe_held:
             self.taking.want_unlock(record.queue, None)
         self._start(record)
 
@@ -271,10 +277,12 @@ class Lives(Flow):
         else:
             self.prove_by_offset(record, None)
 
-    def prove_by_offset(self, record: Record, _about: object) -> None:
-        """Ask what is stored; on Apache's broker the lock has done its work."""
+    def prove_by_offset(self, record: Record, keeps_lock: bool | None) -> None:
+        """Ask what is stored; on Apache's broker the lock has done its work, unless a member was silent."""
         record.step = Step.OFFSET
-        if record.manner is Manner.ASKED and record.maybe_held:
+        if keeps_lock:
+            record.manner = Manner.KEPT
+        elif record.manner is Manner.ASKED and record.maybe_held:
             self.taking.want_unlock(record.queue, None)
         self.starting.ask(record)
 

@@ -39,6 +39,8 @@ class QueueLook(Struct, frozen=True):
     """Too much of it is waiting to pull more."""
     is_suspended: bool
     """It rests after a failure, since the order counts."""
+    stopped: tuple[int, str] | None = None
+    """The message that it stands still at, since it cannot be read: offset and reason."""
 
 
 def look_at(record: Record) -> QueueLook:
@@ -60,4 +62,5 @@ def look_at(record: Record) -> QueueLook:
         pulling_ms=record.pulling_ms,
         is_held_back=record.is_held_back,
         is_suspended=record.is_suspended,
+        stopped=record.stopped,
     )

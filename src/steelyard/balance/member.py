@@ -7,7 +7,7 @@ reaches the queues it is about. What became due meanwhile is done before that, s
 while finds out what it must not do any more before it does anything.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from steelyard.balance.actions import Action
 from steelyard.balance.allocate.strategy import Owned
@@ -101,6 +101,7 @@ class Member:
         self._told_ms: int | None = None
         self._is_telling = False
         self.lines.claims = self._claims
+        self.lines.stopped = self._stopped
         self.views.held_by_me = self._held
         lives = self._lives
         self._take = {
@@ -225,7 +226,8 @@ class Member:
 
     def hazards(self) -> tuple[Hazard, ...]:
         """Return what looks wrong now, in the group and with its own queues."""
-        return self.views.hazards + self._stalls.hazards
+        stopped = [sentence for broker in self._board.at_broker for sentence in self._stopped(broker)]
+        return self.views.hazards + self._stalls.hazards + tuple(Hazard("unreadable", each) for each in stopped)
 
     def owned(self) -> Owned | None:
         """Return what each member had when this one last planned; None: that is not known."""
@@ -240,8 +242,8 @@ class Member:
         """Give handlers so many messages of a topic at once from now on."""
         self._lives.handling.chunks[topic] = messages
 
-    def holdings(self, now_ms: int) -> Holdings:
-        """Return what to answer a member that asks what we hold."""
+    def holdings(self, now_ms: int, about: Sequence[Queue] = ()) -> Holdings:
+        """Return what to answer a member that asks what we hold, and names queues that it is about to take."""
         self._board.now_ms = max(self._board.now_ms, now_ms)
         return Holdings(
             held=tuple(self._in(HELD)),
@@ -249,6 +251,9 @@ class Member:
             # Who only waits for a lock takes nothing before it has it: nobody has to give way to that.
             wanted=tuple(self._in(frozenset({State.ASKING}))),
             departed=self._lives.asking.departed(),
+            unheard=self.views.unheard_owners(),
+            may_hold=self._lives.asking.possible_holders(about),
+            stopped=tuple(sentence for broker in self._board.at_broker for sentence in self._stopped(broker)),
         )
 
     def may_start(self, queue: Queue, generation: int, now_ms: int) -> bool:
@@ -261,7 +266,7 @@ class Member:
         It changes nothing, and may be asked from any thread.
         """
         record = self._board.records.get(queue)
-        if record is None or record.generation != generation or record.is_suspended:
+        if record is None or record.generation != generation or record.is_suspended or record.stopped:
             return False
         is_side_by_side = self.options.mode is not Mode.ORDERLY and self.options.has_retries
         is_finishing = record.state is State.DRAINING and is_side_by_side
@@ -286,6 +291,14 @@ class Member:
             for queue, record in records.items()
             if record.epoch is not None and record.state in HELD and record.manner is Manner.LEASED
         }
+
+    def _stopped(self, broker: str) -> tuple[str, ...]:
+        """Return which queues of a broker stand still at what cannot be read, in sentences."""
+        return tuple(
+            f"{queue} stands still at offset {record.stopped[0]}, which cannot be read: {record.stopped[1]}"
+            for queue, record in self._board.at_broker.get(broker, {}).items()
+            if record.stopped is not None
+        )
 
     # -- what is not of one queue -------------------------------------------------------------------------------------
 
@@ -359,6 +372,7 @@ class Member:
             self._board.see(record, Seen.OFFSET_RESET, event)
 
     def _poked(self, event: Poked) -> None:
+        self._lives.asking.poked(event)
         for queue in event.wanted:
             record = self._board.records.get(queue)
             self._board.see(record or Record(queue, 0, self._board.now_ms), Seen.POKED)

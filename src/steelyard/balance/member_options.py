@@ -6,13 +6,14 @@ from enum import Enum
 
 from steelyard.balance.actions import Start
 from steelyard.balance.allocate.average import Average
+from steelyard.balance.allocate.member_tables import check_tables, tables_of
 from steelyard.balance.allocate.sticky import Sticky
 from steelyard.balance.allocate.strategy import Strategy
 from steelyard.errors import ConfigurationError
 from steelyard.model import Subscription
 from steelyard.model.names import OUR_MARK, RETRY
 
-__all__ = ["LEASE_SUFFIX", "MemberOptions", "Mode", "Times", "is_ours"]
+__all__ = ["LEASE_SUFFIX", "MemberOptions", "Mode", "OnUnreadable", "Times", "is_ours"]
 
 LEASE_SUFFIX = "%LEASE"
 """Behind the group's name: the locks of members that need no order. Apache's retries look at the bare name only."""
@@ -33,6 +34,16 @@ class Mode(Enum):
     CONCURRENT = "concurrent"
     ORDERLY = "orderly"
     BROADCAST = "broadcast"
+
+
+class OnUnreadable(Enum):
+    """What becomes of a message whose body cannot be opened."""
+
+    DEAD_LETTER = "dead-letter"
+    """Its bytes go to the group's dead letters, with the reason; then the queue goes on."""
+    SKIP = "skip"
+    STOP = "stop"
+    """Its queue stands still until somebody resets the group's offset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +117,17 @@ class Times:
     broker_gone_ms: int = 60_000
     """After this a queue whose broker left the route is lost."""
     holders_ms: int = 3_000
-    """How long a member may take to say what it holds."""
+    """How long a member may take to say what it holds, where somebody waits for it."""
+    holders_patient_ms: int = 10_000
+    """The same where nobody waits: as long as Apache's broker waits for it."""
     send_back_again_ms: int = 5_000
     """Before a message that could not be given back is given back again."""
     pull_again_ms: int = 1_000
     """After a pull that failed."""
     pull_busy_ms: int = 20
     """After a pull that its broker was too busy for."""
+    pull_empty_ms: int = 100
+    """After pulls that their broker answered at once with nothing, though it was asked to hold them."""
     stuck_ms: int = 120_000
     """After this a pull that was never answered makes its queue start anew."""
     suspend_ms: int = 1_000
@@ -158,6 +173,8 @@ class MemberOptions:
     """Whether what fails comes back in a topic of its own. Who polls has none: what is not done stays where it is."""
     most_tries: int = 16
     """How often an orderly message is tried before it goes to the dead letters; -1: for ever."""
+    on_unreadable: OnUnreadable = OnUnreadable.DEAD_LETTER
+    """What becomes of a message that cannot be read. One that only this process cannot read stops its queue."""
     sticky_most: int = 32
     """On a broker without leases, more members than this use the Java strategy: each is asked what it holds."""
     brokers_asked: int = 16
@@ -172,6 +189,8 @@ class MemberOptions:
         for name in ("handlers", "chunk", "pull_most", "queue_messages", "queue_bytes", "queue_span"):
             if getattr(self, name) < 1:
                 raise ConfigurationError(f"{name} is {getattr(self, name)}", next_step="give 1 or more")
+        if self.mode is not Mode.BROADCAST:
+            check_tables(tables_of(self.strategy, self.java_strategy), self.id)
 
     @property
     def retry_topic(self) -> str:

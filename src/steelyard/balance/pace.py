@@ -10,7 +10,16 @@ Left out: when to look again. Whoever finishes messages of a queue that was held
 from steelyard.balance.member_options import MemberOptions, Mode
 from steelyard.balance.window import Window
 
-__all__ = ["Pace"]
+__all__ = ["Pace", "share_of"]
+
+
+def share_of(topic_limit: int | None, queues: int, queue_limit: int) -> int:
+    """Return what one of so many queues may hold: its share of the topic's limit, and never more than a queue's own.
+
+    >>> share_of(100, 8, 1_000), share_of(3, 8, 1_000), share_of(None, 8, 1_000)
+    (12, 1, 1000)
+    """
+    return queue_limit if topic_limit is None else min(queue_limit, max(1, topic_limit // max(1, queues)))
 
 
 class Pace:
@@ -36,11 +45,9 @@ class Pace:
 
     def note_owned(self, topic: str, queues: int) -> None:
         """Share the topic's limits over so many queues."""
-        messages, size = self._usual
-        if self._options.topic_messages is not None:
-            messages = min(messages, max(1, self._options.topic_messages // max(1, queues)))
-        if self._options.topic_bytes is not None:
-            size = min(size, max(1, self._options.topic_bytes // max(1, queues)))
+        options = self._options
+        messages = share_of(options.topic_messages, queues, options.queue_messages)
+        size = share_of(options.topic_bytes, queues, options.queue_bytes)
         self._shared[topic] = messages, size
 
     def may_pull(self, topic: str, window: Window, lent: int = 0) -> bool:

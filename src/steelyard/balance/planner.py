@@ -7,19 +7,23 @@ Left out: how a plan is made (planning.py), and when (views.py).
 """
 
 from collections.abc import Callable, Collection, Iterable
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from steelyard.balance.actions import Action, Report
-from steelyard.balance.allocate.strategy import Owned
-from steelyard.balance.hazards import Hazard
+from steelyard.balance.events import HoldersSeen
+from steelyard.balance.hazards import Hazard, unanswering_members
 from steelyard.balance.lines import Lines
 from steelyard.balance.lists import Sight
 from steelyard.balance.member_options import MemberOptions
+from steelyard.balance.owners import OwnersSeen
 from steelyard.balance.planning import Group, plan_for
 from steelyard.balance.rounds import NEVER_MS
 from steelyard.balance.routes import Routes
 from steelyard.balance.watching import Watching
 from steelyard.model import Queue, in_order
+
+if TYPE_CHECKING:
+    from steelyard.balance.allocate.strategy import Owned
 
 __all__ = ["Held", "Planner"]
 
@@ -48,9 +52,11 @@ class Planner:
         self._routes = routes
         self._watching = Watching(options)
 
-    def share(self, sight: Sight, owned: Owned | None, hazards: Iterable[str], now_ms: int) -> list[Action]:
-        """Plan anew from a sight of the group, and tell what is worth telling."""
-        group = Group(sight.members, self._routes.by_topic(), owned, sight.topics, has_foreign=sight.has_foreign)
+    def share(self, sight: Sight, owners: OwnersSeen, hazards: Iterable[str], now_ms: int) -> list[Action]:
+        """Plan anew from a sight of the group and of its owners, and tell what is worth telling."""
+        owned = owners.owned
+        queues = self._routes.by_topic()
+        group = Group(sight.members, queues, owned, sight.topics, sight.has_foreign, owners.unheard)
         self.owned = owned
         outcome = plan_for(self._options, group, self.plan or ())
         if sight.members != self.members:
@@ -62,8 +68,14 @@ class Planner:
             for topic, why in outcome.skipped.items()
         )
         told = self._tell_of_strategy(outcome.strategy_name, sight)
-        said = [*hazards, *failures]
+        silent = (hazard.sentence for hazard in unanswering_members(self._options.group, owners.unanswering))
+        said = [*hazards, *silent, *failures]
         return told + self._watching.look(sight, outcome.queues, self._routes.readable, owned, said, now_ms)
+
+    def told(self, event: HoldersSeen) -> None:
+        """Take note of what a member said of its subscriptions."""
+        if event.filters:
+            self._watching.told(event.member, event.filters)
 
     @property
     def hazards(self) -> tuple[Hazard, ...]:
@@ -103,9 +115,9 @@ class Planner:
         before, self.strategy_name = self.strategy_name, name
         wanted = self._options.strategy.name
         if name == wanted:
-            kind, why = "restored", "every member can be asked again"
+            kind, why = "restored", "all members are ours, and few enough to be asked what they hold"
         elif sight.has_foreign:
             kind, why = "degraded", "some members are not ours, and all must share alike"
         else:
-            kind, why = "degraded", f"{wanted} needs to know who owns what, and nobody can tell"
+            kind, why = "degraded", f"{wanted} needs to know who owns what, and there are too many members to ask"
         return [Report(kind, f"group {self._options.group} shares queues by {name} now, not by {before}: {why}")]

@@ -3,8 +3,11 @@
 The rule is that members which see the same make plans that fit together. So
 
 - with a foreign member in the group everybody shares as Java does: each topic by itself, among all ids of the list;
-- otherwise the strategy that the group was set up with, unless it needs to know owners and they cannot be known: then
-  the Java strategy too, chosen from the list of ids alone, so that all members change together;
+- otherwise the strategy that the group was set up with, unless it needs to know owners and there are too many members
+  to ask: then the Java strategy too, chosen from the list of ids alone, so that all members change together;
+- a member that does not answer may be hung, slow or cut off from us, and nobody can take a queue from it. What it last
+  reported stays with it, and what others hold stays with them: a queue that is given up now, its next owner could not
+  be sure of. Only queues that nobody holds find new owners, among the members that answer;
 - where it is known what each member subscribes to, a topic is shared among its subscribers only, and no queue stays
   unread. A strategy that remembers owners is given all topics at once that have the same subscribers. Those topics are
   in the plan of each of these members, whatever else it reads, and so their plans are made from the same facts;
@@ -30,10 +33,12 @@ class Group:
     queues: Mapping[str, Sequence[Queue]]
     """By topic, in the agreed order."""
     owners: Owned | None = None
-    """What each member has; None if that cannot be known."""
+    """What each member has, or last reported; None if that cannot be known."""
     topics: Mapping[str, frozenset[str]] | None = None
     """What each member subscribes to; None if that is not known of all."""
     has_foreign: bool = False
+    unheard: frozenset[str] = frozenset()
+    """Members that do not answer what they have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,17 +76,23 @@ def plan_for(options: MemberOptions, group: Group, before: Sequence[Queue]) -> O
         parts = _by_sharers(options, group)
     else:
         parts = ((members, [topic]) for members, topics in _by_sharers(options, group) for topic in topics)
+    stays = _stays(options, group)
     mine: list[Queue] = []
     skipped: dict[str, str] = {}
     for members, topics in parts:
         queues = [queue for topic in topics for queue in group.queues[topic]]
+        if stays:
+            members = [member for member in members if member not in group.unheard]
+            mine += [queue for queue in queues if stays.get(queue) == options.id]
+            queues = [queue for queue in queues if stays.get(queue) not in group.unheard]
         try:
-            mine += _of_these(queues, strategy(options.group, options.id, queues, members))
+            chosen = _of_these(queues, strategy(options.group, options.id, queues, members)) if queues else ()
         # A strategy may be the user's own, and fail in any way: whatever it is, nothing changes hands for it.
         except Exception as error:
             skipped.update(dict.fromkeys(topics, str(error) or repr(error)))
             there = frozenset(queues)
-            mine += [queue for queue in before if queue in there]
+            chosen = [queue for queue in before if queue in there]
+        mine += [queue for queue in chosen if queue not in stays]
     return Outcome(tuple(in_order(mine)), strategy.name, skipped)
 
 
@@ -95,6 +106,14 @@ def owned_by(owners: Mapping[Queue, str]) -> dict[str, list[Queue]]:
     for queue, member in owners.items():
         owned.setdefault(member, []).append(queue)
     return owned
+
+
+def _stays(options: MemberOptions, group: Group) -> Mapping[Queue, str]:
+    """Return the owner of each queue that stays where it is since a member does not answer: of all that are held."""
+    if not group.unheard or group.owners is None or not remembers(options.strategy):
+        return {}
+    there = frozenset(group.members)
+    return {queue: member for member, queues in group.owners.items() if member in there for queue in queues}
 
 
 def _of_these(queues: Sequence[Queue], chosen: Sequence[Queue]) -> Sequence[Queue]:

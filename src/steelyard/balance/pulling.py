@@ -1,7 +1,8 @@
 """Pulling messages of owned queues: one pull of a queue at a time, the next one before the messages are handled.
 
 A queue that holds too much pulls again when something of it was finished, not by the clock. A pull that failed is
-repeated after a pause. One whose answer never comes, though whoever runs us promised it, makes the queue start anew.
+repeated after a pause, and so is one that the broker answered with nothing again and again instead of holding it until
+there is something. One whose answer never comes, though whoever runs us promised it, makes the queue start anew.
 
 After a cut the first pull begins one message early. A broker whose machine lost power has forgotten the end of its
 log and gives the same offsets to other messages; who goes on where it was would pass them over. A log is cut at its
@@ -18,6 +19,9 @@ from steelyard.balance.pace import Pace
 from steelyard.balance.record import Record
 
 __all__ = ["Pulling", "is_same_log"]
+
+_MOST_HASTY = 2
+"""So many empty answers at once, one after the other, are no chance any more."""
 
 
 def is_same_log(record: Record, event: Pulled) -> bool:
@@ -79,15 +83,26 @@ class Pulling:
         record = self._board.records.get(event.queue)
         if record is None or record.generation != event.generation or record.pulling_ms is None:
             return
-        record.pulling_ms = None
+        took_ms, record.pulling_ms = self._board.now_ms - record.pulling_ms, None
         if isinstance(event, Pulled):
+            is_empty = event.outcome is PullOutcome.NOTHING and event.next_offset <= record.window.next
+            record.hasty = record.hasty + 1 if is_empty and took_ms < self._times.pull_empty_ms else 0
             self._board.see(record, Seen.PULLED, event)
         else:
             self._board.see(record, Seen.PULL_FAILED, event)
 
+    def pull_next(self, record: Record) -> None:
+        """Pull on after an answer; after a pause where the broker would have us ask without end."""
+        if record.hasty < _MOST_HASTY:
+            self.pull(record)
+        else:
+            self._pull_in(record, self._times.pull_empty_ms)
+
     def pull_later(self, record: Record, busy: bool) -> None:
         """Pull again after a pause."""
-        wait_ms = self._times.pull_busy_ms if busy else self._times.pull_again_ms
+        self._pull_in(record, self._times.pull_busy_ms if busy else self._times.pull_again_ms)
+
+    def _pull_in(self, record: Record, wait_ms: int) -> None:
         self._board.timers.at(self._board.now_ms + wait_ms, self._pull_again, record, record.generation)
 
     def _pull_again(self, record: Record, generation: int) -> None:

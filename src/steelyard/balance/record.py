@@ -23,7 +23,7 @@ class Manner(Enum):
     ASKED = "asked"
     """Apache, any order: nothing is kept; the others are asked, and we answer for ourselves."""
     KEPT = "kept"
-    """Apache, in order: the lock is kept and renewed."""
+    """Apache, in order, or taken while a member was silent: the lock is kept and renewed."""
     FREE = "free"
     """Broadcasting: everybody has every queue."""
 
@@ -76,6 +76,7 @@ class Record:
         "epoch",
         "finishing",
         "generation",
+        "hasty",
         "holders",
         "is_commit_due",
         "is_held_back",
@@ -97,6 +98,7 @@ class Record:
         "since_ms",
         "state",
         "step",
+        "stopped",
         "wanted",
         "was_draining",
         "window",
@@ -144,6 +146,8 @@ class Record:
         # -- messages
         self.pulling_ms: int | None = None
         """When the pull was sent that is unanswered."""
+        self.hasty = 0
+        """How many pulls in a row were answered at once with nothing."""
         self.is_held_back = False
         """It would pull, but too much is waiting."""
         self.lent = 0
@@ -165,9 +169,11 @@ class Record:
         """What they finished while the queue was being given up."""
         self.backs: dict[int, tuple[object, int]] = {}
         """What is on its way back to the broker: message and attempt by offset."""
-        self.owed: tuple[tuple[int, object, int, int], ...] = ()
-        """What is to be sent back once the queue is proven: offset, message, attempt, delay level."""
+        self.owed: tuple[tuple[int, object, int, int, str], ...] = ()
+        """What is to be sent back once the queue is proven: offset, message, attempt, delay level, why unreadable."""
         self.is_suspended = False
+        self.stopped: tuple[int, str] | None = None
+        """The message that it stands still at, since it cannot be read: offset and reason."""
         self.is_queued = False
         """It stands in line for a handler."""
 
@@ -188,6 +194,7 @@ class Record:
         self.finishing = []
         self.backs = {}
         self.is_suspended = False
+        self.stopped = None
 
     def forget_unstarted(self) -> None:
         """Forget what no handler has; in the window it stays unfinished, so that nobody commits beyond it."""

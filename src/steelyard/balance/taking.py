@@ -359,7 +359,7 @@ class Taking:
                     self._board.see(record, Seen.PROOF_OLD)
 
     def _renew(self, desk: Desk) -> None:
-        records = self._worked_on(desk)
+        records = [record for record in self._worked_on(desk) if record.manner is Manner.KEPT]
         desk.renews = bool(records)
         for record in records:
             self.want_renewal(record)

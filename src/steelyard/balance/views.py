@@ -18,6 +18,8 @@ a view that is likely to be false:
 The tickets of questions asked here are even.
 """
 
+from collections.abc import Mapping
+
 from steelyard.balance.actions import Action, AskGroup, AskHolders
 from steelyard.balance.allocate.strategy import Owned, remembers
 from steelyard.balance.events import (
@@ -38,7 +40,7 @@ from steelyard.balance.hazards import Hazard
 from steelyard.balance.lines import Lines
 from steelyard.balance.lists import Lists, Sight
 from steelyard.balance.member_options import MemberOptions, Mode
-from steelyard.balance.owners import Owners
+from steelyard.balance.owners import Owners, OwnersSeen
 from steelyard.balance.planner import Held, Planner
 from steelyard.balance.planning import owned_by
 from steelyard.balance.rounds import NEVER_MS, BackOff, Rounds, SecondLook, next_look_ms
@@ -78,7 +80,7 @@ class Views:
         self._is_broadcast = options.mode is Mode.BROADCAST
         self._routes = Routes(options)
         self._lists = Lists(options, lines)
-        self._owners = Owners()
+        self._owners = Owners(times.round_ms)
         self._planner = Planner(options, lines, self._routes)
         self._rounds = Rounds(times.round_gap_ms)
         self._second_look = SecondLook(times.second_look_ms, times.round_soon_ms)
@@ -136,6 +138,10 @@ class Views:
     def listed(self, broker: str, now_ms: int) -> tuple[str, ...]:
         """Return the ids of a broker's last list, and those missing there for a moment only: whom a taker asks."""
         return self._lists.listed(broker, now_ms)
+
+    def unheard_owners(self) -> Mapping[str, tuple[Queue, ...]]:
+        """Return what members held when they last answered us that do not answer now."""
+        return self._owners.unheard_owners()
 
     def has_departed(self, member: str, now_ms: int) -> bool:
         """Say whether a member is surely gone."""
@@ -201,13 +207,14 @@ class Views:
             case GroupSeen():
                 return self._group_seen(event, now_ms)
             case HoldersSeen():
-                asks, is_news = self._owners.seen(event)
+                self._planner.told(event)
+                asks, is_news = self._owners.seen(event, now_ms, self._times.holders_ms)
                 if self._lists.spoke(event.broker, event.member) or is_news:
                     self._rounds.want(now_ms)
                 return asks + self._end_if_owners_known(now_ms)
             case HoldersFailed():
                 self._note_closed(event, now_ms)
-                return self._owners.failed(event) + self._end_if_owners_known(now_ms)
+                return self._owners.failed(event, now_ms) + self._end_if_owners_known(now_ms)
             case GroupFailed():
                 return self._no_list(event.broker, now_ms) if event.ticket == self._ticket else []
             case LineCut():
@@ -228,9 +235,8 @@ class Views:
         match event:
             case MembersChanged():
                 self._rounds.want(now_ms)
-            case Poked() if self._concerns_us(event):
-                self._rounds.want(now_ms)
-                self._routes.suspect((queue.topic for queue in event.wanted), now_ms)
+            case Poked():
+                self._poked(event, now_ms)
             case BeatAnswered() if self._lines.is_registered(event.broker) and event.broker not in self._registered:
                 if event.broker in self._routes.brokers():
                     self._registered.add(event.broker)
@@ -241,6 +247,15 @@ class Views:
                 self._routes_changed(now_ms)
             case _:
                 pass
+
+    def _poked(self, event: Poked, now_ms: int) -> None:
+        if self._concerns_us(event):
+            if event.member is not None:
+                self._owners.spoke(event.member, now_ms)
+            self._rounds.want(now_ms)
+            self._routes.suspect((queue.topic for queue in event.wanted), now_ms)
+        if event.member is not None and self._owners.is_back(event.member, now_ms):
+            self._rounds.want(now_ms)
 
     def _concerns_us(self, event: Poked) -> bool:
         """Say whether somebody waits for a queue of ours: then one of us two sees the group or a route wrongly."""
@@ -281,7 +296,7 @@ class Views:
         actions: list[Action] = [AskGroup(broker, self._ticket) for broker in asked]
         # Who was taken for a phantom and answers is none.
         actions += [
-            AskHolders(broker, member, ticket=self._ticket)
+            AskHolders(broker, member, ticket=self._ticket, asked_ms=now_ms)
             for broker in asked
             for member in self._lists.phantoms(broker)
         ]
@@ -314,7 +329,7 @@ class Views:
         self._registered.discard(broker)
         self._lists.no_answer(broker, now_ms)
         actions = self._no_list(broker, now_ms)
-        return actions + self._owners.cut(broker) + self._end_if_owners_known(now_ms)
+        return actions + self._owners.cut(broker, now_ms) + self._end_if_owners_known(now_ms)
 
     def _judge_if_all_answered(self, now_ms: int) -> list[Action]:
         if self._unanswered:
@@ -331,7 +346,7 @@ class Views:
         self._rounds.want(sight.again_ms)
         self._sight = sight
         if self._must_ask_for_owners(sight):
-            actions += self._owners.begin(self._peers(sight), self._ticket)
+            actions += self._owners.begin(self._peers(sight), sight.members, self._ticket, now_ms)
         return actions + self._end_if_owners_known(now_ms)
 
     def _look_again_where_needed(self, sight: Sight, now_ms: int) -> list[Action]:
@@ -395,22 +410,24 @@ class Views:
             return []
         sight, self._sight = self._sight, None
         hazards = self._lists.hazards(self._routes.brokers_asked())
-        actions = self._planner.share(sight, self._owned(sight), hazards, now_ms)
+        actions = self._planner.share(sight, self._owners_of(sight, now_ms), hazards, now_ms)
         self._rounds.want(self._planner.again_ms)
         self._rounds.end()
         return actions
 
-    def _owned(self, sight: Sight) -> Owned | None:
-        """Return who owns what; None if that cannot be known."""
+    def _owners_of(self, sight: Sight, now_ms: int) -> OwnersSeen:
         if self._has_leases():
-            return owned_by(sight.owners)
-        if not self._must_ask_for_owners(sight) or not self._owners.are_known(sight.members):
-            return None
+            return OwnersSeen(owned_by(sight.owners))
+        if not self._must_ask_for_owners(sight):
+            return OwnersSeen(None)
         held = self._owners.held()
+        others = [member for member in sight.members if member != self._options.id]
+        unheard = self._owners.unheard(others, now_ms - self._times.round_soon_ms)
         owner: dict[Queue, str] = {}
-        # Of two that say they hold a queue the first counts, at every member.
-        for member in reversed(sight.members):
+        # Of two that say they hold a queue the first counts, at every member; an old report counts for less.
+        heard = [member for member in sight.members if member not in unheard]
+        for member in (*sorted(unheard), *reversed(heard)):
             mine = self.held_by_me() if member == self._options.id else held.get(member, ())
             owner.update(dict.fromkeys(in_order(mine), member))
         owner.update(sight.owners)
-        return owned_by(owner)
+        return OwnersSeen(owned_by(owner), unheard, self._owners.unanswering(others))

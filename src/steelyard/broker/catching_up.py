@@ -2,6 +2,7 @@
 
 Feeding it costs about as much as taking a message in. So it is not fed as messages come: a little always, more when
 somebody asks by key. A question that comes while it is far behind waits for it, and the loop stands still for nobody.
+Once it has caught up, the same is done for the index that an Apache broker would want (store/apache_keys.py).
 """
 
 from collections.abc import Sequence
@@ -45,7 +46,9 @@ def forget(state: State, peer: Peer) -> None:
 def tick(state: State) -> Sequence[tuple[Command, Peer]]:
     """Feed the index, and return the questions that can be answered now."""
     if not state.questions:
-        state.store.lookup.follow(_USUAL, recent=True)
+        has_time = state.store.lookup.follow(_USUAL, recent=True)
+        if has_time and state.store.apache_keys is not None:
+            state.store.apache_keys.follow(_USUAL)
         return ()
     if not state.store.lookup.follow(_WANTED):
         return ()

@@ -35,7 +35,7 @@ from steelyard.wire.properties import parse_properties
 from steelyard.wire.property_names import CHECK_TIMES, PREPARED_QUEUE_OFFSET, PRODUCER_GROUP, UNIQUE_KEY
 from steelyard.wire.record import Record, encode_record
 
-__all__ = ["tick"]
+__all__ = ["settle", "tick"]
 
 _ASKED_A_TICK = 200
 _BYTES_A_TICK = 8 << 20
@@ -62,7 +62,7 @@ class _Question(NamedTuple):
 
 def tick(state: State, now_ms: int) -> None:
     """Ask about half messages that are due."""
-    _settle(state)
+    settle(state)
     with suppress(StoreError):  # the store takes no writes just now, and tells so to all who send
         if not any(feed(state) for _ in range(_FED_A_TICK)):
             return
@@ -72,7 +72,8 @@ def tick(state: State, now_ms: int) -> None:
             _ask(state, now_ms)
 
 
-def _settle(state: State) -> None:
+def settle(state: State) -> None:
+    """Count as ended for good what is safe on the disk by now."""
     reached = state.halves.progress.safe(state.store.durable)
     if reached is not None:
         with suppress(ServerError):  # with too many offsets already, the next start has more to look at

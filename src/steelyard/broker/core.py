@@ -17,6 +17,7 @@ from steelyard.broker.requests.queries import by_key
 from steelyard.broker.requests.table import HANDLERS
 from steelyard.broker.saving import Save, Saving
 from steelyard.broker.state import State
+from steelyard.broker.timers_for_apache import hand_over
 from steelyard.broker.timing import has_come
 from steelyard.errors import SteelyardError, StoreError
 from steelyard.store.disk import Disk
@@ -35,6 +36,8 @@ Replies = Sequence[Reply | Hangup]
 
 _NOTHING: Replies = ()
 _RETENTION_MS = 10_000
+_INDEXING = "indexing messages by their keys"
+_REMOVING = "removing old log files"
 
 
 class Broker:
@@ -61,6 +64,7 @@ class Broker:
             state.relays.answered(peer, command)
         else:
             answer: Command | None
+            state.creations.maker = peer
             handler = HANDLERS.get(command.code)
             try:
                 check_names(command)
@@ -82,7 +86,9 @@ class Broker:
     def tick(self, now_ms: int) -> Replies:
         """Do what is due: deliveries, expiries, notices, checks, retention."""
         state = self.state
+        state.creations.maker = None
         membership.tick(state, now_ms)
+        state.kept_subscriptions.tick(now_ms)
         deliveries.tick(state, now_ms)
         checks.tick(state, now_ms)
         moves_writing.tick(state, now_ms)
@@ -90,21 +96,24 @@ class Broker:
             ack, _ = state.unsynced.popleft()
             state.post(ack.peer, structs.replace(ack.answer, code=ResponseCode.FLUSH_DISK_TIMEOUT))
         waking.expire(state, now_ms)
-        self._answer_questions()
+        self._answer_questions(now_ms)
         state.rates.tick(now_ms)
         if has_come(self._retention_ms, _RETENTION_MS, now_ms):
             self._retention_ms = now_ms + _RETENTION_MS
             self._remove_old(now_ms)
         done = self._taken()
-        return [*done, *self.flush(now_ms)]
+        stored = self.flush(now_ms)
+        state.trouble.look(now_ms)
+        return [*done, *stored]
 
-    def _answer_questions(self) -> None:
+    def _answer_questions(self, now_ms: int) -> None:
         state = self.state
         try:
             answerable = catching_up.tick(state)
         except StoreError as error:
-            state.notes.append(f"the key index cannot follow the log, it is tried again: {error}")
+            state.trouble.failed(_INDEXING, error, now_ms)
             return
+        state.trouble.worked(_INDEXING, now_ms)
         for request, peer in answerable:
             try:
                 answer = by_key(state, request)
@@ -116,7 +125,9 @@ class Broker:
         try:
             self.state.store.tick(now_ms)
         except StoreError as error:
-            self.state.notes.append(f"old log files could not be removed, it is tried again: {error}")
+            self.state.trouble.failed(_REMOVING, error, now_ms)
+        else:
+            self.state.trouble.worked(_REMOVING, now_ms)
 
     def put_forward(self, missed_ms: int, now_ms: int) -> None:
         """Take note that the clock was put forward by so much, to ``now_ms``, and that no client is late by that."""
@@ -126,7 +137,13 @@ class Broker:
         """Take note that a line is gone."""
         catching_up.forget(self.state, peer)
         waking.forget(self.state, peer.number)
+        self.state.creations.closed(peer)
         membership.closed(self.state, peer, now_ms)
+        return self._taken()
+
+    def dismiss(self) -> Replies:
+        """Answer what waits here and would wait on elsewhere: the broker is about to stop."""
+        waking.dismiss(self.state)
         return self._taken()
 
     def _taken(self) -> Replies:
@@ -161,20 +178,36 @@ class Broker:
         """Return the documents that have to be written now."""
         return self._saving.due(self.state, now_ms, everything=everything)
 
-    def saved(self, job: Save) -> None:
+    def saved(self, job: Save, now_ms: int) -> None:
         """Take note of how a save went."""
-        note = self._saving.done(job)
-        if note is not None:
-            self.state.notes.append(note)
+        self._saving.done(job)
+        if job.error is not None:
+            self.state.trouble.failed(f"saving {job.name}", job.error, now_ms)
+        else:
+            self.state.trouble.worked(f"saving {job.name}", now_ms)
 
     def close(self, now_ms: int) -> None:
         """Write everything and let go of the directory."""
         moves_writing.write_all(self.state, now_ms)
         self.flush(now_ms)
+        # What was delivered counts once it is safe, and whoever opens the directory next should know of all of it.
+        self._sync()
+        deliveries.settle(self.state)
+        checks.settle(self.state)
         for job in self.saves(now_ms, everything=True):
             job.run()
-            self.saved(job)
+            self.saved(job, now_ms)
+        try:
+            if self.state.store.refusal is None:
+                hand_over(self.state, now_ms)
+        except StoreError as error:
+            self.state.notes.append(f"what an Apache broker should know of timers could not be written: {error}")
         self.state.store.close(now_ms)
+
+    def _sync(self) -> None:
+        job = self.state.store.begin_sync()
+        job.run()
+        self.state.store.end_sync(job)
 
 
 def _unknown(request: Command) -> Command:

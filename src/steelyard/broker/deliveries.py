@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
-from steelyard.broker.copies import trace_of
+from steelyard.broker.copies import likeness_of, trace_of
 from steelyard.broker.flushing import flush
 from steelyard.broker.schedule import LEVELS
 from steelyard.broker.state import State
@@ -22,11 +22,12 @@ from steelyard.broker.timers import Delivered
 from steelyard.errors import ConfigurationError, ServerError, SteelyardError, StoreError
 from steelyard.model.names import TIMER_GROUP, TIMER_TOPIC
 from steelyard.store.marks import DELAY_LEVELS_MS, SCHEDULE_TOPIC
+from steelyard.store.timer_files import read_timer_check
 from steelyard.wire.properties import parse_properties
 from steelyard.wire.property_names import TIMER_OUT_MS, TIMER_ROLL_TIMES
 from steelyard.wire.record import Record, read_records
 
-__all__ = ["tick"]
+__all__ = ["feed_timers", "settle", "tick"]
 
 
 _MESSAGES_A_TICK = 2_000
@@ -38,6 +39,7 @@ _FED_A_TICK = 20_000
 
 _AT_ONCE = 64
 _AT_ONCE_BYTES = 1 << 20
+_SECOND_MS = 1_000
 _TIMERS = -1
 _TIMER_KEY = TIMER_TOPIC.encode()
 
@@ -74,7 +76,9 @@ class _Run:
         """
         place, state = real_place(parse_properties(record.properties)), self.state
         is_unsure = due_ms <= state.started_ms
-        if place is None or not is_unsure or not state.copies.has(*place, record.position, due_ms):
+        # Apache counts a delay from when the message came, which is a little before it was stored.
+        since_ms, likeness = due_ms - _SECOND_MS, likeness_of(record) if queue_id == _TIMERS else None
+        if place is None or not is_unsure or not state.copies.has(*place, record.position, since_ms, likeness):
             self._copy(record, place)
         self.pass_over(queue_id, record.offset, due_ms)
 
@@ -105,7 +109,7 @@ class _Run:
 def tick(state: State, now_ms: int) -> None:
     """Deliver what is due: by delay level, and by a time of its own."""
     run = _Run(state, now_ms)
-    _settle(state)
+    settle(state)
     with suppress(StoreError):  # the store takes no writes just now, and tells so to all who send
         for turn in range(LEVELS):
             # A level with very much to deliver must not keep the others waiting: each is the first in its turn.
@@ -117,11 +121,13 @@ def tick(state: State, now_ms: int) -> None:
         state.copies.forget()
 
 
-def _settle(state: State) -> None:
+def settle(state: State) -> None:
+    """Count as delivered for good what is safe on the disk by now."""
     durable = state.store.durable
     state.schedule.settle(durable)
     delivered = state.timers.progress.safe(durable)
     if delivered is not None:
+        state.timers.safe = delivered
         with suppress(ServerError):  # with too many offsets already, the next start has more to look at
             for queue_id, number in enumerate(delivered):
                 state.offsets.put(TIMER_GROUP, TIMER_TOPIC, queue_id, number)
@@ -148,7 +154,7 @@ def _deliver_level(run: _Run, queue_id: int) -> None:
 
 def _deliver_timers(run: _Run) -> None:
     state, timers, now_ms = run.state, run.state.timers, run.now_ms
-    if not _feed_timers(state):
+    if not feed_timers(state):
         return
     while not run.is_full:
         due_ms = timers.next_due()
@@ -166,22 +172,30 @@ def _deliver_timers(run: _Run) -> None:
             raise
 
 
-def _feed_timers(state: State) -> bool:
+def feed_timers(state: State) -> bool:
     """Look at timers that are new; say whether all are known."""
-    timers, (low, high) = state.timers, state.store.bounds(_TIMER_KEY, 0)
+    timers, carried_on = state.timers, state.carried_on
+    low, high = state.store.bounds(_TIMER_KEY, 0)
     if timers.fed < 0:
         saved = state.offsets.of(TIMER_GROUP, TIMER_TOPIC)
-        timers.start(Delivered(min(max(low, saved.get(0, 0)), high), saved.get(1, 0), saved.get(2, 0)))
+        own = Delivered(min(max(low, saved.get(0, 0)), high), saved.get(1, 0), saved.get(2, 0))
+        timers.start(own, read_timer_check(state.disk))
     end = min(high, timers.fed + _FED_A_TICK)
     if timers.fed < end:
         for record in _records(state, _TIMER_KEY, 0, timers.fed, end):
-            timers.add(record.offset, due_ms=_timer_due_ms(record))
+            properties = parse_properties(record.properties)
+            out_ms = whole_number(properties.get(TIMER_OUT_MS, ""))
+            waits = timers.add(record.offset, due_ms=_timer_due_ms(record, properties, out_ms), out_ms=out_ms)
+            if waits and carried_on is not None:
+                carried_on.see(record.offset, properties)
         timers.pass_to(end)
+    if end == high and carried_on is not None:
+        timers.withdraw(carried_on.gone)
+        state.carried_on = None
     return end == high
 
 
-def _timer_due_ms(record: Record) -> int:
-    properties = parse_properties(record.properties)
+def _timer_due_ms(record: Record, properties: dict[str, str], out_ms: int | None) -> int:
     due_ms = None
     if TIMER_ROLL_TIMES not in properties:
         try:
@@ -190,7 +204,6 @@ def _timer_due_ms(record: Record) -> int:
             due_ms = None
     if due_ms is None:
         # Apache carried it on, so its delay does not count from here; this is the end of the second it is due in.
-        out_ms = whole_number(properties.get(TIMER_OUT_MS, ""))
         due_ms = record.stored_ms if out_ms is None else out_ms + 1_000
     return max(0, due_ms)
 

@@ -6,6 +6,7 @@ the next message, so that whoever waits for a place has to be answered before an
 """
 
 from steelyard.broker import waking
+from steelyard.broker.disk_trouble import STORING
 from steelyard.broker.state import Ack, State
 from steelyard.store.store import Flushed
 from steelyard.wire.codes import ResponseCode
@@ -17,6 +18,7 @@ __all__ = ["answer_synced", "flush"]
 
 def flush(state: State, now_ms: int) -> Flushed:
     """Write what was stored since the last time, answer its senders, wake pulls that waited for it."""
+    is_dirty = state.store.is_dirty
     flushed = state.store.flush()
     acks, state.acks = state.acks, []
     for ack in acks:
@@ -27,7 +29,12 @@ def flush(state: State, now_ms: int) -> Flushed:
             state.unsynced.append((ack, now_ms + state.options.flush_wait_ms))
         else:
             _answer(state, ack, ack.answer)
-    if flushed.error is not None:
+    if flushed.error is None:
+        if is_dirty:
+            state.trouble.worked(STORING, now_ms)
+    else:
+        if state.store.refusal is None:  # else it is over for good, which is told by itself
+            state.trouble.failed(STORING, flushed.error, now_ms)
         state.halves.not_written(flushed.end)
         answer_synced(state)
     waking.wake(state, now_ms)

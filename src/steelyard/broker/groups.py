@@ -1,6 +1,6 @@
 """The settings of consumer groups; who is in a group right now is in members.py."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from steelyard.broker.names import check_group
 from steelyard.broker.options import BrokerOptions
@@ -17,8 +17,14 @@ __all__ = ["Groups"]
 class Groups:
     """The table of groups. ``changes`` grows with each change."""
 
-    def __init__(self, options: BrokerOptions, saved: GroupTable | None, now_ms: int) -> None:
-        self._options = options
+    def __init__(
+        self,
+        options: BrokerOptions,
+        saved: GroupTable | None,
+        now_ms: int,
+        count: Callable[[int], None] = lambda _now_ms: None,
+    ) -> None:
+        self._options, self._count = options, count
         self.version = next_version(None if saved is None else saved.version, now_ms)
         self.changes = 0
         self._groups: dict[str, GroupSettings] = {} if saved is None else dict(saved.groups)
@@ -67,6 +73,8 @@ class Groups:
             raise refusal(
                 ResponseCode.SYSTEM_ERROR, f"this broker has {len(self._groups)} groups and takes no more: delete some"
             )
+        if known is None:
+            self._count(now_ms)
         self._room.take(settings.name, settings)
         self._groups[settings.name] = settings
         self._changed(now_ms)

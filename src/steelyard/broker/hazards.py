@@ -1,17 +1,27 @@
 """What looks wrong in a group, in plain words: for lists that people read, and once for whoever runs the broker.
 
-Nothing here refuses anything. A group with one of these works, but not as its owner thinks: queues that nobody reads,
-messages that are filtered by somebody else's wish.
+Nothing here refuses anything. A group with one of these works, but not as its owner thinks: messages that are handled
+twice, queues that nobody reads, messages that nobody wants of a queue that he has.
+
+An id on several lines is listed once here (members.py). So whoever has it reads the same queues, and none stays unread
+as on Apache's brokers, which list it once a line: to handle a message twice does less harm than not to handle it.
+
+Left out: members that are all ours and subscribe to different topics. They share each topic among its subscribers, and
+tell by themselves what is left to say of that (balance/watching.py).
 """
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple, TypeVar
 
-from steelyard.broker.members import Member, MemberGroup
+from steelyard.broker.members import MemberGroup
+from steelyard.broker.wants import Shape
+from steelyard.model import FilterKind
 
 __all__ = ["Hazard", "hazards_of"]
 
 _NAMED = 5
+T = TypeVar("T")
 
 
 class Hazard(NamedTuple):
@@ -23,7 +33,9 @@ class Hazard(NamedTuple):
 
 def hazards_of(group: MemberGroup) -> list[Hazard]:
     """List what looks wrong in a group now."""
-    return [*_twice(group), *_unequal(group), *_mixed(group)]
+    if len(group.members) == 1 and all(len(member.lines) < 2 for member in group.members.values()):
+        return [*_stopped(group)]  # most groups of a broker that has many
+    return [*_twice(group), *_unequal(group), *_mixed(group), *_stopped(group)]
 
 
 def _twice(group: MemberGroup) -> Iterator[Hazard]:
@@ -34,22 +46,53 @@ def _twice(group: MemberGroup) -> Iterator[Hazard]:
             yield Hazard(
                 f"twice {client_id}",
                 f"group {group.name} has the client id {client_id} on several lines, {places}: if these are different "
-                "processes they take the same queues and leave the others unread; give each an id of its own",
+                "processes they read the same queues, and each handles all messages of them; "
+                "give each an id of its own",
             )
 
 
 def _unequal(group: MemberGroup) -> Iterator[Hazard]:
     if group.wants.agree:
         return
-    usual = group.wants.usual or frozenset()
-    others = [group.members[each] for each in group.ids if group.members[each].shape not in (None, usual)]
-    first = others[0].shape or frozenset()
-    topics = sorted({topic for topic, _, _ in first ^ usual})
-    yield Hazard(
-        "unequal",
-        f"the members of group {group.name} do not want the same: {_names(others)} differ from most in "
-        f"{_cut(topics)}; members of a group must have equal subscriptions, or messages stay unread",
-    )
+    # Whoever is broadcasting takes nothing from anybody.
+    sharing = [group.members[each] for each in group.ids if not group.members[each].is_broadcasting]
+    shapes = {member.id: member.shape for member in sharing if member.shape is not None}
+    topics = {each: frozenset(topic for topic, _, _ in shape) for each, shape in shapes.items()}
+    odd, usual = _odd_ones(topics, frozenset())
+    if odd and not all(member.ours for member in sharing):
+        unlike = sorted({topic for each in odd for topic in topics[each] ^ usual})
+        yield Hazard(
+            "unequal topics",
+            f"members of group {group.name} subscribe to other topics than most ({_cut(odd)}, in {_cut(unlike)}): all "
+            "topics are shared among all members, since some are not Steelyard's, so queues of a topic that go to a "
+            "member without it stay unread; give all members the same topics",
+        )
+    for topic in sorted({topic for mine in topics.values() for topic in mine}):
+        yield from _unequal_filters(group.name, topic, shapes)
+
+
+def _unequal_filters(group: str, topic: str, shapes: Mapping[str, Shape]) -> Iterator[Hazard]:
+    wanted = {
+        each: expression if kind == FilterKind.TAG.value else f"{kind} {expression}"
+        for each, shape in shapes.items()
+        for name, kind, expression in shape
+        if name == topic
+    }
+    odd, usual = _odd_ones(wanted, "*")
+    if odd:
+        theirs = sorted({wanted[each] for each in odd})
+        yield Hazard(
+            f"unequal filters {topic}",
+            f"members of group {group} filter {topic} differently ({_cut(odd)} by {_cut(theirs)}, most by {usual}): "
+            "what the owner of a queue does not want of it is passed over and handled by nobody; "
+            "give all the same filter",
+        )
+
+
+def _odd_ones(by_member: Mapping[str, T], nothing: T) -> tuple[list[str], T]:
+    """Return who differs from most, and what most have; of two equally usual, the one seen first."""
+    usual = max(by_member.values(), key=Counter(by_member.values()).__getitem__, default=nothing)
+    return [member for member, mine in by_member.items() if mine != usual], usual
 
 
 def _mixed(group: MemberGroup) -> Iterator[Hazard]:
@@ -58,12 +101,14 @@ def _mixed(group: MemberGroup) -> Iterator[Hazard]:
         yield Hazard(
             "mixed",
             f"group {group.name} has members that share its messages and members that each want all of them: "
-            f"{_names(broadcasting)} are broadcasting; use two groups",
+            f"{_cut([member.id for member in broadcasting])} are broadcasting; use two groups",
         )
 
 
-def _names(members: list[Member]) -> str:
-    return _cut([member.id for member in members])
+def _stopped(group: MemberGroup) -> Iterator[Hazard]:
+    for client_id in group.ids:
+        for sentence in group.members[client_id].stopped:
+            yield Hazard(f"stopped {sentence}", f"group {group.name}: {sentence}")
 
 
 def _cut(names: list[str]) -> str:

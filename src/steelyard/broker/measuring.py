@@ -191,7 +191,8 @@ def _storage(node: Node, state: State, now_ms: int) -> Iterator[Family]:
     yield node.tell(rocketmq.DISPATCH_BEHIND, [(local, 0)])
     if earliest_ms is not None:
         yield node.tell(rocketmq.RESERVED_TIME, [(local, max(0, now_ms - earliest_ms))])
-    yield node.tell(own.WRITABLE, [((), int(store.refusal is None))])
+    yield node.tell(own.WRITABLE, [((), int(state.trouble.refusal is None))])
+    yield node.tell(own.DISK_FAILURES, [((), state.trouble.failures)])
     damaged = (damage.records or 0 for damage in store.damages if damage.what != CUT_OFF)
     yield node.tell(own.CORRUPT, [((), sum(damaged))])
     yield node.tell(own.UNCLEAN, [((), int(store.recovery.found is StartedFrom.UNCLOSED))])

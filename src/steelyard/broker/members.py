@@ -54,6 +54,7 @@ class Beat:
     instance: str | None = None
     leaving: bool = False
     strategy: str | None = None
+    stopped: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -85,6 +86,8 @@ class Member:
     """When the last line closed."""
     avoided: int | None = None
     """How many duplicates it says that it avoided, in all; None before its first heartbeat."""
+    stopped: tuple[str, ...] = ()
+    """Which of its queues here stand still, in its own words."""
 
     @property
     def is_broadcasting(self) -> bool:
@@ -152,6 +155,8 @@ class Members:
         self._on_line: dict[int, dict[str, Member]] = {}
         self._closed: dict[tuple[str, str], Member] = {}
         self._count = self._weight = 0
+        self.wants_changes = 0
+        """Grows with each change of what anybody wants."""
         self._epoch = first_epoch(started_ms)
         self._scan_ms = started_ms
 
@@ -171,6 +176,10 @@ class Members:
     def groups(self) -> list[str]:
         """List the groups that have members."""
         return sorted(self._groups)
+
+    def live_groups(self) -> list[MemberGroup]:
+        """List the groups that have members, with all that is known of them."""
+        return list(self._groups.values())
 
     def __iter__(self) -> Iterator[Member]:
         """Go through all members of all groups."""
@@ -252,12 +261,14 @@ class Members:
         member.seen_ms, member.silence_ms, member.fingerprint = now_ms, beat.silence_ms, beat.fingerprint
         member.kind, member.model, member.start_from = beat.kind, beat.model, beat.start_from
         member.ours, member.instance, member.strategy = beat.ours, beat.instance, beat.strategy
+        member.stopped = beat.stopped
 
     def _rewant(self, group: MemberGroup, member: Member, wanted: Subscriptions) -> bool:
         before, known = member.subscriptions, member.shape
         if known is not None and before == wanted:
             return False
         shape = shape_of(wanted)
+        self.wants_changes += 1
         group.wants.add(wanted, shape)
         member.subscriptions, member.shape = wanted, shape
         self._weight += weight_of(wanted) - weight_of(before)
@@ -322,6 +333,7 @@ class Members:
         self._closed.pop((member.group, member.id), None)
         self._count -= 1
         if member.shape is not None:
+            self.wants_changes += 1
             self._weight -= weight_of(member.subscriptions)
             group.wants.remove(member.subscriptions, member.shape)
         if not group.members:

@@ -8,7 +8,12 @@ from dataclasses import dataclass
 from steelyard.broker.names import check_broker, check_cluster
 from steelyard.errors import ConfigurationError
 
-__all__ = ["BrokerOptions"]
+__all__ = ["DEFAULT_TOPIC_QUEUES", "MOST_QUEUES", "BrokerOptions"]
+
+DEFAULT_TOPIC_QUEUES = 8
+"""Queues of TBW102 where nobody says otherwise."""
+MOST_QUEUES = 65_536
+"""What a topic may have of each kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +39,14 @@ class BrokerOptions:
     flush: str = "async"
     """``sync``: a send is answered once it is safe from a loss of power; ``async``: once it is in the log."""
 
+    permission: int = 6
+    """6: clients may write and read; 4: they only read, so that it can be taken out of service."""
     auto_create_topics: bool = True
     """Whether the first send to a topic makes it."""
     auto_create_groups: bool = True
     """Whether the first heartbeat of a group makes it."""
-    default_topic_queues: int = 8
-    """Queues of TBW102: what a topic that is made by its first send may have at most."""
+    default_topic_queues: int | None = None
+    """Queues of TBW102: what a topic that is made by its first send may have at most. None: as it was, 8 at first."""
     trace_topic: bool = True
     """Whether there is a topic for the traces of other clients."""
     keep_moves: bool = True
@@ -62,6 +69,11 @@ class BrokerOptions:
     """Topics that it keeps at most."""
     max_groups: int = 20_000
     """Groups that it keeps at most."""
+    new_names: int = 4_000
+    """Groups and topics that one connection may make at once; a group's topic of retries counts as well. An application
+    with 200 groups makes 400, and a script that sets up a cluster some thousand."""
+    new_names_per_s: int = 100
+    """How many more it may make each second after that."""
     max_members: int = 10_000
     """Members of all groups together."""
 
@@ -107,6 +119,18 @@ class BrokerOptions:
         check_cluster(self.cluster)
         if self.flush not in ("sync", "async"):
             raise ConfigurationError(f"flush is {self.flush!r}", next_step="give sync or async")
+        queues = self.default_topic_queues
+        if queues is not None and not 1 <= queues <= MOST_QUEUES:
+            raise ConfigurationError(f"default_topic_queues is {queues}", next_step=f"give 1 to {MOST_QUEUES}")
+        if self.permission not in (4, 6):
+            raise ConfigurationError(
+                f"permission is {self.permission!r}", next_step="give 6, or 4 to be only read from"
+            )
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether clients may write."""
+        return self.permission == 6
 
     @property
     def is_sync(self) -> bool:

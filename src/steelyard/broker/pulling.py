@@ -11,6 +11,7 @@ that asks for many messages *and* for many bytes gets them; a smaller number of 
 from msgspec import Struct
 
 from steelyard.broker.filters.compiled import Filter, compile_filter
+from steelyard.broker.members import MemberGroup
 from steelyard.broker.parking import Ask
 from steelyard.broker.refusals import refusal
 from steelyard.broker.sifting import sift
@@ -19,8 +20,8 @@ from steelyard.broker.topics import Topic
 from steelyard.errors import SubscriptionUnreadable
 from steelyard.model.names import MOVES_TOPIC
 from steelyard.store.slices import Slice
-from steelyard.wire.bodies.groups import GroupSettings
-from steelyard.wire.bodies.heartbeat import MessageModel
+from steelyard.wire.bodies.groups import GroupSettings, KeptSubscription
+from steelyard.wire.bodies.heartbeat import MessageModel, SubscriptionBody
 from steelyard.wire.codes import SERVER_VERSION, ResponseCode
 from steelyard.wire.command import RESPONSE, Command, answer_to
 from steelyard.wire.headers.pull import PullAnswer
@@ -39,6 +40,9 @@ _GROUP, _TOPIC, _BROADCAST = 2, 3, 4
 
 _FEW_PARTS = 8
 """More views than this are joined: a copy is then cheaper than a longer list for the socket."""
+
+_MOST_TOLD = 1_000
+"""Of so many conditions that fail it is told: askers choose them."""
 
 
 class Reached(Struct, frozen=True, gc=False):
@@ -72,18 +76,16 @@ def choose(state: State, ask: Ask, group: GroupSettings, request: Command, peer:
     if ask.wanted is not None:
         return ask.wanted
     members = state.members.group(ask.group)
-    if members is None:
+    if members is not None and members.model is MessageModel.BROADCASTING and not group.broadcast_enabled:
+        return _forbidden(request, _BROADCAST, f"the consumer group[{ask.group}] can not consume by broadcast way")
+    subscription: SubscriptionBody | KeptSubscription | None = _wanted_now(state, ask, members, peer)
+    if subscription is None or subscription.version < ask.version:
+        subscription = _wanted_before(state, ask, group) or subscription
+    if subscription is None and members is None:
         raise refusal(
             ResponseCode.SUBSCRIPTION_NOT_EXIST,
             f"the consumer's group info not exist: no member of {ask.group} sent a heartbeat here yet",
         )
-    if members.model is MessageModel.BROADCASTING and not group.broadcast_enabled:
-        return _forbidden(request, _BROADCAST, f"the consumer group[{ask.group}] can not consume by broadcast way")
-    member = state.members.on_line(peer, ask.group)
-    own = None if member is None or member.subscriptions is None else member.subscriptions.get(ask.topic)
-    # A member that pulls with a newer subscription than its last heartbeat told is served as its group is.
-    newest = members.subscriptions.get(ask.topic)
-    subscription = own if own is not None and own.version >= ask.version else newest or own
     if subscription is None:
         raise refusal(
             ResponseCode.SUBSCRIPTION_NOT_EXIST,
@@ -97,6 +99,22 @@ def choose(state: State, ask: Ask, group: GroupSettings, request: Command, peer:
         raise refusal(
             ResponseCode.FILTER_DATA_NOT_EXIST, f"the group's expression cannot be read: {error.remark}"
         ) from None
+
+
+def _wanted_now(state: State, ask: Ask, members: MemberGroup | None, peer: Peer) -> SubscriptionBody | None:
+    if members is None:
+        return None
+    member = state.members.on_line(peer, ask.group)
+    own = None if member is None or member.subscriptions is None else member.subscriptions.get(ask.topic)
+    # A member that pulls with a newer subscription than its last heartbeat told is served as its group is.
+    newest = members.subscriptions.get(ask.topic)
+    return own if own is not None and own.version >= ask.version else newest or own
+
+
+def _wanted_before(state: State, ask: Ask, group: GroupSettings) -> KeptSubscription | None:
+    """Return what the group wanted before the start, if that is new enough; whether it broadcast nobody knows."""
+    kept = state.kept_subscriptions.get(ask.group, ask.topic)
+    return kept if kept is not None and kept.version >= ask.version and group.broadcast_enabled else None
 
 
 def compile_wanted(state: State, kind: str | None, expression: str | None) -> Filter:
@@ -134,6 +152,7 @@ def look(state: State, ask: Ask, reached: Reached, wanted: Filter, request: Comm
                 most=ask.most,
                 most_bytes=ask.most_bytes,
                 matches=wanted.matches,
+                failed=lambda offset, error: _note_failed(state, ask, wanted, offset, error),
                 weight=wanted.weight,
             )
         )
@@ -164,6 +183,17 @@ def look(state: State, ask: Ask, reached: Reached, wanted: Filter, request: Comm
         header_type=request.header_type,
         parts=parts,
     )
+
+
+def _note_failed(state: State, ask: Ask, wanted: Filter, offset: int, error: Exception) -> None:
+    """Tell whoever runs the broker, once for each condition of a group, that its judging failed on a message."""
+    told = state.failed_filters
+    if (ask.group, ask.topic, wanted) not in told and len(told) < _MOST_TOLD:
+        told.add((ask.group, ask.topic, wanted))
+        state.notes.append(
+            f"the condition of group {ask.group} on {ask.topic} cannot be judged for the message at queue "
+            f"{ask.queue_id}, offset {offset}: {error!r:.200}; it and all like it do not match"
+        )
 
 
 def _nothing(ask: Ask, wanted: Filter, found: Slice, start: int) -> tuple[ResponseCode, str, int]:

@@ -4,7 +4,9 @@ A name server believes what it was told last and forgets who is silent, so a bro
 start, again at every beat, and what changed as soon as it changed. `Registrar` decides, for each name server by itself:
 
 - at once: everything, when nothing was told yet, when the line was lost, or when the name server said no to a part;
-- a change at once too, and what follows within `GAP_MS` together, so that a thousand new topics are a few commands;
+- a change at once too, if the last command was answered; else, and where there is more than one change, what comes
+  within `GAP_MS` together, so that a thousand new topics are a few commands; the more topics there are, the longer the
+  gap, since what is told then is all of them;
 - every beat: everything, whatever is still unanswered, since a beat that waits is a broker that disappears;
 - after a failure: everything again, after a pause that grows from `PAUSE_MS` to a beat.
 
@@ -42,6 +44,13 @@ __all__ = [
 
 GAP_MS = 25
 """Between two changes that are told to one name server."""
+
+_TOPICS_A_MS = 50
+"""The gap is a millisecond for so many topics, if that is longer. To tell 10,000 takes both ends some 90 ms, which must
+not be most of their time while somebody makes one topic after the other."""
+
+_TOPICS_A_MS_ALONE = 250
+"""The same for a change that is told alone: only the table has to be made for it."""
 
 PAUSE_MS = 1_000
 """Before the first try after a failure."""
@@ -124,6 +133,8 @@ class _Audience:
     told: TopicTable | None = None
     """What it knows if nothing goes wrong; None if it has to be told everything."""
     told_ms: int = 0
+    is_waiting: bool = False
+    """Whether it has not answered the last command yet."""
     failures: int = 0
 
 
@@ -159,6 +170,10 @@ class Registrar:
         """When to call `tick` next; None if there is nothing to come."""
         return min(map(self._due_ms, self._audiences.values()), default=None)
 
+    def next_change_ms(self, changes: int) -> int | None:
+        """Return when to tell of so many more changes; before that nobody needs to make a table of them."""
+        return min((self._due_ms(audience, changes) for audience in self._audiences.values()), default=None)
+
     def change(self, table: TopicTable) -> None:
         """Note the table of topics; it is news if its version is. What to send, `tick` says."""
         if table.version != self._table.version:
@@ -174,6 +189,7 @@ class Registrar:
         audience = self._audiences.get(announcement.name_server)
         if audience is None:
             return
+        audience.is_waiting = False
         if answer.code == ResponseCode.SUCCESS:
             audience.failures = 0
         elif announcement.is_whole:
@@ -209,18 +225,30 @@ class Registrar:
             topic = _only_change(audience.told.topics, self._table.topics)
         if topic is None:
             audience.due_ms = now_ms + self._beat_ms
-        audience.told, audience.told_ms = self._table, now_ms
+        audience.told, audience.told_ms, audience.is_waiting = self._table, now_ms, True
         command = registration_command(self._identity, self._table, topic=topic, opaque=self._next_opaque())
         return Announcement(address, command, topic is None)
 
-    def _due_ms(self, audience: _Audience) -> int:
-        if audience.told is None or audience.told is self._table:
+    def _due_ms(self, audience: _Audience, more_changes: int = 0) -> int:
+        if audience.told is None:
             return audience.due_ms
-        return min(audience.due_ms, audience.told_ms + self._gap_ms)
+        changes = more_changes
+        if audience.told is not self._table:
+            changes += max(1, _changes_between(audience.told, self._table))
+        if not changes:
+            return audience.due_ms
+        # Who makes topics one after the other waits for nobody but the name servers.
+        is_next = changes == 1 and not audience.is_waiting
+        gap_ms = len(self._table.topics) // (_TOPICS_A_MS_ALONE if is_next else _TOPICS_A_MS)
+        return min(audience.due_ms, audience.told_ms + (gap_ms if is_next else max(self._gap_ms, gap_ms)))
 
     def _next_opaque(self) -> int:
         self._opaque = (self._opaque + 1) % _OPAQUES
         return self._opaque
+
+
+def _changes_between(told: TopicTable, now: TopicTable) -> int:
+    return _version(now.version).counter - _version(told.version).counter
 
 
 def _only_change(told: Mapping[str, TopicSettings], now: Mapping[str, TopicSettings]) -> str | None:

@@ -7,13 +7,16 @@ loses something. So each entry is weighed when it comes in, and the one that doe
 from steelyard.broker.refusals import refusal
 from steelyard.wire.bodies import encode_body
 from steelyard.wire.codes import ResponseCode
-from steelyard.wire.limits import FRAME_BYTES
+from steelyard.wire.limits import FRAME_BYTES, JSON_MARKS
 
 __all__ = ["Room"]
 
 _MOST_BYTES = FRAME_BYTES - 64 * 1024
 # Quotes, a colon and a comma around the name under which an entry is saved.
 _AROUND_BYTES = 4
+# Who reads the document counts its brackets, commas and colons as well as its bytes.
+_MARKS = (b"{", b"}", b"[", b"]", b",", b":")
+_MARK_BYTES = -(-FRAME_BYTES // JSON_MARKS)
 
 
 class Room:
@@ -32,7 +35,8 @@ class Room:
 
     def take(self, name: str, settings: object, *, is_saved: bool = False) -> None:
         """Count an entry in the place of what had its name; one that does not fit is refused, unless it is saved."""
-        size = len(encode_body(settings)) + len(name) + _AROUND_BYTES
+        text = encode_body(settings)
+        size = max(len(text), sum(map(text.count, _MARKS)) * _MARK_BYTES) + len(name) + _AROUND_BYTES
         after = self.bytes + size - self._sizes.get(name, 0)
         if after > self._most_bytes and not is_saved:
             raise refusal(

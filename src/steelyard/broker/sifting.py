@@ -1,7 +1,8 @@
 """Messages of a queue that match a condition on their properties: each has to be looked at in the log.
 
 No record is decoded: its properties are its end, and are found by three numbers of its head. One sifting looks at a
-limited number of messages and bytes; whoever wants more asks again from where it stopped.
+limited number of messages and bytes; whoever wants more asks again from where it stopped. A message that cannot be
+judged because the judging fails does not match: those behind it must not wait until a bug is mended.
 """
 
 from collections.abc import Callable, Iterator
@@ -38,13 +39,15 @@ def sift(
     most: int,
     most_bytes: int,
     matches: Callable[[bytes], bool],
+    failed: Callable[[int, Exception], None],
     weight: int = 1,
 ) -> Slice:
     """Read messages from an offset on whose properties match. The first one always fits.
 
-    ``weight`` says what a look at one message costs: long conditions look at few messages at a time.
+    ``failed`` hears of each message on which the judging failed: its offset, and the error. ``weight`` says what a look
+    at one message costs: long conditions look at few messages at a time.
     """
-    sieve = _Sieve(most, most_bytes, matches, weight)
+    sieve = _Sieve(most, most_bytes, matches, failed, weight)
     at, step, looked, walked = offset, max(_FIRST_RECORDS, most), 0, 0
     while True:
         found = store.read(topic, queue_id, at, most=step, most_bytes=_MOST_BYTES)
@@ -63,8 +66,16 @@ def sift(
 class _Sieve:
     """What matched so far, as runs of records that lie behind each other."""
 
-    def __init__(self, most: int, most_bytes: int, matches: Callable[[bytes], bool], weight: int) -> None:
-        self._most, self._most_bytes, self._matches, self._weight = most, most_bytes, matches, weight
+    def __init__(
+        self,
+        most: int,
+        most_bytes: int,
+        matches: Callable[[bytes], bool],
+        failed: Callable[[int, Exception], None],
+        weight: int,
+    ) -> None:
+        self._most, self._most_bytes, self._weight = most, most_bytes, weight
+        self._matches, self._failed = matches, failed
         self._work = 0
         self.parts: list[memoryview] = []
         self.count = self.size = 0
@@ -78,7 +89,11 @@ class _Sieve:
                 stopped = offset
                 break
             self._work += self._weight * (_EACH_LOOK + len(properties))
-            if not self._matches(properties):
+            try:
+                if not self._matches(properties):
+                    continue
+            except Exception as error:
+                self._failed(offset, error)
                 continue
             if self.count == self._most or (self.count and self.size + end - start > self._most_bytes):
                 stopped = offset

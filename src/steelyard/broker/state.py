@@ -8,9 +8,14 @@ from typing import TypeVar
 
 from msgspec import Struct
 
+from steelyard.broker.carried_on import CarriedOn
 from steelyard.broker.copies import Copies
+from steelyard.broker.creations import Creations
+from steelyard.broker.disk_trouble import DiskTrouble
+from steelyard.broker.filters.compiled import Filter
 from steelyard.broker.groups import Groups
 from steelyard.broker.halves import Halves
+from steelyard.broker.kept_subscriptions import KeptSubscriptions
 from steelyard.broker.locks import Locks
 from steelyard.broker.members import Members
 from steelyard.broker.moves import Moves
@@ -31,7 +36,7 @@ from steelyard.broker.versions import next_version
 from steelyard.model import Route
 from steelyard.model.buckets import Buckets
 from steelyard.store.disk import Disk
-from steelyard.store.state import DELAY_OFFSETS, GROUP_OFFSETS, GROUPS, TOPICS, Document, load
+from steelyard.store.state import DELAY_OFFSETS, GROUP_OFFSETS, GROUPS, SUBSCRIPTIONS, TOPICS, Document, load
 from steelyard.store.store import Store
 from steelyard.wire.codes import SERVER_VERSION
 from steelyard.wire.command import ONEWAY, Command, Fields
@@ -66,16 +71,21 @@ class State:
         """When the last tick was."""
         self.notes: list[str] = []
         """What there is to say to whoever runs this broker; the shell takes it and logs it."""
+        self.trouble = DiskTrouble(self.notes, store, now_ms)
         stored = [queue for queue in store.queues() if store.bounds(*queue)[0] < store.bounds(*queue)[1]]
-        self.topics = Topics(options, self._load(TOPICS), stored, now_ms)
-        self.groups = Groups(options, self._load(GROUPS), now_ms)
+        self.creations = Creations(options)
+        self.topics = Topics(options, self._load(TOPICS), stored, now_ms, self.creations.count)
+        self.groups = Groups(options, self._load(GROUPS), now_ms, self.creations.count)
         self.offsets = Offsets(self._load(GROUP_OFFSETS))
         cut = self.offsets.cut(lambda topic, queue_id: store.bounds(topic.encode(), queue_id)[1], but=OWN_GROUPS)
         if cut:
             self.notes.append(f"{cut} offsets of groups were beyond the end of their queues, and were moved there")
         self.schedule = Schedule(self._load(DELAY_OFFSETS))
         self.timers, self.halves, self.copies = Timers(), Halves(), Copies(store)
+        self.carried_on: CarriedOn | None = CarriedOn()
+        """Timers that another broker took out of their place; None once all that were there at the start are known."""
         self.members, self.producers = Members(options.max_members, now_ms), Producers()
+        self.kept_subscriptions = KeptSubscriptions(self._load(SUBSCRIPTIONS), now_ms + options.client_silence_ms)
         self.moves = Moves(now_ms)
         self.locks = Locks(now_ms, options.settle_ms, [group.name for group in self.groups], self.moves)
         self.notices, self.relays = Notices(options.notice_gap_ms), Relays()
@@ -83,6 +93,10 @@ class State:
         self.tallies = Tallies()
         self.settings_version = next_version(None, now_ms)
         """Changes with each change of the options while the broker runs."""
+        self.closed_ms = None if options.is_writable else 0
+        """Since when clients may not write; None: they may."""
+        self.failed_filters = set[tuple[str, str, Filter]]()
+        """Groups, topics and their conditions whose judging failed on some message, which was told."""
         self.routes = dict[str, Route]()
         """Routes of topics as the name servers tell them; the shell fills in those that are wanted."""
         self.wanted_routes: set[str] = set()

@@ -7,7 +7,6 @@ properties, as Apache writes them, so that an Apache broker that takes over the 
 Left out: recalling a message that waits, and topics made for several tags a message.
 """
 
-from base64 import urlsafe_b64encode
 from typing import NamedTuple
 
 from steelyard.broker.refusals import refusal
@@ -26,7 +25,6 @@ from steelyard.wire.property_names import (
     PREPARED_QUEUE_OFFSET,
     REAL_QUEUE_ID,
     REAL_TOPIC,
-    RETRY_TOPIC,
     TIMER_DELAY_MS,
     TIMER_DELAY_SECONDS,
     TIMER_DELETED_KEY,
@@ -47,7 +45,6 @@ __all__ = [
     "put",
     "put_copy",
     "real_place",
-    "recall_handle",
     "timer_due_ms",
     "whole_number",
 ]
@@ -206,15 +203,6 @@ def real_place(properties: dict[str, str]) -> Place | None:
     if not topic or topic in CLOSED_TOPICS or queue_id is None or not 0 <= queue_id < 1 << 31:
         return None
     return Place(topic, queue_id)
-
-
-def recall_handle(properties: dict[str, str], broker: str) -> str | None:
-    """Return what a client of 5.x shows to recall a message that waits for a time of its own; None for all others."""
-    topic, out_ms = properties.get(REAL_TOPIC), properties.get(TIMER_OUT_MS)
-    if not topic or not out_ms or RETRY_TOPIC in properties:
-        return None
-    text = f"v1 {topic} {broker} {int(out_ms) + 1} {properties.get(UNIQUE_KEY, '')}"
-    return urlsafe_b64encode(text.encode()).decode()
 
 
 def as_text(properties: dict[str, str]) -> bytes:

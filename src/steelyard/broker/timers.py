@@ -5,12 +5,13 @@ oldest open one knows what is delivered. Both are made again after a start, by r
 on; of what was due before a known time nothing is open.
 """
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from steelyard.broker.progress import Progress
 from steelyard.broker.refusals import refusal
 from steelyard.model.names import TIMER_TOPIC
+from steelyard.store.timer_files import TimerCheck
 from steelyard.wire.codes import ResponseCode
 
 __all__ = ["MOST_TIMERS", "Delivered", "Timers"]
@@ -36,7 +37,8 @@ class Timers:
 
     >>> timers = Timers(MOST_TIMERS)
     >>> timers.start(Delivered(0, 0, 0))
-    >>> timers.add(0, due_ms=2_000); timers.add(1, due_ms=1_000)
+    >>> timers.add(0, due_ms=2_000), timers.add(1, due_ms=1_000)
+    (True, True)
     >>> timers.next_due(), timers.take(), timers.delivered(1_500)
     (1000, 1, Delivered(first_open=0, due_ms=1500, end=2))
     """
@@ -46,7 +48,9 @@ class Timers:
         self.fed = -1
         """The next offset of the topic to be looked at; negative before the start."""
         self.progress = Progress[Delivered]()
-        self._before = Delivered(0, 0, 0)
+        self.safe: Delivered | None = None
+        """What is delivered and safe on the disk, as far as it is known since the start."""
+        self._before, self._elsewhere = Delivered(0, 0, 0), TimerCheck(0, 0)
         self._heap: list[int] = []
         self._first = 0
         self._done = bytearray()
@@ -55,9 +59,10 @@ class Timers:
         """Count the messages that wait."""
         return len(self._heap)
 
-    def start(self, before: Delivered) -> None:
-        """Begin where an earlier process left off."""
+    def start(self, before: Delivered, elsewhere: TimerCheck | None = None) -> None:
+        """Begin where an earlier process left off, and where another broker did: what either delivered is."""
         self._before, self.fed, self._first = before, before.first_open, before.first_open
+        self._elsewhere = elsewhere or self._elsewhere
 
     def check_room(self, topic: str) -> None:
         """Refuse a message for the topic of timers if too many wait."""
@@ -66,14 +71,28 @@ class Timers:
                 ResponseCode.SYSTEM_ERROR, f"timer message is under flow control, max num limit is {self._most}"
             )
 
-    def add(self, offset: int, *, due_ms: int) -> None:
-        """Let a message wait, the next of the topic, unless it was delivered before the start."""
+    def add(self, offset: int, *, due_ms: int, out_ms: int | None = None) -> bool:
+        """Let a message wait, the next of the topic, unless it was delivered before the start; say if it waits.
+
+        ``out_ms`` is the start of the second in which it is due, as Apache counts.
+        """
         self._skip_to(offset)
         is_done = offset < self._before.end and due_ms <= self._before.due_ms
+        if out_ms is not None and not is_done:
+            is_done = self._elsewhere.has_done(offset, out_ms)
         self._done.append(is_done)
         self.fed = offset + 1
         if not is_done:
             heappush(self._heap, due_ms << _OFFSET_BITS | offset)
+        return not is_done
+
+    def withdraw(self, offsets: set[int]) -> None:
+        """Let some messages wait no more."""
+        if offsets:
+            for offset in offsets:
+                self.done(offset)
+            self._heap = [number for number in self._heap if number & _OFFSETS not in offsets]
+            heapify(self._heap)
 
     def pass_to(self, offset: int) -> None:
         """Take note that all before an offset was looked at; what is not there is not open."""

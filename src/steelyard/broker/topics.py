@@ -4,12 +4,12 @@ A topic is never lost while its messages are in the log: one that the saved tabl
 Left out: static topics, whose queues wander between brokers.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from msgspec import Struct, structs
 
 from steelyard.broker.names import check_topic
-from steelyard.broker.options import BrokerOptions
+from steelyard.broker.options import DEFAULT_TOPIC_QUEUES, MOST_QUEUES, BrokerOptions
 from steelyard.broker.refusals import refusal
 from steelyard.broker.room import Room
 from steelyard.broker.versions import next_version
@@ -28,13 +28,11 @@ from steelyard.wire.bodies.shared import TableVersion
 from steelyard.wire.bodies.topics import TopicSettings, TopicTable
 from steelyard.wire.codes import ResponseCode
 
-__all__ = ["INHERIT", "MOST_QUEUES", "READ", "WRITE", "Topic", "Topics"]
+__all__ = ["INHERIT", "READ", "WRITE", "Topic", "Topics"]
 
 INHERIT, WRITE, READ = 1, 2, 4
 """Bits of a topic's permission; a topic with the first one is a pattern for others."""
 
-MOST_QUEUES = 65_536
-"""What a topic may have of each kind."""
 _MADE_QUEUES = 4
 """What a topic has that its first send made, unless its sender asked for something else."""
 
@@ -72,9 +70,14 @@ class Topics:
     """The table of topics. ``changes`` grows with each change: who saved or told it compares the number."""
 
     def __init__(
-        self, options: BrokerOptions, saved: TopicTable | None, stored: Iterable[tuple[bytes, int]], now_ms: int
+        self,
+        options: BrokerOptions,
+        saved: TopicTable | None,
+        stored: Iterable[tuple[bytes, int]],
+        now_ms: int,
+        count: Callable[[int], None] = lambda _now_ms: None,
     ) -> None:
-        self._options = options
+        self._options, self._count = options, count
         self._topics: dict[str, Topic] = {}
         self.version = next_version(None if saved is None else saved.version, now_ms)
         self.changes = 0
@@ -83,6 +86,8 @@ class Topics:
         for settings in _at_boot(options):
             if settings.name not in self._topics:
                 self._topics[settings.name] = Topic.of(settings)
+        if options.auto_create_topics and options.default_topic_queues is not None:
+            self._topics[DEFAULT_TOPIC] = Topic.of(_default_topic(options))
         self._adopt(stored)
         if not options.auto_create_topics:
             self._topics.pop(DEFAULT_TOPIC, None)
@@ -138,6 +143,8 @@ class Topics:
                 raise refusal(
                     ResponseCode.INVALID_PARAMETER, f"{count} queues cannot be: give 1 to {MOST_QUEUES} of each kind"
                 )
+        if known is None:
+            self._count(now_ms)
         self._room.take(settings.name, settings)
         topic = self._topics[settings.name] = Topic.of(settings)
         self._changed(now_ms)
@@ -182,12 +189,14 @@ class Topics:
         return self._topics.get(name) or self.put(_settings(name, max(1, queues)), now_ms)
 
     def follow(self, options: BrokerOptions, now_ms: int) -> None:
-        """Go by other options from now on; whether a send may make topics counts at once."""
+        """Go by other options from now on; whether a send may make topics, and who may write, counts at once."""
+        if options.permission != self._options.permission:
+            self._changed(now_ms)  # name servers have to be told of all topics
         self._options = options
         if not options.auto_create_topics:
             self.remove(DEFAULT_TOPIC, now_ms)
         elif DEFAULT_TOPIC not in self._topics:
-            self.put(_settings(DEFAULT_TOPIC, options.default_topic_queues, READ | WRITE | INHERIT), now_ms)
+            self.put(_default_topic(options), now_ms)
 
     def set_permission(self, name: str, permission: int, now_ms: int) -> Topic:
         """Change what may be done with a topic."""
@@ -198,7 +207,7 @@ class Topics:
         self.changes += 1
 
     def table(self) -> TopicTable:
-        """Return the table as it is saved and told to name servers."""
+        """Return the table as it is saved."""
         return TopicTable(
             version=self.version,
             mapping_version=TableVersion(state_version=0),
@@ -206,6 +215,17 @@ class Topics:
             mapping_details={},
             mappings={},
         )
+
+    def announced(self) -> TopicTable:
+        """Return the table as name servers are told it: of a broker that is only read from, no topic can be written."""
+        table, allowed = self.table(), self._options.permission
+        if self._options.is_writable:
+            return table
+        told = {
+            name: structs.replace(settings, permission=settings.permission & allowed)
+            for name, settings in table.topics.items()
+        }
+        return structs.replace(table, topics=told)
 
 
 def _settings(name: str, queues: int, permission: int = READ | WRITE, filter_type: str = "SINGLE_TAG") -> TopicSettings:
@@ -217,6 +237,10 @@ def _settings(name: str, queues: int, permission: int = READ | WRITE, filter_typ
         filter_type=filter_type,
         attributes={},
     )
+
+
+def _default_topic(options: BrokerOptions) -> TopicSettings:
+    return _settings(DEFAULT_TOPIC, options.default_topic_queues or DEFAULT_TOPIC_QUEUES, READ | WRITE | INHERIT)
 
 
 def _at_boot(options: BrokerOptions) -> list[TopicSettings]:
@@ -237,7 +261,7 @@ def _at_boot(options: BrokerOptions) -> list[TopicSettings]:
         _settings(f"rmq_sys_SYNC_BROKER_MEMBER_{options.name}", 1, INHERIT),
     ]
     if options.auto_create_topics:
-        found.append(_settings(DEFAULT_TOPIC, options.default_topic_queues, pattern))
+        found.append(_default_topic(options))
     if options.trace_topic:
         found.append(_settings(TRACE_TOPIC, 1, anything))
     if options.keep_moves:

@@ -12,10 +12,10 @@ from steelyard.broker.refusals import refused
 from steelyard.broker.state import State
 from steelyard.errors import SteelyardError
 from steelyard.wire.codes import ResponseCode
-from steelyard.wire.command import Command
+from steelyard.wire.command import Command, answer_to
 from steelyard.wire.headers.pull import PullAnswer
 
-__all__ = ["expire", "forget", "wake", "wake_group"]
+__all__ = ["dismiss", "expire", "forget", "wake", "wake_group"]
 
 _NOTHING_YET = (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
 
@@ -70,6 +70,20 @@ def expire(state: State, now_ms: int) -> None:
     if changes != state.parking.seen_changes:
         state.parking.seen_changes = changes
         _recheck(state, now_ms)
+
+
+def dismiss(state: State) -> None:
+    """Tell members of other makes whose pulls wait that the broker stops.
+
+    Java's up to 4.9 do not look whether a line closed while they wait for an answer, and would wait on until their own
+    time is over, half a minute after they asked. Told so, they ask again every three seconds. Ours look.
+    """
+    for queue in state.parking.queues():
+        for parked in state.parking.in_queue(*queue):
+            member = state.members.on_line(parked.peer, parked.ask.group)
+            if member is not None and not member.ours and state.parking.leave(parked):
+                stops = answer_to(parked.request(), ResponseCode.SERVICE_NOT_AVAILABLE, remark="the broker stops")
+                state.post(parked.peer, stops)
 
 
 def forget(state: State, peer_number: int) -> None:

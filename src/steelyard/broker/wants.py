@@ -8,7 +8,7 @@ Versions do not count when members are compared, nor does the order of tags, nor
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias, TypeVar
 
-from steelyard.model import FilterKind
+from steelyard.model import FilterKind, plain_tags
 from steelyard.model.names import RETRY
 from steelyard.wire.bodies.heartbeat import SubscriptionBody
 
@@ -48,9 +48,7 @@ def shape_of(subscriptions: Subscriptions) -> Shape:
 
 
 def _plain(wanted: SubscriptionBody) -> str:
-    if (wanted.kind or _TAG) != _TAG:
-        return wanted.expression
-    return " || ".join(sorted({tag for part in wanted.expression.split("||") if (tag := part.strip())})) or "*"
+    return wanted.expression if (wanted.kind or _TAG) != _TAG else plain_tags(wanted.expression)
 
 
 def weight_of(subscriptions: Subscriptions) -> int:

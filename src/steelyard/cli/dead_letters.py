@@ -207,7 +207,7 @@ def _each(
     for queue in admin.dead_letter_queues(group):
         at: datetime | int | None = start
         end = None if ends is None else ends.get(queue, 0)
-        while page := admin.dead_letters(group, start=at, queue=queue, most=_PAGE):
+        while page := admin.dead_letters(group, start=at, queue=queue, most=_PAGE, opened=False):
             yield from (dead for dead in page if end is None or dead.offset < end)
             at = page[-1].offset + 1
             if end is not None and at >= end:

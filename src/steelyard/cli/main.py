@@ -57,7 +57,7 @@ NOUNS: dict[str, dict[str, _Noun]] = {
         "check": _Noun("check.check", "app", "Say in one line whether all is well, for monitoring."),
         "bench": _Noun("bench.bench", "app", "Measure a cluster: how many messages a second, and how long one takes."),
         "sim": _Noun("sim.sim", "sim", "Run simulated histories in which things go wrong on purpose."),
-        "store": _Noun("store", "app", "Look into a broker's directory; nothing in it is changed."),
+        "store": _Noun("store", "app", "Look into a broker's directory, or prepare it for an Apache broker."),
     },
     "Beyond": {
         "pipeline": _Noun("pipeline.pipeline", "app", "Run jobs on topics with Spark, here or on a cluster."),

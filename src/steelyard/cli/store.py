@@ -1,11 +1,12 @@
-"""`steelyard store`: a look into a broker's directory, ours or Apache's, without changing anything in it.
+"""`steelyard store`: a look into a broker's directory, ours or Apache's.
 
 `verify` says what is damaged, `cat` prints messages, of a directory or of one file. Both only read, take no lock, and
-can be pointed at the directory of a running broker. Exit codes: 0 all is well, 1 something is damaged (told line by
-line), 2 there is no answer.
+can be pointed at the directory of a running broker. `index` writes: it completes Apache's key index before a directory
+moves to an Apache broker. Exit codes: 0 all is well, 1 something is damaged (told line by line), 2 there is no answer.
 """
 
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,18 +17,19 @@ from steelyard.cli.frame.nouns import Noun
 from steelyard.cli.frame.output import Out
 from steelyard.cli.frame.screen import Progress, screen, visible
 from steelyard.cli.frame.where import at_cluster
-from steelyard.errors import ConfigurationError
+from steelyard.errors import ConfigurationError, NotAStore
 from steelyard.model import StoredMessage
 from steelyard.store.findings import Verdict, counted
 
 if TYPE_CHECKING:
     from steelyard.store.walk import Found
 
-__all__ = ["app", "cat", "verify"]
+__all__ = ["app", "cat", "index", "verify"]
 
 DAMAGED = 1
+_AT_ONCE = 10_000
 
-app = Noun("store", "Look into a broker's directory; nothing in it is changed.")
+app = Noun("store", "Look into a broker's directory, or prepare it for an Apache broker.")
 
 _Directory = Annotated[str, typer.Argument(metavar="DIR", help="The broker's directory.", show_default=False)]
 
@@ -71,6 +73,46 @@ def _summary(directory: str, verdict: Verdict) -> str:
     )
     outcome = f"damaged in {counted(damages, 'place')}" if damages else "sound"
     return f"{directory}: {', '.join(counts)}; {verdict.state}\n{outcome}\n"
+
+
+@app.verb("index", "steelyard store index steelyard-data/broker-0")
+@at_cluster
+def index(out: Out, directory: _Directory) -> None:
+    """Complete the key index of a directory for an Apache broker that will open it; its broker must be stopped.
+
+    A broker keeps that index up while it has nothing else to do. What it could not finish is added here.
+    """
+    from steelyard.serve.files import RealDisk
+    from steelyard.store.log import LOG_FOLDER
+    from steelyard.store.options import StoreOptions
+    from steelyard.store.store import Store
+
+    if LOG_FOLDER not in RealDisk(directory, read_only=True).names(""):
+        raise NotAStore(f"the directory {directory} has no {LOG_FOLDER}", next_step="give one that a broker wrote")
+    progress = Progress()
+    store = Store.open(RealDisk(directory), StoreOptions(keeps_apache_keys=True))
+    try:
+        keys, start = store.apache_keys, store.start
+        if keys is None or keys.is_foreign:
+            raise ConfigurationError(
+                f"the key index of {directory} has files of an unusual size",
+                next_step="remove its folder index, or leave it as it is",
+            )
+        while not keys.follow(_AT_ONCE):
+            if keys.is_full:
+                keys.save(_now_ms())
+            progress.tell(lambda: f"{keys.indexed_to - start >> 20} of {store.end - start >> 20} MiB")
+    finally:
+        progress.clear()
+        store.close(_now_ms())
+    if out.is_table:
+        screen().file.write(f"{visible(directory)}: the key index is complete\n")
+    else:
+        out.one({"directory": directory, "bytes": store.end - start})
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 @app.verb(

@@ -1,10 +1,10 @@
 """`steelyard up`: a name server and brokers on this machine, ready in less than a second.
 
 Without ``--port`` they are where clients look for them: the name server at 9876, the first broker at 10911, further
-ones at 10921, 10931 and so on. With ``--port P`` the name server is at P and the brokers at P+1, P+2 and so on; with
-``--join`` there is no name server, and the first broker is at P. Beside them is a page for browsers, at 9877 or any
-free port. Exit codes: 0 stopped when told to, 1 it could not be
-started (a port or a directory cannot be had), 2 it was asked for something that cannot be.
+ones at 10921, 10931 and so on. With ``--port P`` the name server is at P and the brokers at P+4, P+8 and so on; with
+``--join`` there is no name server, and the first broker is at P. A broker is also found two ports below its own, where
+older Java clients send to. Beside them is a page for browsers, at 9877 or any free port. Exit codes: 0 stopped when
+told to, 1 it could not be started (a port or a directory cannot be had), 2 it was asked for something that cannot be.
 """
 
 import logging
@@ -22,6 +22,7 @@ from steelyard.cli.frame.nouns import verb
 from steelyard.cli.frame.pages import TOKEN_VARIABLE, page_options
 from steelyard.cli.frame.screen import refuse
 from steelyard.errors import ConfigurationError, StoreError, TransportError
+from steelyard.errors.extras import how_to_install
 
 if TYPE_CHECKING:
     from steelyard.dashboard.options import PageOptions
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["FlushMode", "up"]
 
 _DATA = Path("steelyard-data")
-_PAGE = "The page"
+_PAGE, _BROKERS = "The page", "The brokers"
 
 
 class FlushMode(StrEnum):
@@ -75,6 +76,45 @@ def up(
         str | None, typer.Option(help="The broker's name, or what several names begin with.", show_default="broker-0")
     ] = None,
     cluster: Annotated[str, typer.Option(help="The cluster's name.")] = "DefaultCluster",
+    no_auto_create_topics: Annotated[
+        bool,
+        typer.Option(
+            "--no-auto-create-topics", help="Refuse a send to a topic that nobody made.", rich_help_panel=_BROKERS
+        ),
+    ] = False,
+    default_topic_queues: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Queues that a topic made by its first send may have; clients ask for 4.",
+            show_default="as it was, 8 at first",
+            rich_help_panel=_BROKERS,
+        ),
+    ] = None,
+    refuse_duplicates: Annotated[
+        bool,
+        typer.Option(
+            "--refuse-duplicates",
+            help="Refuse a member whose client id another one of its group has.",
+            rich_help_panel=_BROKERS,
+        ),
+    ] = False,
+    refuse_unequal: Annotated[
+        bool,
+        typer.Option(
+            "--refuse-unequal",
+            help="Refuse a member that subscribes to other things than its group.",
+            rich_help_panel=_BROKERS,
+        ),
+    ] = False,
+    no_notices: Annotated[
+        bool,
+        typer.Option(
+            "--no-notices",
+            help="Do not tell members when their group changes: they look by themselves.",
+            rich_help_panel=_BROKERS,
+        ),
+    ] = False,
     page_port: Annotated[
         int | None,
         typer.Option(
@@ -148,7 +188,15 @@ def up(
         page = None
         try:
             page = _page(options) if wants_page else None
-            run_cluster(plan, lambda cluster: _beside(cluster, page, say))
+            run_cluster(
+                plan,
+                lambda cluster: _beside(cluster, page, say),
+                auto_create_topics=not no_auto_create_topics,
+                default_topic_queues=default_topic_queues,
+                refuse_duplicates=refuse_duplicates,
+                refuse_unequal=refuse_unequal,
+                notices=not no_notices,
+            )
         except (StoreError, TransportError) as error:
             raise typer.Exit(refuse(str(error), Exit.FAILED)) from None
         finally:
@@ -216,7 +264,7 @@ def _say(cluster: "RunningCluster", page: "Page | None") -> None:
     if page is not None:
         lines.append(f"page         {page.url}")
     elif not can_be_served():
-        lines.append("page         none: pip install 'steelyard[page]' brings one")
+        lines.append(f"page         none; to have one, {how_to_install('page')}")
     lines.append("ready; stop it with Ctrl-C")
     sys.stdout.write("\n".join(lines) + "\n")
     sys.stdout.flush()

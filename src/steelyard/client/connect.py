@@ -54,7 +54,7 @@ class Connect:
     namespace: str = field(default="", kw_only=True)
     """Put in front of every topic and group, and taken away from what users see."""
     name: str | None = field(default=None, kw_only=True)
-    """A part of the client's id, for people to recognise it by."""
+    """A part of the client's id: people recognise it by that, and strategies are told of it by that."""
     timeout_s: float = field(default=5.0, kw_only=True)
     """How long to try to reach a name server at the start."""
     name_servers: tuple[str, ...] = field(init=False, default=())

@@ -16,10 +16,13 @@ from typing import Any, ClassVar, TypeVar
 from steelyard.errors import ConfigurationError
 from steelyard.net.loops import new_loop
 
-__all__ = ["Hub"]
+__all__ = ["SIGNAL_S", "Hub"]
 
 T = TypeVar("T")
 
+SIGNAL_S = 0.5
+"""How long a signal goes unseen at most. While one is on its way to the main thread, the system gives the next one to
+another thread, and a main thread that waits for a lock is not woken by that."""
 _LAST_TASKS_S = 2.0
 """How long tasks that were cancelled may take to end."""
 _LAST_WAIT_S = 5.0
@@ -38,7 +41,7 @@ class Hub:
     def __init__(self) -> None:
         self.loop = new_loop()
         self._users = 0
-        self._is_over = False
+        self._is_over = self._is_stuck = False
         self._handing = threading.RLock()
         """Held to hand something over, and to end it: so nothing is handed over that nobody would come to."""
         self._thread = threading.Thread(target=self._run, name="steelyard", daemon=True)
@@ -64,7 +67,7 @@ class Hub:
         with self._handing:
             self._is_over = True
             self.loop.call_soon_threadsafe(self.loop.stop)
-        if not self.is_here:
+        if not self.is_here and not self._is_stuck:
             self._thread.join(_LAST_WAIT_S)
 
     @property
@@ -82,12 +85,15 @@ class Hub:
 
     def answers(self) -> bool:
         """Say whether the loop comes to what it is asked to do, within some seconds."""
+        if self.is_here:
+            return True
         heard = threading.Event()
         try:
             self.loop.call_soon_threadsafe(heard.set)
         except RuntimeError:
             return False
-        return heard.wait(_LAST_WAIT_S)
+        self._is_stuck = not heard.wait(_LAST_WAIT_S)
+        return not self._is_stuck
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run something on the loop and wait for it here; whatever interrupts the wait cancels it."""
@@ -99,7 +105,13 @@ class Hub:
                 raise ConfigurationError("the client is closed", next_step="make another one")
             waiting = asyncio.run_coroutine_threadsafe(work, self.loop)
         try:
-            return waiting.result()
+            while True:
+                try:
+                    return waiting.result(SIGNAL_S)
+                except TimeoutError:
+                    if not waiting.done():
+                        continue
+                return waiting.result()
         except CancelledError:
             raise ConfigurationError("the client was closed meanwhile", next_step="make another one") from None
         except BaseException:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from steelyard.balance.events import Unreadable
+from steelyard.client.consuming.opening import open_message
 from steelyard.dialect.delays import LEVELS_MS
 from steelyard.model import StoredMessage
 from steelyard.model.message import RESERVED_PROPERTIES
@@ -57,6 +59,8 @@ class Story(Struct, frozen=True, omit_defaults=True):
     sharding_key: str | None = None
     is_compressed: bool = False
     """Whether its sender had compressed it."""
+    unreadable: str | None = None
+    """Why its body cannot be read, or could not be when it became a dead letter."""
 
 
 def properties_of(message: StoredMessage) -> list[Property]:
@@ -95,7 +99,13 @@ def story_of(message: StoredMessage) -> Story:
         correlation_id=found.get(names.CORRELATION_ID),
         sharding_key=found.get(names.SHARDING_KEY),
         is_compressed=bool(message.sys_flag & COMPRESSED),
+        unreadable=_unreadable(message),
     )
+
+
+def _unreadable(message: StoredMessage) -> str | None:
+    found = open_message(message)
+    return found.why if isinstance(found, Unreadable) else message.properties.get(names.UNREADABLE_WHY)
 
 
 def _number(found: Mapping[str, str], name: str) -> int | None:

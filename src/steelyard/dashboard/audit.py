@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -22,10 +23,14 @@ def write_audit_line(file: Path | None, who: str, what: str, outcome: str) -> No
         return
     row = {"at": datetime.now(UTC).isoformat(timespec="milliseconds"), "who": who, "what": what, "outcome": outcome}
     try:
-        with file.open("a", encoding="utf-8") as lines:
+        with open(file, "a", encoding="utf-8", opener=_private) as lines:
             lines.write(json.dumps(row, ensure_ascii=False) + "\n")
     except OSError as error:
         _log.warning("the audit line could not be added to %s: %s", file, error)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _one_line(text: str) -> str:

@@ -10,6 +10,7 @@
 """
 
 import hmac
+import re
 import secrets
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
@@ -28,6 +29,7 @@ CHANGE_HEADER = "x-steelyard"
 
 _SHOWN_TO_ALL = ("/static/", "/favicon")
 _YEAR_S = 365 * 24 * 3600
+_LAST_PORT = 65_535
 
 _HEADERS = {
     "Content-Security-Policy": (
@@ -75,7 +77,8 @@ class Door:
     def _refused(self, scope: Scope, headers: Headers) -> Response | None:
         """Return what a request is answered that is not let in; None lets it in."""
         path, method = str(scope["path"]), str(scope["method"])
-        if _name_of(headers.get("host", "")) not in self._hosts:
+        hosts = headers.getlist("host")
+        if len(hosts) != 1 or _name_of(hosts[0]) not in self._hosts:
             return _no(
                 421,
                 "this page is not known under that name",
@@ -133,15 +136,21 @@ def _no(status: int, what: str, next_step: str) -> Response:
     return json_answer(Failure(f"{what}; {next_step}", "Refused", what, next_step), status)
 
 
-def _name_of(host: str) -> str:
-    """Return the name in a Host header without its port.
+_HOST = re.compile(r"(?:\[(?P<v6>[0-9a-f:.]+)\]|(?P<name>[a-z0-9._-]+))(?::(?P<port>[0-9]{1,5}))?", re.IGNORECASE)
+
+
+def _name_of(host: str) -> str | None:
+    """Return the name in a Host header without its port; None if there is anything else in it.
 
     >>> _name_of("localhost:9877"), _name_of("[::1]:9877"), _name_of("Page.Example")
     ('localhost', '::1', 'page.example')
+    >>> _name_of("[::1]evil.example"), _name_of("localhost:80@evil.example"), _name_of("[localhost]"), _name_of("")
+    (None, None, None, None)
     """
-    if host.startswith("["):
-        return host[1:].partition("]")[0].lower()
-    return host.partition(":")[0].lower()
+    found = _HOST.fullmatch(host)
+    if found is None or int(found["port"] or 0) > _LAST_PORT:
+        return None
+    return (found["v6"] or found["name"]).lower()
 
 
 def _equal(given: str, wanted: str) -> bool:

@@ -10,6 +10,7 @@
 11                     a pull may be held for 15 s. It never carries a commit: two requests on one line may be executed
                        in the other order. Nor does it carry the subscription: the heartbeat before it did
 36                     a failed message, named by its place in the log
+310                    one that cannot be read, as a dead letter (dead_letters.py)
 
 A pull tells the version of the subscription it was made for, which no heartbeat of ours goes below: else a broker that
 has not seen the newest heartbeat yet would refuse the pull (25).
@@ -18,6 +19,7 @@ has not seen the newest heartbeat yet would refuse the pull (25).
 from typing import NamedTuple
 
 from steelyard.balance.actions import (
+    MOST_WANTED,
     Action,
     AskGroup,
     AskHolders,
@@ -35,7 +37,8 @@ from steelyard.balance.actions import (
     Unregister,
 )
 from steelyard.balance.member_options import MemberOptions, Mode
-from steelyard.dialect.starting import FindStart, request_of
+from steelyard.dialect.dead_letters import unreadable_letter
+from steelyard.dialect.starting import AskStored, FindStart, request_of
 from steelyard.errors import ConfigurationError
 from steelyard.model import StoredMessage, Subscription
 from steelyard.wire.bodies import encode_body
@@ -52,19 +55,21 @@ from steelyard.wire.maps import QueueRef
 
 __all__ = ["Asking", "Question", "Request", "all_subscriptions"]
 
-Question = Action | FindStart
-"""What can be asked: what a member wants, and the question that may follow from an answer."""
+Question = Action | FindStart | AskStored
+"""What can be asked: what a member wants, and the questions that may follow from an answer."""
 
 _ANSWER_MS = 3_000
+_TABLE_MS = 10_000
 _PULL_MS = 30_000
 _HOLD_MS = 15_000
 _MAY_BE_HELD = 2
 
-_MOST_WANTED = 200
-"""Queues named in a poke: its field has to fit into a header, and a few say "look again" as well as all."""
-
 _NOT_KNOWN = -1
 """An epoch that no answer told."""
+
+_MOST_STOPS = 8
+_LONGEST_STOP = 500
+"""Of queues that stand still a few are told of: people look at them one by one."""
 
 _NO_FIELDS: Fields = {}
 
@@ -113,6 +118,8 @@ class Asking:
                 return self.offset(question)
             case FindStart():
                 return Request(question.queue.broker, *request_of(question))
+            case AskStored():
+                return Request(question.queue.broker, Code.GET_ALL_CONSUMER_OFFSET, answer_ms=_TABLE_MS)
             case Lock() | Renew():
                 return self.lock(question)
             case Unlock():
@@ -167,7 +174,12 @@ class Asking:
         )
 
     def _word(self, action: Heartbeat) -> beats.HeartbeatWord:
-        about = beats.GroupWord(strategy=action.strategy, held=_held(action), avoided=action.avoided or None)
+        about = beats.GroupWord(
+            strategy=action.strategy,
+            held=_held(action),
+            avoided=action.avoided or None,
+            stopped=tuple(sentence[:_LONGEST_STOP] for sentence in action.stopped[:_MOST_STOPS]) or None,
+        )
         return beats.HeartbeatWord(
             groups={self._options.group: about},
             heartbeat_ms=self._options.times.heartbeat_ms,
@@ -188,11 +200,16 @@ class Asking:
 
     def holders(self, action: AskHolders) -> Request:
         """307: what another member holds."""
-        wanted = encode_body(action.wanted[:_MOST_WANTED]).decode() if action.wanted else None
+        wanted = encode_body(action.wanted[:MOST_WANTED]).decode() if action.wanted else None
         header = about_groups.AskRunningState(
-            self._options.group, action.member, jstack_enable=False, steelyard_wants=wanted
+            self._options.group,
+            action.member,
+            jstack_enable=False,
+            steelyard_wants=wanted,
+            steelyard_asker=self._options.id,
         )
-        wait_ms = self._options.times.holders_ms
+        times = self._options.times
+        wait_ms = times.holders_patient_ms if action.is_patient else times.holders_ms
         return Request(action.broker, Code.GET_CONSUMER_RUNNING_INFO, header, answer_ms=wait_ms)
 
     # -- locks and offsets --------------------------------------------------------------------------------------------
@@ -251,6 +268,9 @@ class Asking:
             raise ConfigurationError(
                 f"a {type(message).__name__} cannot be given back to a broker", next_step="give the message pulled"
             )
+        if action.unreadable:
+            letter = unreadable_letter(self._options.group, message, action.unreadable)
+            return Request(action.queue.broker, Code.SEND_MESSAGE_V2, letter, message.body)
         header = about_sends.SendBack(
             message.position,
             self._options.group,

@@ -6,7 +6,7 @@ None: no epochs, no holders, no owners; an answer of ours is known by the word `
 38  A group without members is an error there (1, "no consumer for this group"), and an empty list here.
 41  Apache grants what it lists; every other queue that was asked for is denied, by whom is not told.
 14  22 means that nothing is stored, and a second question follows (starting.py). 4.9 does not know the field that asks
-    for this, and says 0 for a young queue: which is taken for stored, since nobody can tell.
+    for this, and says 0 for a young queue: which is looked into.
 15  16 means that somebody else holds the queue: only our broker says so.
 307 A member that is not ours holds what its table of queues shows and has not dropped. Apache says 1, "invoke consumer
     … Exception", if the line on which it knows the member is closed. Release 5 says the same after ten seconds in which
@@ -33,15 +33,17 @@ from steelyard.balance.actions import (
 )
 from steelyard.balance.events import Event
 from steelyard.dialect.asking import Question
-from steelyard.dialect.starting import FindStart, find_start
+from steelyard.dialect.starting import AskStored, FindStart, find_start, is_doubtful, stored_in
 from steelyard.errors import MalformedBody
 from steelyard.model import Queue, Route
+from steelyard.model.names import RETRY
 from steelyard.wire.bodies import decode_body
 from steelyard.wire.bodies.locks import LockAnswer
 from steelyard.wire.bodies.members import ConsumerIds, MemberView
 from steelyard.wire.bodies.routes import RouteBody
 from steelyard.wire.bodies.running import RunningState
 from steelyard.wire.bodies.shared import TextTable
+from steelyard.wire.codes import STORED
 from steelyard.wire.codes import ResponseCode as Answer
 from steelyard.wire.command import Command
 from steelyard.wire.headers.common import OffsetAnswer
@@ -58,17 +60,17 @@ _RUNTIME = re.compile(r"(\d[\d,. \u00a0\u202f]{0,20}) (day|hour|minute|second)s"
 _UNIT_MS = {"day": 86_400_000, "hour": 3_600_000, "minute": 60_000, "second": 1_000}
 
 
-def outcome(question: Question, answer: Command) -> Event | FindStart | None:
+def outcome(question: Question, answer: Command, group: str) -> Event | FindStart | AskStored | None:
     """Return what an answer means, or the question that follows from it; routes and pulls are read elsewhere.
 
     Raises only errors of the house's tree, for an answer that cannot be read: then `failure` is the outcome.
     """
     code = answer.code
+    if isinstance(question, AskOffset | FindStart | AskStored):
+        return _start(question, answer, group)
     if code == Answer.SUCCESS:
         return _good(question, answer)
     match question:
-        case AskOffset() if code == Answer.QUERY_NOT_FOUND:
-            return find_start(question)
         case Commit() if code == Answer.NO_PERMISSION:
             return events.CommitRefused(question.queue, question.offset)
         case AskGroup() if code == Answer.SYSTEM_ERROR and (answer.remark or "").startswith(_NOBODY):
@@ -79,6 +81,8 @@ def outcome(question: Question, answer: Command) -> Event | FindStart | None:
             return events.HoldersFailed(question.broker, question.member, closed=True, ticket=question.ticket)
         case Lock() | Renew() if _is_forbidden(answer):
             return events.LockFailed(question.broker, question.queues, forbidden=True)
+        case SendBack() if question.unreadable and code in STORED:
+            return events.SentBack(question.queue, question.generation, question.offset)
         case Heartbeat():
             return events.BeatFailed(question.broker, answer.remark or f"answered with {code}")
         case _:
@@ -95,10 +99,6 @@ def _good(question: Question, answer: Command) -> Event | None:
             return _group(question, answer)
         case AskHolders():
             return _holders(question, answer)
-        case AskOffset():
-            return events.OffsetSeen(question.queue, _offset(answer), stored=True)
-        case FindStart():
-            return events.OffsetSeen(question.queue, _offset(answer), stored=False)
         case Lock() | Renew():
             return _locks(question, answer)
         case Unlock():
@@ -110,6 +110,30 @@ def _good(question: Question, answer: Command) -> Event | None:
             return events.UptimeSeen(question.broker, uptime_ms(table.get("runtime", "")))
         case _:
             return None
+
+
+def _start(
+    question: AskOffset | FindStart | AskStored, answer: Command, group: str
+) -> Event | FindStart | AskStored | None:
+    """Return where a queue starts, or what has to be asked for that; None: a broker does not say what is stored."""
+    queue = question.queue
+    if isinstance(question, AskStored):
+        if answer.code != Answer.SUCCESS:
+            return None
+        stored = stored_in(answer.body, group, queue)
+        return events.OffsetSeen(queue, question.found if stored is None else stored, stored=stored is not None)
+    if isinstance(question, AskOffset) and answer.code == Answer.QUERY_NOT_FOUND:
+        return find_start(question)
+    if answer.code != Answer.SUCCESS:
+        return failure(question)
+    offset = _offset(answer)
+    if isinstance(question, AskOffset):
+        if is_doubtful(queue, question.start, offset, answer.version):
+            return FindStart(queue, question.start, in_doubt=True)
+        return events.OffsetSeen(queue, offset, stored=True)
+    if question.in_doubt and offset > 0:
+        return AskStored(queue, offset)
+    return events.OffsetSeen(queue, offset, stored=False)
 
 
 def failure(question: Question) -> Event | None:
@@ -125,7 +149,7 @@ def failure(question: Question) -> Event | None:
             return events.GroupFailed(question.broker, question.ticket)
         case AskHolders():
             return events.HoldersFailed(question.broker, question.member, ticket=question.ticket)
-        case AskOffset() | FindStart():
+        case AskOffset() | FindStart() | AskStored():
             return events.OffsetFailed(question.queue)
         case Lock() | Renew():
             return events.LockFailed(question.broker, question.queues)
@@ -196,9 +220,12 @@ def _owners(broker: str, places: Mapping[str, tuple[int, ...]], ids: tuple[str, 
 def _holders(question: AskHolders, answer: Command) -> Event:
     body = decode_body(RunningState, answer.body)
     word = body.steelyard
+    filters = {each.topic: each.expression for each in body.subscriptions if not each.topic.startswith(RETRY)}
     if word is None:
         held = frozenset(queue for queue, state in body.queues.items() if not state.dropped)
-        return events.HoldersSeen(question.broker, question.member, held, ticket=question.ticket)
+        return events.HoldersSeen(
+            question.broker, question.member, held, ticket=question.ticket, asked_ms=question.asked_ms, filters=filters
+        )
     return events.HoldersSeen(
         question.broker,
         question.member,
@@ -206,6 +233,10 @@ def _holders(question: AskHolders, answer: Command) -> Event:
         frozenset(word.wanted or ()),
         word.departed or {},
         question.ticket,
+        word.unheard or {},
+        word.may_hold or {},
+        question.asked_ms,
+        filters,
     )
 
 

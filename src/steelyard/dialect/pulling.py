@@ -5,6 +5,9 @@ compared here; what is not wanted is left out, and the pull goes on behind it. O
 before the offset that was asked for, and a broken broker may say anything. Messages before a damaged record are good,
 and the next pull begins with the damaged one, so that it is met again and not skipped.
 
+Bodies stay as they are stored: who hands a message out opens it, and finds there what cannot be opened. So many small
+bodies never become many large ones here.
+
 An answer also suggests where to pull next: at the master (0), or at a slave, while the reader is far behind.
 """
 
@@ -18,7 +21,7 @@ from steelyard.model import StoredMessage, Subscription
 from steelyard.wire.codes import ResponseCode as Answer
 from steelyard.wire.command import Command
 from steelyard.wire.headers.pull import PullAnswer
-from steelyard.wire.stored import messages_of
+from steelyard.wire.stored import sealed_of
 
 __all__ = ["Answered", "pulled", "takes"]
 
@@ -60,7 +63,7 @@ def _found(
     kept: list[StoredMessage] = []
     at, body_bytes = action.offset, 0
     try:
-        for message in messages_of(make, body, action.queue.broker):
+        for message in sealed_of(make, body, action.queue.broker):
             offset = message.offset
             if offset < at:
                 continue
@@ -69,9 +72,9 @@ def _found(
                 offsets.append(offset)
                 kept.append(message)
                 body_bytes += len(message.body)
-    except SteelyardError:
+    except SteelyardError as error:
         if at == action.offset:
-            return PullFailed(action.queue, action.generation)
+            return PullFailed(action.queue, action.generation, why=str(error))
         following = at
     return Pulled(action.queue, action.generation, PullOutcome.FOUND, max(following, at), offsets, kept, body_bytes)
 

@@ -9,7 +9,7 @@ All others are refused (3), so that who asked need not wait; a request that is o
 Left out: 309 and 221, which need the user's code and its offsets (asked.py), and 39 and 326, which are for producers.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import structs
 
@@ -46,7 +46,7 @@ def serve(
     wanted: Iterable[Subscription],
     broker: str,
     request: Command,
-    holdings: Callable[[], Holdings],
+    holdings: Callable[[Sequence[Queue]], Holdings],
     tells: Tells | None = None,
 ) -> Served:
     """Take a request of a broker; nothing in it can do worse than be refused."""
@@ -75,7 +75,7 @@ def _running(
     options: MemberOptions,
     wanted: Iterable[Subscription],
     request: Command,
-    holdings: Callable[[], Holdings],
+    holdings: Callable[[Sequence[Queue]], Holdings],
     tells: Tells | None,
 ) -> tuple[list[Event], Command]:
     header = request.header(AskRunningState)
@@ -84,10 +84,12 @@ def _running(
         here = f"{options.id} of group {options.group}"
         return [], _refused(request, ResponseCode.SYSTEM_ERROR, f"it is for {who}, and this is {here}")
     heard: list[Event] = []
+    waits_for: tuple[Queue, ...] = ()
     if header.steelyard_wants:
         waits_for = decode_body(tuple[Queue, ...], header.steelyard_wants.encode())
-        heard.append(Poked(None, waits_for))
-    state = running_state(wanted, holdings())
+    if waits_for or header.steelyard_asker:
+        heard.append(Poked(header.steelyard_asker, waits_for))
+    state = running_state(wanted, holdings(waits_for))
     if tells is not None:
         state = tells(state, header.jstack_enable or False)
     return heard, answer_to(request, body=encode_body(state))
@@ -99,7 +101,13 @@ def running_state(wanted: Iterable[Subscription], holdings: Holdings) -> Running
     return RunningState(
         queues=ByQueue({queue: _DROPPED if queue in draining else _HELD for queue in holdings.held}),
         steelyard=RunningWord(
-            held=holdings.held, draining=holdings.draining, wanted=holdings.wanted, departed=holdings.departed
+            held=holdings.held,
+            draining=holdings.draining,
+            wanted=holdings.wanted,
+            departed=holdings.departed,
+            unheard=holdings.unheard or None,
+            may_hold=holdings.may_hold or None,
+            stopped=holdings.stopped or None,
         ),
         subscriptions=tuple(map(SubscriptionBody.of, wanted)),
     )

@@ -4,6 +4,8 @@ from steelyard.balance.member_options import MemberOptions, Mode
 
 __all__ = ["running_properties"]
 
+_UNLIMITED = -1
+
 
 def running_properties(
     options: MemberOptions, *, name_servers: str, started_ms: int, release: str, strategy: str
@@ -28,4 +30,5 @@ def running_properties(
         "messageModel": "BROADCASTING" if options.mode is Mode.BROADCAST else "CLUSTERING",
         "pullBatchSize": str(options.pull_most),
         "pullThresholdForQueue": str(options.queue_messages),
+        "pullThresholdForTopic": str(options.topic_messages or _UNLIMITED),
     }

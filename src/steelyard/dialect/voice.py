@@ -15,14 +15,14 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from steelyard.balance.actions import Action, AskOffset, AskRoute, Heartbeat, Pull, Unregister
-from steelyard.balance.events import Event, LineCut, RouteFailed, RouteSeen
+from steelyard.balance.events import Event, LineCut, OffsetSeen, RouteFailed, RouteSeen
 from steelyard.balance.holdings import Holdings
 from steelyard.balance.member_options import MemberOptions, Mode
 from steelyard.dialect.asking import Asking, Question, all_subscriptions
 from steelyard.dialect.hearing import failure, outcome, read_route
 from steelyard.dialect.pulling import pulled
 from steelyard.dialect.requests import Tells, serve
-from steelyard.dialect.starting import FindStart, find_start
+from steelyard.dialect.starting import AskStored, FindStart, find_start
 from steelyard.errors import SteelyardError
 from steelyard.model import Queue, Route, StoredMessage
 from steelyard.wire.command import RESPONSE, Command
@@ -59,6 +59,8 @@ class Heard(Struct, frozen=True):
     replies: Sequence[Command] = ()
     """Answers to the server, on the line it asked on."""
     routes: Sequence[Route] = ()
+    notes: Sequence[str] = ()
+    """What whoever runs the member should know."""
 
 
 class Overdue(NamedTuple):
@@ -94,6 +96,9 @@ class Voice:
         self._open: dict[int, dict[int, _Open]] = {}
         # Queues whose master sent us to a slave.
         self._suggested: dict[Queue, int] = {}
+        # Brokers that did not tell what is stored when they were asked for all of it: it may be too much.
+        self._untold = set[str | None]()
+        self._noted = set[tuple[str, str]]()
         # By server: when the first question ran out of time since it was heard last.
         self._late_ms: dict[str | None, int] = {}
 
@@ -136,6 +141,7 @@ class Voice:
         return [] if found is None else self._failures([found])
 
     def _failures(self, lost: list[_Open]) -> list[Event]:
+        self._note_untold(lost)
         if self._suggested:
             # Whatever a slave did not answer is asked of the master.
             for each in lost:
@@ -143,10 +149,15 @@ class Voice:
                     self._suggested.pop(each.question.queue, None)
         return [event for each in lost if (event := failure(each.question)) is not None]
 
+    def _note_untold(self, lost: list[_Open]) -> None:
+        self._untold.update(each.to for each in lost if type(each.question) is AskStored)
+
     # -- hearing ------------------------------------------------------------------------------------------------------
 
-    def hear(self, broker: str | None, command: Command, now_ms: int, holdings: Callable[[], Holdings]) -> Heard:
-        """Return what a command of a server means; ``holdings`` is asked if the server wants to know them."""
+    def hear(
+        self, broker: str | None, command: Command, now_ms: int, holdings: Callable[[Sequence[Queue]], Holdings]
+    ) -> Heard:
+        """Return what a command of a server means; ``holdings`` are asked for if a member wants to know them."""
         if self._late_ms:
             self._late_ms.pop(broker, None)
         if not command.flag & RESPONSE:
@@ -163,13 +174,28 @@ class Voice:
                 return Heard((self._pulled(question, command),))
             if type(question) is AskRoute:
                 return _routed(question, command)
-            meant = outcome(question, command)
+            meant = outcome(question, command, self._options.group)
         except SteelyardError:
-            meant = failure(question)
-        if isinstance(meant, FindStart):
+            meant = None if type(question) is AskStored else failure(question)
+        if type(question) is AskStored and meant is None:
+            return self._undecided(question)
+        if isinstance(meant, AskStored) and broker in self._untold:
+            return self._undecided(meant)
+        if isinstance(meant, FindStart | AskStored):
             said = self._ask(meant, now_ms)
             return _NOTHING if said is None else Heard(says=(said,))
         return _NOTHING if meant is None else Heard((meant,))
+
+    def _undecided(self, question: AskStored) -> Heard:
+        """Take the 0 of an old broker for the group's own, so that nothing is passed over, and say so once."""
+        topic, broker, _ = question.queue
+        note = (
+            f"{broker} does not say whether group {self._options.group} was ever here: it reads queues of {topic} from "
+            "their first message, whatever it was told to start from"
+        )
+        notes = () if (broker, topic) in self._noted else (note,)
+        self._noted.add((broker, topic))
+        return Heard((OffsetSeen(question.queue, 0, stored=True),), notes=notes)
 
     def _pulled(self, question: Pull, answer: Command) -> Event:
         event, broker_id = pulled(question, answer, self._wanted, self._message_type)
@@ -203,6 +229,7 @@ class Voice:
             there = [opaque for opaque, each in waiting.items() if each.to == broker]
             lost += [waiting.pop(opaque) for opaque in there]
         self._late_ms.pop(broker, None)
+        self._note_untold(lost)
         return [LineCut(broker)] if broker is not None else self._failures(lost)
 
     def tick(self, now_ms: int) -> Overdue:

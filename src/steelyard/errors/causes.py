@@ -5,6 +5,8 @@ Left out: what servers answer (answers.py).
 
 from enum import Enum
 
+from steelyard.errors.extras import how_to_install
+
 __all__ = [
     "AllocationError",
     "BrokerNotInRoute",
@@ -101,15 +103,13 @@ class ConfigurationError(SteelyardError):
 class MissingExtra(ConfigurationError):
     """An optional package is needed and not installed.
 
-    >>> str(MissingExtra("LZ4 bodies", extra="fast"))
-    "LZ4 bodies need a package that is not installed; run: pip install 'steelyard[fast]'"
+    >>> MissingExtra("LZ4 bodies", extra="lz4").what
+    'LZ4 bodies need a package that is not installed'
     """
 
     def __init__(self, what: str, *, extra: str) -> None:
         self.extra = extra
-        super().__init__(
-            f"{what} need a package that is not installed", next_step=f"run: pip install 'steelyard[{extra}]'"
-        )
+        super().__init__(f"{what} need a package that is not installed", next_step=how_to_install(extra))
 
 
 class UnknownStrategy(ConfigurationError):

@@ -5,7 +5,7 @@ from steelyard.model.message import Message, StoredMessage
 from steelyard.model.offsets import OffsetRange
 from steelyard.model.queue import Queue, in_order, names_in_order
 from steelyard.model.route import BrokerPlace, Permission, PublishList, QueueCounts, Route
-from steelyard.model.subscription import FilterKind, Subscription
+from steelyard.model.subscription import FilterKind, Subscription, plain_tags
 
 __all__ = [
     "BrokerPlace",
@@ -22,6 +22,7 @@ __all__ = [
     "in_order",
     "java_hash",
     "names_in_order",
+    "plain_tags",
     "tag_hash",
     "utf16_units",
 ]

@@ -11,6 +11,7 @@ __all__ = [
     "CORRUPT",
     "CUT_OFF",
     "DELAYED",
+    "DISK_FAILURES",
     "FENCED",
     "FREE",
     "GAPS",
@@ -99,7 +100,10 @@ DELAYED = Measure(
 )
 FREE = Measure("steelyard_storage_free_bytes", Kind.GAUGE, "Bytes that the disk still has for the log.", NODE)
 WRITABLE = Measure(
-    "steelyard_storage_writable", Kind.GAUGE, "1 if the broker takes messages, 0 if its disk failed.", NODE
+    "steelyard_storage_writable", Kind.GAUGE, "1 if the broker stores messages, 0 if its disk failed or is full.", NODE
+)
+DISK_FAILURES = Measure(
+    "steelyard_storage_failures_total", Kind.COUNTER, "Times that the disk refused a write, a sync or a removal.", NODE
 )
 CORRUPT = Measure(
     "steelyard_corrupt_records_total",
@@ -171,6 +175,7 @@ OWN = (
     DELAYED,
     FREE,
     WRITABLE,
+    DISK_FAILURES,
     CORRUPT,
     UNCLEAN,
     CUT_OFF,

@@ -10,7 +10,7 @@ from enum import Enum
 from steelyard.errors import ConfigurationError
 from steelyard.model.java_text import java_hash
 
-__all__ = ["FilterKind", "Subscription"]
+__all__ = ["FilterKind", "Subscription", "plain_tags"]
 
 _EVERYTHING = "*"
 
@@ -23,6 +23,16 @@ class FilterKind(Enum):
 
     TAG = "TAG"
     SQL92 = "SQL92"
+
+
+def plain_tags(expression: str) -> str:
+    """Return a tag expression in the one way to write it: two that take the same messages become equal.
+
+    >>> plain_tags("sent||paid || sent"), plain_tags(" ")
+    ('paid || sent', '*')
+    """
+    tags = {tag for part in expression.split("||") if (tag := part.strip(_BLANKS))}
+    return " || ".join(sorted(tags)) or _EVERYTHING
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,8 @@ class NameServerOptions:
     steelyard.errors.ConfigurationError: broker_silence_ms is 0; give a positive number of milliseconds
     """
 
+    port: int = 9876
+    """The port that it says it listens at."""
     broker_silence_ms: int = 120_000
     """A broker that was not heard of for longer is taken out of all routes, unless it asked for another time."""
     tells_clients_order: bool = True

@@ -1,8 +1,8 @@
 """The name server's own settings under Apache's names: what can be read, and what can be changed while it runs.
 
 Apache's answers yes to whatever it is told: a path or a port is noted, and means nothing until the next start. Here
-only what takes effect at once can be changed. The rest is refused by name; what nobody knows is passed over in silence,
-as Apache does, so that one tool can serve servers of several releases.
+only what takes effect at once can be changed. The rest is refused by name, unless it is what it is already. What nobody
+knows is passed over in silence, as Apache does, so that one tool can serve servers of several releases.
 """
 
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ _FIXED = {
 _MEANINGLESS = frozenset(
     """
     bindAddress clientRequestThreadPoolNums clientRequestThreadPoolQueueCapacity configStorePath defaultThreadPoolNums
-    defaultThreadPoolQueueCapacity enableShutdownGracefully kvConfigPath listenPort rocketmqHome
+    defaultThreadPoolQueueCapacity enableShutdownGracefully kvConfigPath rocketmqHome
     serverAsyncSemaphoreValue serverCallbackExecutorThreads serverChannelMaxIdleTimeSeconds serverNettyWorkerGroupEnable
     serverOnewaySemaphoreValue serverPooledByteBufAllocatorEnable serverSelectorThreads serverSocketBacklog
     serverSocketRcvBufSize serverSocketSndBufSize serverWorkerThreads shutdownWaitTimeSeconds
@@ -58,7 +58,7 @@ def shown_settings(options: NameServerOptions) -> dict[str, str]:
     'true'
     """
     switches = {name: str(getattr(options, ours)).lower() for name, ours in _SWITCHES.items()}
-    return dict(sorted((switches | _FIXED).items()))
+    return dict(sorted((switches | _FIXED | {"listenPort": str(options.port)}).items()))
 
 
 def change_settings(options: NameServerOptions, wanted: Mapping[str, str]) -> NameServerOptions:
@@ -68,8 +68,11 @@ def change_settings(options: NameServerOptions, wanted: Mapping[str, str]) -> Na
     False
     """
     changes: dict[str, bool] = {}
+    shown = shown_settings(options)
     for name, value in wanted.items():
-        if name in _FIXED or name in _MEANINGLESS:
+        if shown.get(name) == value.strip():
+            continue
+        if name in _MEANINGLESS or (name in shown and name not in _SWITCHES):
             raise refusal(
                 ResponseCode.NO_PERMISSION,
                 f"Can not update config in black list: {name} cannot be changed while the name server runs; "

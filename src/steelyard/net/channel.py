@@ -2,7 +2,8 @@
 
 The rule of speed: one read, one look at the clock, one socket write. The rule of peace: what is ready for a peer that
 does not read it has an end. Beyond the first mark nothing more is read from the peer, and commands that have arrived
-already wait undecoded; beyond the last one the line is given up.
+already wait undecoded; beyond the last one the line is given up. The rule of turns: what one read brought may cost a
+turn (``turn_ms``). What is left then waits for the next one, behind everybody else, and meanwhile nothing more is read.
 """
 
 import asyncio
@@ -37,6 +38,7 @@ class Channel(asyncio.Protocol):
         "_handed_bytes",
         "_is_full",
         "_is_held",
+        "_is_waiting",
         "_limits",
         "_out",
         "_owed_bytes",
@@ -67,7 +69,7 @@ class Channel(asyncio.Protocol):
         """When something was read or written last."""
         self._half_ms: int | None = None
         self._closing_ms: int | None = None
-        self._is_full = self._is_held = False
+        self._is_full = self._is_held = self._is_waiting = False
         self._handed_bytes = self._owed_bytes = self._stalled_ms = 0
 
     # -- what the loop says -------------------------------------------------------------------------------------------
@@ -87,12 +89,13 @@ class Channel(asyncio.Protocol):
         if self._closing_ms is not None:
             return
         self.is_queued = True
-        splitter, mark = self._splitter, self._limits.pause_bytes
+        splitter, mark, elapsed_ns = self._splitter, self._limits.pause_bytes, board.elapsed_ns
+        end_ns = elapsed_ns() + board.turn_ns
         try:
             for command in splitter.feed(data):
                 self._half_ms = None
                 board.take(command, self.peer, now_ms)
-                if self.ready_bytes > mark:
+                if self.ready_bytes > mark or (elapsed_ns() >= end_ns and splitter.held_bytes):
                     self._is_held = True
                     break
             else:
@@ -104,9 +107,9 @@ class Channel(asyncio.Protocol):
         board.settle(now_ms)
         self._note_half(splitter.held_bytes, now_ms)
         self.write()
-        if self._is_held and not self._is_full:
-            board.call_soon(self._go_on)
-        if len(data) >= _GREEDY_BYTES:
+        if self._is_held:
+            self._wait()
+        elif len(data) >= _GREEDY_BYTES:
             self._give_way()
 
     def pause_writing(self) -> None:
@@ -118,9 +121,10 @@ class Channel(asyncio.Protocol):
     def resume_writing(self) -> None:
         """Go on reading, first of all what has arrived already."""
         self._is_full = False
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.resume_reading()
-            self._board.call_soon(self._go_on)
+        if self._is_held:
+            self._wait()
+        else:
+            self._read_on()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Take note that the line is gone, whoever closed it."""
@@ -134,15 +138,27 @@ class Channel(asyncio.Protocol):
         """Read on once the other lines had their turn."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.pause_reading()
-            self._board.call_soon(self._take_turn)
+            self._board.call_soon(self._read_on)
 
-    def _take_turn(self) -> None:
-        if not self._is_full and self._transport is not None and not self._transport.is_closing():
+    def _read_on(self) -> None:
+        if not self._is_blocked and self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
 
-    def _go_on(self) -> None:
+    def _wait(self) -> None:
+        """Wait for the next turn with what is left of the last read, and read nothing more before."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        self._transport.pause_reading()
+        if not self._is_full and not self._is_waiting:
+            self._is_waiting = True
+            self._board.wait_for_turn(self)
+
+    def take_turn(self) -> None:
+        """Go on with what waits."""
+        self._is_waiting = False
         if self._is_held and not self._is_full and self._transport is not None:
             self.data_received(b"")
+            self._read_on()
 
     def _note_half(self, held_bytes: int, now_ms: int) -> None:
         more_bytes, self.half_bytes = held_bytes - self.half_bytes, held_bytes
@@ -197,6 +213,10 @@ class Channel(asyncio.Protocol):
             self._transport.write(b"".join(out))
         else:
             self._transport.writelines(out)
+            if not self._is_full and self._transport.get_write_buffer_size() > self._limits.pause_bytes:
+                # The asyncio of Python 3.12 and 3.13, in their first releases, forgets to look whether too much waits
+                # (CVE-2024-12254). It looks when it is told how much that is.
+                self._transport.set_write_buffer_limits(high=self._limits.pause_bytes)
 
     def close(self, why: str) -> None:
         """Send what is ready, then close the line."""
@@ -225,11 +245,16 @@ class Channel(asyncio.Protocol):
             return backlog
         if now_ms - self.heard_ms > limits.idle_ms:
             self.close(f"nothing was said on it for {limits.idle_ms // 1000} s")
-        elif self._half_ms is not None and not self._is_full and now_ms - self._half_ms > limits.frame_ms:
+        elif self._half_ms is not None and not self._is_blocked and now_ms - self._half_ms > limits.frame_ms:
             self.give_up(f"a frame is not whole after {limits.frame_ms // 1000} s")
         elif self._stands_still(backlog, now_ms):
             self.give_up(f"it reads less than {limits.step_bytes} bytes in {limits.stall_ms // 1000} s")
         return backlog
+
+    @property
+    def _is_blocked(self) -> bool:
+        """Whether it is we who do not read."""
+        return self._is_full or self._is_held
 
     def excuse(self, missed_ms: int) -> None:
         """Count a time as not passed on this line, since the clock was put forward."""

@@ -27,6 +27,10 @@ class LineLimits:
     lines_of_address: int = 8_192
     """Lines of one host. Many clients may share one, behind a gateway or in a test; one must not take all there are."""
 
+    turn_ms: int = 5
+    """What the commands of one read may take before everybody else has a turn: a line that brings a thousand requests
+    at once must not cost the others the time of all of them."""
+
     idle_ms: int = 120_000
     """A line on which nobody said anything for so long is closed, as Apache does on both ends."""
     frame_ms: int = 30_000

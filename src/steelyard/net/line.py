@@ -138,11 +138,12 @@ async def open_line(
     """Open a line; raises CannotConnect."""
     host, port = parse_address(address)
     loop = asyncio.get_running_loop()
-    made = loop.create_connection(
-        lambda: Line(heard, lost), host, port, ssl=tls, server_hostname=host if tls is not None else None
-    )
     try:
-        _, line = await asyncio.wait_for(made, timeout=timeout_ms / 1000)
+        async with asyncio.timeout(timeout_ms / 1000):
+            # Awaited right here: given up at any moment, it closes what it has opened.
+            _, line = await loop.create_connection(
+                lambda: Line(heard, lost), host, port, ssl=tls, server_hostname=host if tls is not None else None
+            )
     except Exception as error:  # whatever it is, nobody is left waiting for the line
         raise unreachable(address, timeout_ms, error) from None
     return line

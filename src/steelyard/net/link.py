@@ -41,7 +41,8 @@ class Link:
         answer: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
         self._waiting[opaque] = line, answer
         try:
-            return await asyncio.wait_for(answer, timeout=timeout_ms / 1000)
+            async with asyncio.timeout(timeout_ms / 1000):
+                return await answer
         except TimeoutError:
             raise TimedOut(f"{self.address} did not answer request {command.code} in {timeout_ms} ms") from None
         finally:

@@ -1,7 +1,12 @@
-"""A port that lines come in by. It is ours from `bind` on, and lines are taken from `start` on."""
+"""A port that lines come in by. It is ours from `bind` on, and lines are taken from `start` on.
+
+Lines are accepted here and not by the loop's server: asyncio's forgets a line, and leaves it open, if it is closed
+between accepting and opening it.
+"""
 
 import asyncio
 import errno
+import logging
 import socket
 
 from steelyard.errors import CannotListen
@@ -11,6 +16,10 @@ __all__ = ["Listener", "is_loopback", "is_wildcard"]
 
 # Lines that may wait to be taken: when a broker comes back, all its clients come at once.
 _BACKLOG = 1_024
+# Before the next attempt to take a line, where there was no file descriptor or no memory for one.
+_PAUSE_S = 1.0
+
+_log = logging.getLogger("steelyard.net")
 
 
 class Listener:
@@ -19,7 +28,8 @@ class Listener:
     def __init__(self, bound: socket.socket) -> None:
         self._socket = bound
         self.host, self.port = bound.getsockname()[:2]
-        self._server: asyncio.Server | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._opening = set[asyncio.Task[None]]()
 
     @classmethod
     def bind(cls, host: str, port: int) -> "Listener":
@@ -51,16 +61,49 @@ class Listener:
         """Host and port as clients write them."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
-    async def start(self, board: Switchboard) -> None:
+    def start(self, board: Switchboard) -> None:
         """Take lines, and give them to the switchboard."""
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(board.channel, sock=self._socket, backlog=_BACKLOG)
+        self._loop = asyncio.get_running_loop()
+        self._go_on(board)
+
+    def _accept(self, board: Switchboard, loop: asyncio.AbstractEventLoop) -> None:
+        for _ in range(_BACKLOG):
+            try:
+                accepted, _ = self._socket.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                _log.warning("%s cannot take a line (%s); it tries again in %g s", self.address, error, _PAUSE_S)
+                loop.remove_reader(self._socket)
+                loop.call_later(_PAUSE_S, self._go_on, board)
+                return
+            opening = loop.create_task(_open(board, loop, accepted))
+            self._opening.add(opening)
+            opening.add_done_callback(self._opening.discard)
+
+    def _go_on(self, board: Switchboard) -> None:
+        if self._loop is not None:
+            self._loop.add_reader(self._socket, self._accept, board, self._loop)
 
     def close(self) -> None:
         """Take no more lines; those that are open stay."""
-        if self._server is not None:
-            self._server.close()
+        loop, self._loop = self._loop, None
+        if loop is not None:
+            loop.remove_reader(self._socket)
         self._socket.close()
+
+    async def closed(self) -> None:
+        """Wait until the switchboard knows all lines that were taken."""
+        while self._opening:
+            await asyncio.wait(self._opening)
+
+
+async def _open(board: Switchboard, loop: asyncio.AbstractEventLoop, accepted: socket.socket) -> None:
+    try:
+        await loop.connect_accepted_socket(board.channel, accepted)
+    except OSError as error:  # it is gone again
+        accepted.close()
+        _log.debug("a line was not opened: %s", error)
 
 
 def is_loopback(host: str) -> bool:

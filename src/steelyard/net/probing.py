@@ -8,11 +8,10 @@ that nobody waits for at the end, because a resolver may take half a minute to g
 import asyncio
 import socket
 import threading
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from steelyard.errors import ProtocolError
 from steelyard.net.clock import steady_ms
@@ -28,8 +27,6 @@ __all__ = ["Dialling", "Door", "Speech", "dial", "look_up", "speak"]
 _READ_BYTES = 65_536
 _KEPT_BYTES = 256
 _MOST_ADDRESSES = 4
-
-T = TypeVar("T")
 
 
 class Door(Enum):
@@ -89,7 +86,8 @@ async def look_up(host: str, port: int, timeout_s: float) -> tuple[tuple[str, ..
 
     threading.Thread(target=look, name="steelyard-look-up", daemon=True).start()
     try:
-        return await asyncio.wait_for(found, timeout_s)
+        async with asyncio.timeout(timeout_s):
+            return await found
     except TimeoutError:
         return (), f"no answer in {timeout_s:g} s"
 
@@ -106,7 +104,8 @@ async def _dial(address: str, port: int, timeout_s: float) -> Dialling:
     began_ms = steady_ms()
     door, why = Door.OPEN, ""
     try:
-        _, writer = await asyncio.wait_for(asyncio.open_connection(address, port), timeout_s)
+        async with asyncio.timeout(timeout_s):
+            _, writer = await asyncio.open_connection(address, port)
         await _hang_up(writer)
     except TimeoutError:
         door, why = Door.SILENT, f"no answer in {timeout_s:g} s"
@@ -130,14 +129,18 @@ async def speak(
     """Say something on a line of its own, and return what came, whatever that is. ``host`` is whom TLS expects."""
     began_ms = steady_ms()
     try:
-        opened = asyncio.open_connection(address, port, ssl=tls, server_hostname=(host or address) if tls else None)
-        reader, writer = await asyncio.wait_for(opened, timeout_s)
+        async with asyncio.timeout(timeout_s):
+            reader, writer = await asyncio.open_connection(
+                address, port, ssl=tls, server_hostname=(host or address) if tls else None
+            )
     except (OSError, TimeoutError) as error:
         return Speech(why=getattr(error, "verify_message", None) or reason(error), took_ms=steady_ms() - began_ms)
     heard = _Heard()
     try:
         writer.write(words)
-        await _until(lambda: heard.take_from(reader), timeout_s)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await heard.take_from(reader)
     finally:
         await _hang_up(writer)
     return Speech(heard.answer, heard.first, heard.hung_up, took_ms=steady_ms() - began_ms)
@@ -172,8 +175,3 @@ class _Heard:
                 self.answer = next((each for each in self._splitter.feed(arrived) if each.is_answer), None)
             except ProtocolError:
                 return
-
-
-async def _until(work: Callable[[], Awaitable[T]], timeout_s: float) -> None:
-    with suppress(TimeoutError):
-        await asyncio.wait_for(work(), timeout_s)

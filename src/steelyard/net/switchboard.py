@@ -2,7 +2,8 @@
 
 All of a server's lines are known here, by the number of their peer. Answers to the line that asks leave with its read;
 those to others are gathered and leave when the loop turns, one write a line. Once a second every line is looked after:
-one sweep, and no timer for each.
+one sweep, and no timer for each. Lines whose last read brought more than a turn's work stand in a row; each time the
+loop turns, one turn is given to the row, and all others are read as ever.
 
 A server can be troubled on purpose, for tests and demonstrations. Made slow, each command and the end of each line
 reach the core so much later. Somebody can be put before the core, who sees each command first; lines can be cut, and
@@ -13,7 +14,7 @@ A core that raises has a bug: it is logged with its traceback, the request is an
 
 import logging
 from asyncio import AbstractEventLoop
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from functools import partial
 from itertools import count
@@ -21,6 +22,7 @@ from typing import TypeAlias
 
 from steelyard.errors import ConfigurationError, SteelyardError
 from steelyard.net.channel import Channel
+from steelyard.net.clock import elapsed_ns as read_elapsed
 from steelyard.net.clock import now_ms as read_clock
 from steelyard.net.core import Core, Replies
 from steelyard.net.detour import Detour
@@ -44,6 +46,7 @@ _TOLD = 20
 _BUGS = 3
 
 _SLOWEST_MS = 3_600_000
+_MILLISECOND_NS = 1_000_000
 
 
 class Switchboard:
@@ -57,10 +60,14 @@ class Switchboard:
         *,
         name: str = "server",
         clock: Callable[[], int] = read_clock,
+        elapsed_ns: Callable[[], int] = read_elapsed,
     ) -> None:
         self._core, self._loop, self._name = core, loop, name
         self._limits = limits or LineLimits()
-        self.clock = clock
+        self.clock, self.elapsed_ns = clock, elapsed_ns
+        self.turn_ns = self._limits.turn_ms * _MILLISECOND_NS
+        self._row = deque[Channel]()
+        self._is_turn_set = False
         self._handle: Handle = core.handle
         self._handle_now: Handle = core.handle
         """The same once its time has come, if the server is slow."""
@@ -182,6 +189,25 @@ class Switchboard:
         """Do something when the loop turns."""
         self._loop.call_soon(action)
 
+    def wait_for_turn(self, channel: Channel) -> None:
+        """Let a line go on when those before it in the row had their turn."""
+        self._row.append(channel)
+        self._set_turn()
+
+    def _set_turn(self) -> None:
+        if self._row and not self._is_turn_set:
+            self._is_turn_set = True
+            self._loop.call_soon(self._give_turn)
+
+    def _give_turn(self) -> None:
+        end_ns = self.elapsed_ns() + self.turn_ns
+        for _ in range(len(self._row)):
+            self._row.popleft().take_turn()
+            if self.elapsed_ns() >= end_ns:
+                break
+        self._is_turn_set = False
+        self._set_turn()
+
     # -- what the server says -----------------------------------------------------------------------------------------
 
     def post(self, replies: Replies) -> None:
@@ -301,7 +327,8 @@ class Switchboard:
             channel.close(why)
 
     def drop(self) -> None:
-        """Cut all lines at once; commands that were made to wait are dropped."""
+        """Cut all lines at once, and those that are just being opened; commands that were made to wait are dropped."""
+        self._is_shut = True
         self._detour.delay_ms = 0
         self._detour.drop()
         for channel in list(self._channels.values()):

@@ -3,7 +3,7 @@
 All queues go forward at the same time, each by its share: after half of the steps every queue is half sent, so that
 what came together comes together again. A step begins after the one before is stored: the order within a queue holds
 over steps. The plan is kept in the checkpoint, so that a replay that goes on sends the same steps, with the same ids:
-these count rows within tasks, so it keeps how many tasks there are as well, whatever machine goes on.
+an id contains the number of its task, so the plan keeps the number of tasks as well.
 """
 
 import json

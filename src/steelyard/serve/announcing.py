@@ -2,6 +2,9 @@
 
 What to tell and when is decided by broker/registration.py; here it is sent, over one line to each name server that
 stays open as long as the broker lives. A name server that cannot be reached is tried again, and said once.
+
+The table of topics is made when it is told and not before: a client that makes ten thousand topics in a second would
+else have all of them sorted ten thousand times.
 """
 
 import asyncio
@@ -49,13 +52,14 @@ class Announcer:
         self._links = {address: self._link(address) for address in name_servers}
         topics = broker.state.topics
         self._registrar = Registrar(
-            identity, self._links, topics.table(), now_ms=clock(), gap_ms=options.announce_gap_ms
+            identity, self._links, topics.announced(), now_ms=clock(), gap_ms=options.announce_gap_ms
         )
         self._changes = topics.changes
         """How often the topics had changed when the registrar was told last."""
         self._known = dict.fromkeys(self._links, -1)
         """How often they had changed when each name server was told last."""
         self._held = deque[tuple[int, int, Callable[[], None]]]()
+        self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._troubled: set[str] = set()
         self._routes_ms = 0
@@ -71,29 +75,43 @@ class Announcer:
     def tick(self, now_ms: int) -> None:
         """Tell what there is to tell, and ask for the routes that are wanted."""
         state = self._broker.state
-        if state.topics.changes != self._changes:
-            self._changes = state.topics.changes
-            self._registrar.change(state.topics.table())
-        next_ms = self._registrar.next_ms
+        next_ms = self._next_ms
         if next_ms is not None and next_ms <= now_ms:
+            if state.topics.changes != self._changes:
+                self._changes = state.topics.changes
+                self._registrar.change(state.topics.announced())
             for announcement in self._registrar.tick(now_ms):
                 self._start(self._tell(announcement))
         if state.wanted_routes and (now_ms >= self._routes_ms or not state.wanted_routes <= self._asked):
             self._routes_ms, self._asked = now_ms + _ROUTES_MS, set(state.wanted_routes)
             self._start(self._ask_routes(sorted(self._asked)))
         self._let_go(now_ms)
+        self._come_back(now_ms)
+
+    @property
+    def _next_ms(self) -> int | None:
+        """When there is something to tell."""
+        return self._registrar.next_change_ms(self._broker.state.topics.changes - self._changes)
 
     def hold(self, action: Callable[[], None]) -> None:
         """Do something once all name servers know the topics as they are now, at the latest after a second."""
         now_ms = self._clock()
         self._held.append((self._broker.state.topics.changes, now_ms + _HELD_MS, action))
         self.tick(now_ms)
-        next_ms = self._registrar.next_ms
-        if self._held and next_ms is not None and next_ms - now_ms < _HELD_MS:
-            asyncio.get_running_loop().call_later((next_ms - now_ms) / 1000, lambda: self.tick(self._clock()))
+
+    def _come_back(self, now_ms: int) -> None:
+        """Tick as soon as there is something to tell for which somebody waits."""
+        next_ms = self._next_ms
+        if self._timer is None and self._held and next_ms is not None and next_ms - now_ms < _HELD_MS:
+            wait_s = max(1, next_ms - now_ms) / 1000
+            self._timer = asyncio.get_running_loop().call_later(wait_s, self._time_came)
+
+    def _time_came(self) -> None:
+        self._timer = None
+        self.tick(self._clock())
 
     def _let_go(self, now_ms: int) -> None:
-        known = min(self._known.values(), default=self._changes)
+        known = min(self._known.values(), default=self._broker.state.topics.changes)
         while self._held and (self._held[0][0] <= known or self._held[0][1] <= now_ms):
             self._held.popleft()[2]()
 
@@ -109,7 +127,7 @@ class Announcer:
             self._say(address, f"{address} refuses: {answer.remark}" if answer.code else None)
         # Of one that cannot be reached nobody waits to know it.
         self._known[address] = changes
-        self._let_go(self._clock())
+        self.tick(self._clock())
 
     def _say(self, address: str, trouble: str | None) -> None:
         """Log the first of many failures, and their end."""
@@ -151,6 +169,8 @@ class Announcer:
 
     def drop(self) -> None:
         """Cut the lines."""
+        if self._timer is not None:
+            self._timer.cancel()
         for task in self._tasks:
             task.cancel()
         for link in self._links.values():

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from steelyard.broker.core import Broker, Replies
 from steelyard.broker.options import BrokerOptions
+from steelyard.errors import StoreError
 from steelyard.model.buckets import Buckets
 from steelyard.net.clock import now_ms as read_clock
 from steelyard.net.clock import steady_ms, steady_ns
@@ -32,6 +33,9 @@ _log = logging.getLogger("steelyard.broker")
 
 _TICK_MS = 50
 _SWEEP_MS = 1_000
+_JUMP_MS = 1_000
+_DRIFT_MS = 5
+"""What a clock that is corrected bit by bit, as by NTP, may gain between two ticks: that is no jump."""
 _MILLISECOND_NS = 1_000_000
 _LAG_BOUNDS_MS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000)
 # How long lines may take to take their last answers when the broker stops.
@@ -48,8 +52,10 @@ class RunningBroker:
         name_servers: Iterable[str],
         limits: LineLimits | None = None,
         clock: Callable[[], int] = read_clock,
+        vip: Listener | None = None,
     ) -> None:
-        self.broker, self._listener, self._clock = broker, listener, clock
+        self.broker, self._clock = broker, clock
+        self._listeners = (listener,) if vip is None else (listener, vip)
         self.name, self.address = broker.state.options.name, broker.state.options.address
         self._topics = broker.state.topics
         self._is_changed = False
@@ -61,6 +67,8 @@ class RunningBroker:
         self.loop_lag = Buckets(_LAG_BOUNDS_MS)
         """How many milliseconds later than it was due each tick came: all that runs on this loop waits so long."""
         self._due_ns = steady_ns() + _TICK_MS * _MILLISECOND_NS
+        self._ticked_ms, self._lead_ms = clock(), clock() - steady_ms()
+        """When the last tick was, and how far the clock was ahead of one that nobody can set."""
 
     @classmethod
     async def start(
@@ -69,6 +77,7 @@ class RunningBroker:
         disk: Disk,
         listener: Listener,
         *,
+        vip: Listener | None = None,
         name_servers: Iterable[str] = (),
         store_options: StoreOptions | None = None,
         limits: LineLimits | None = None,
@@ -77,7 +86,8 @@ class RunningBroker:
     ) -> "RunningBroker":
         """Open the directory, take lines, register. The options' port is that of the listener, whatever they say.
 
-        ``attend`` is called with it before it takes lines.
+        ``vip`` is a second port at which the same broker listens, for Java's clients that want a VIP channel.
+        ``attend`` is called with the broker before it takes lines.
         """
         try:
             options = replace(options, port=listener.port)
@@ -88,11 +98,14 @@ class RunningBroker:
             broker.state.opening_ms = steady_ms() - began_ms
         except BaseException:
             listener.close()
+            if vip is not None:
+                vip.close()
             raise
-        running = cls(broker, listener, name_servers, limits, clock)
+        running = cls(broker, listener, name_servers, limits, clock, vip)
         if attend is not None:
             attend(running)
-        await listener.start(running.board)
+        for listens in running._listeners:
+            listens.start(running.board)
         for each in running._rounds:
             each.start()
         await running._announcer.start()
@@ -103,6 +116,8 @@ class RunningBroker:
 
     def handle(self, command: Command, peer: Peer, now_ms: int) -> Replies:
         """Take a command; who makes or removes a topic hears of it after the name servers did."""
+        if now_ms - self._ticked_ms > _JUMP_MS:
+            self._excuse_jump(now_ms)  # before this command sees members and locks that only seem to be late
         changes = self._topics.changes
         replies = self.broker.handle(command, peer, now_ms)
         if changes == self._topics.changes:
@@ -138,9 +153,11 @@ class RunningBroker:
     # -- its life -----------------------------------------------------------------------------------------------------
 
     def _tick(self) -> None:
+        self._excuse_jump(self._clock())
         began_ns = steady_ns()
         self.loop_lag.add(max(0, began_ns - self._due_ns) / _MILLISECOND_NS)
         self._due_ns = began_ns + _TICK_MS * _MILLISECOND_NS
+        self._ticked_ms = self._clock()
         self.board.tick()
         now_ms = self._clock()
         self._disk_work.sync(now_ms)
@@ -154,11 +171,27 @@ class RunningBroker:
         while notes:
             _log.warning("%s: %s", self.name, notes.pop(0))
 
-    def put_forward(self, missed_ms: int) -> None:
-        """Do what is due now that the clock was put forward by so much; nobody who is there is late by that."""
-        now_ms = self._clock()
+    def _excuse_jump(self, now_ms: int) -> None:
+        """See whether the day was set forward: nobody who is there is late by that, and no lease is over.
+
+        A machine that slept is another thing: those who hold leases count that time too.
+        """
+        lead_ms = now_ms - steady_ms()
+        missed_ms = lead_ms - self._lead_ms
+        if missed_ms > _JUMP_MS:
+            _log.warning("%s: the clock was set forward by %.1f s", self.name, missed_ms / 1_000)
+            self._excuse(missed_ms, now_ms)
+        else:
+            self._lead_ms += min(missed_ms, _DRIFT_MS)
+
+    def _excuse(self, missed_ms: int, now_ms: int) -> None:
+        self._lead_ms += missed_ms
         self.board.excuse(missed_ms)
         self.broker.put_forward(missed_ms, now_ms)
+
+    def put_forward(self, missed_ms: int) -> None:
+        """Do what is due now that the clock was put forward by so much; nobody who is there is late by that."""
+        self._excuse(missed_ms, self._clock())
         store = self.broker.state.store
         end = -1
         while store.end != end:  # a tick does no more than so much
@@ -172,13 +205,19 @@ class RunningBroker:
         await self._announcer.leave()
         self.board.post(self.broker.flush(self._clock()))
         await self._disk_work.finish()
+        self.board.post(self.broker.dismiss())
         self.board.close("the broker stops")
-        end_ms = self._clock() + _GOODBYE_MS
-        while len(self.board) and self._clock() < end_ms:
+        end_ms = steady_ms() + _GOODBYE_MS
+        while len(self.board) and steady_ms() < end_ms:
             await asyncio.sleep(0.005)
         self.board.drop()
+        await self._listened()
         await asyncio.sleep(0)
-        await asyncio.to_thread(self.broker.close, self._clock())
+        try:
+            await asyncio.to_thread(self.broker.close, self._clock())
+        except StoreError as error:
+            # All that was answered for is in the log: a disk that is full or fails is no reason not to stop.
+            self.broker.state.notes.append(f"not closed in order, the next start reads the whole log: {error}")
         self._say_notes()
 
     async def kill(self) -> None:
@@ -187,10 +226,16 @@ class RunningBroker:
         self._announcer.drop()
         self.board.drop()
         await self._disk_work.finish()
+        await self._listened()
         await asyncio.sleep(0)  # lines let go of what they still had of the log
         self.broker.state.store.abandon()
 
     def _halt(self) -> None:
         for each in self._rounds:
             each.stop()
-        self._listener.close()
+        for listener in self._listeners:
+            listener.close()
+
+    async def _listened(self) -> None:
+        for listener in self._listeners:
+            await listener.closed()

@@ -1,15 +1,20 @@
 """Several servers on one event loop: started together, stopped together, and one by one if asked.
 
 All ports are taken before anything else is done, so that a port in use changes nothing on the disk.
+
+A broker listens at a second port, two below its own, which Java's clients up to 4.4, and later ones that are told to
+(``setVipChannelEnabled``), use for all but pulls and heartbeats. It is the same broker. If that port cannot be had,
+nobody else misses it, so that is only said.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, field, replace
 
 from steelyard.broker.options import BrokerOptions
-from steelyard.errors import ConfigurationError
+from steelyard.errors import CannotListen, ConfigurationError
 from steelyard.net.clock import now_ms as read_clock
 from steelyard.net.limits import LineLimits
 from steelyard.net.listener import Listener
@@ -23,8 +28,15 @@ from steelyard.store.options import StoreOptions
 
 __all__ = ["RunningCluster"]
 
+_log = logging.getLogger("steelyard.broker")
+
+_VIP_STEP = 2
+_TRIES = 8
+"""How often another free port is taken because the one for its VIP channel is in use."""
+
 # In memory: log files that are small, and not more of them than a laptop can spare.
 _IN_MEMORY = StoreOptions(segment_bytes=64 << 20, keep_bytes=1 << 30)
+_ON_DISK = StoreOptions(keeps_apache_keys=True)
 
 
 @dataclass(slots=True)
@@ -34,14 +46,17 @@ class _Place:
     port: int
     disk: Disk | None
     listener: Listener | None = None
+    vip: Listener | None = None
+    """The VIP channel's port, of a broker."""
     broker: RunningBroker | None = None
     name_server: RunningNameServer | None = None
 
     def let_go(self) -> None:
         """Give back a port that was taken and not used yet."""
-        if self.listener is not None:
-            self.listener.close()
-            self.listener = None
+        for listener in (self.listener, self.vip):
+            if listener is not None:
+                listener.close()
+        self.listener = self.vip = None
 
 
 @dataclass(slots=True)
@@ -82,7 +97,7 @@ class RunningCluster:
             for number in range(plan.name_servers):
                 self._name_servers.append(self._bind(plan.name_server_port(number)))
             for number, name in enumerate(plan.broker_names):
-                self._brokers[name] = self._bind(plan.broker_port(number))
+                self._brokers[name] = self._bind_broker(plan.broker_port(number))
             for number, place in enumerate(self._name_servers):
                 place.disk = self._disk(f"namesrv-{number}" if number else "namesrv")
                 await self.start_name_server(number)
@@ -94,6 +109,25 @@ class RunningCluster:
     def _bind(self, port: int) -> _Place:
         listener = Listener.bind(self.plan.host, port)
         return _Place(listener.port, None, listener)
+
+    def _bind_broker(self, port: int) -> _Place:
+        """Take a port for a broker, and the one of its VIP channel; of free ones a pair, if there is any."""
+        place = self._bind(port)
+        place.vip = self._bind_vip(place.port)
+        with ExitStack() as unfit:
+            for _ in range(0 if port else _TRIES):
+                if place.vip is not None:
+                    break
+                unfit.callback(place.let_go)  # only now: a port that is given back may be found again
+                place = self._bind(0)
+                place.vip = self._bind_vip(place.port)
+        return place
+
+    def _bind_vip(self, port: int) -> Listener | None:
+        try:
+            return Listener.bind(self.plan.host, port - _VIP_STEP) if port > _VIP_STEP else None
+        except CannotListen:
+            return None
 
     def _disk(self, folder: str) -> Disk:
         return MemoryDisk() if self.plan.data is None else RealDisk(self.plan.data / folder)
@@ -109,12 +143,20 @@ class RunningCluster:
         """Start a broker at the address and with the directory that it had."""
         place = self._place(name)
         if place.broker is None and place.disk is not None:
+            listener, vip = self._listener(place), place.vip or self._bind_vip(place.port)
+            place.vip = None
+            if vip is None:
+                _log.warning(
+                    "%s has no VIP channel, since port %d is in use: Java clients that want one cannot send to it",
+                    *(name, place.port - _VIP_STEP),
+                )
             place.broker = await RunningBroker.start(
                 self._options(name),
                 place.disk,
-                self._listener(place),
+                listener,
+                vip=vip,
                 name_servers=self.name_server_addresses,
-                store_options=self.store_options or (_IN_MEMORY if self.plan.data is None else None),
+                store_options=self.store_options or (_IN_MEMORY if self.plan.data is None else _ON_DISK),
                 limits=self.limits,
                 clock=self.clock,
                 attend=self.attend,

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from steelyard.broker.core import Broker, Replies
+from steelyard.broker.saving import Save
 from steelyard.net.clock import steady_ns
 from steelyard.store.syncing import SyncJob
 
@@ -54,7 +55,10 @@ class DiskWork:
         """Start the saves that are due."""
         if not self._is_over:
             for job in self._broker.saves(now_ms):
-                self._start(self._saver, job.run, partial(self._broker.saved, job))
+                self._start(self._saver, job.run, partial(self._saved, job))
+
+    def _saved(self, job: Save) -> None:
+        self._broker.saved(job, self._clock())
 
     def _start(self, worker: ThreadPoolExecutor, run: Callable[[], None], then: Callable[[], None]) -> None:
         running = self._loop.run_in_executor(worker, run)

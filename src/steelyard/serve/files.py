@@ -4,16 +4,18 @@ What the operating system says is mapped here: an `OSError` becomes a `DiskFaile
 Calls interrupted by a signal are tried again by Python itself. A disk that is opened read only changes nothing, not
 even by its lock, and can be pointed at the directory of a running broker.
 
-Left out: a read that fails inside a view. The operating system ends the process then (SIGBUS), and the next start finds
-out what is damaged.
+Left out: a read that fails inside a view. The operating system ends the process then (SIGBUS), and the next start says
+what cannot be read. What is a hole when a file is mapped cannot fail so: a map is refused that would end the process.
 """
 
 import errno
 import fcntl
 import os
+import stat
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
-from mmap import ACCESS_READ, mmap
+from mmap import ACCESS_READ, PAGESIZE, mmap
 from pathlib import Path
 
 from steelyard.errors import DiskFailed, DiskFull, StoreLocked
@@ -23,7 +25,12 @@ __all__ = ["RealDisk"]
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NOT_THERE = (FileNotFoundError, NotADirectoryError)
-_MODE = 0o644
+_MODE, _FOLDER_MODE = 0o600, 0o700
+"""Messages are for the broker alone, whatever the umask says: who may read them is settled by the broker."""
+_MOST_READ_BYTES = 1 << 29
+"""More than any file beside the log has: the sums of a log file of 2 GiB that is full of the smallest messages."""
+_POPULATE_READ = 22
+"""Linux's MADV_POPULATE_READ, which Python does not name: look at pages, and say so if that would end the process."""
 
 # The lock files of this process. Closing any handle of a file lets go of all its POSIX locks, so a second attempt at a
 # directory that is already ours must be refused before the file is opened.
@@ -38,7 +45,7 @@ class RealDisk:
         self._read_only = read_only
         with _Border("open", str(root)):
             if not read_only and not self._root.is_dir():
-                self._root.mkdir(parents=True, exist_ok=True)
+                self._root.mkdir(_FOLDER_MODE, parents=True, exist_ok=True)
                 _sync_folder(self._root.resolve().parent)
 
     def __repr__(self) -> str:
@@ -49,9 +56,7 @@ class RealDisk:
         place = self._place(path, "open")
         flags = os.O_RDONLY if self._read_only else os.O_RDWR | (os.O_CREAT if create else 0)
         with _Border("open", path):
-            if place.is_dir():
-                raise DiskFailed("open", path=path, why="is a directory")
-            return _RealFile(path, os.open(place, flags | os.O_CLOEXEC, _MODE))
+            return _RealFile(path, _open_regular(place, flags, "open", path))
 
     def names(self, folder: str) -> list[str]:
         """List the names in a folder, sorted; none if there is no such folder."""
@@ -64,14 +69,23 @@ class RealDisk:
         """Read a whole small file; None if there is no such file."""
         place = self._place(path, "read")
         with _Border("read", path), suppress(*_NOT_THERE):
-            return place.read_bytes()
+            file = _RealFile(path, _open_regular(place, os.O_RDONLY, "read", path))
+            try:
+                size = file.size
+                # One that is said to be larger is damaged, and its holes would fill the memory.
+                return file.read(0, size if size <= _MOST_READ_BYTES else min(file.zeros_from(), _MOST_READ_BYTES))
+            finally:
+                file.close()
         return None
 
     def mkdir(self, folder: str) -> None:
         """Make a folder and those above it; no error if it is there."""
         place = self._place_to_change(folder, "mkdir")
         with _Border("mkdir", folder):
-            place.mkdir(parents=True, exist_ok=True)
+            for missing in reversed([each for each in (place, *place.parents) if not each.exists()]):
+                missing.mkdir(_FOLDER_MODE, exist_ok=True)
+            if not place.is_dir():
+                raise DiskFailed("mkdir", path=folder, why="file exists")
 
     def rename(self, old: str, new: str) -> None:
         """Give a file another name, taking the place of a file that has it."""
@@ -165,6 +179,16 @@ class _RealFile:
         with _Border("size", self._path):
             return os.fstat(self._handle).st_size
 
+    def read(self, at: int, size: int) -> bytes:
+        with _Border("read", self._path):
+            found = os.pread(self._handle, size, at)
+            while len(found) < size:  # one call reads two GiB at most
+                more = os.pread(self._handle, size - len(found), at + len(found))
+                if not more:
+                    break
+                found += more
+            return found
+
     def write(self, at: int, data: bytes) -> int:
         with self._writing:
             return os.pwrite(self._handle, data, at)
@@ -183,18 +207,22 @@ class _RealFile:
 
     def zeros_from(self) -> int:
         # A log file is as large as it may get from the start, and what was not written yet takes long to look through.
+        return max((end for _, end in self._extents()), default=0)
+
+    def _extents(self) -> Iterator[tuple[int, int]]:
+        """Yield where something was written, from where to where: all of it on a file system that does not know."""
         with _Border("seek", self._path):
             size, end = os.fstat(self._handle).st_size, 0
             try:
                 while end < size:
-                    end = os.lseek(self._handle, os.lseek(self._handle, end, os.SEEK_DATA), os.SEEK_HOLE)
+                    start = os.lseek(self._handle, end, os.SEEK_DATA)
+                    end = os.lseek(self._handle, start, os.SEEK_HOLE)
+                    yield start, end
             except OSError as error:
-                if error.errno == errno.ENXIO:
-                    return end  # a hole up to the end
-                if error.errno != errno.EINVAL:
+                if error.errno == errno.EINVAL:
+                    yield 0, size
+                elif error.errno != errno.ENXIO:  # a hole up to the end
                     raise
-                return size  # a file system that does not know
-            return end
 
     def view(self) -> memoryview:
         with _Border("view", self._path):
@@ -203,8 +231,30 @@ class _RealFile:
                 return memoryview(b"")
             if not self._maps or len(self._maps[-1]) != size:
                 self._close_unviewed()
-                self._maps.append(mmap(self._handle, size, access=ACCESS_READ))
+                mapped = mmap(self._handle, size, access=ACCESS_READ)
+                self._look_into_holes(mapped)
+                self._maps.append(mapped)
             return memoryview(self._maps[-1])
+
+    def _look_into_holes(self, mapped: mmap) -> None:
+        """Refuse a map whose holes cannot be looked at: a copy of a log may have some in the middle of messages.
+
+        They have no pages of their own. A file system in memory makes them when they are looked at, and ends the
+        process if it has no room for them.
+        """
+        end = 0
+        for start, next_end in self._extents():
+            hole, end = end // PAGESIZE * PAGESIZE, next_end
+            if start <= hole or sys.platform != "linux":
+                continue
+            try:
+                mapped.madvise(_POPULATE_READ, hole, start - hole)
+            except OSError as error:
+                if error.errno == errno.EFAULT:
+                    why = "no room for the parts of it that were never written"
+                    raise DiskFull("view", path=self._path, why=why) from error
+                if error.errno != errno.EINVAL:  # a system that cannot say
+                    raise
 
     def close(self) -> None:
         # A map that is viewed lives on as long as its views do; nobody has to close it.
@@ -259,6 +309,16 @@ class _Border:
             raise failed(self._operation, path=self._path, why=why) from error
         if isinstance(error, ValueError | OverflowError):
             raise DiskFailed(self._operation, path=self._path, why=str(error)) from error
+
+
+def _open_regular(place: Path, flags: int, operation: str, path: str) -> int:
+    """Open a file and return its handle. A pipe would make us wait, and a device never ends: they are refused."""
+    handle = os.open(place, flags | os.O_CLOEXEC | os.O_NONBLOCK, _MODE)
+    mode = os.fstat(handle).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(handle)
+        raise DiskFailed(operation, path=path, why="is a directory" if stat.S_ISDIR(mode) else "is not a regular file")
+    return handle
 
 
 def _sync(handle: int) -> None:

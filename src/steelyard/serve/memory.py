@@ -157,8 +157,11 @@ class _Content:
             self.written = min(self.written, size)
         self.size = size
 
-    def read(self) -> bytes:
-        return bytes(self._buffer[: self.size]).ljust(self.size, b"\0")
+    def read(self, at: int = 0, size: int | None = None) -> bytes:
+        if at < 0 or (size is not None and size < 0):
+            raise DiskFailed("read", path="a file in memory", why="invalid argument")
+        end = self.size if size is None else min(at + size, self.size)
+        return bytes(self._buffer[at:end]).ljust(max(0, end - at), b"\0")
 
     def view(self) -> memoryview:
         self._need(self.size, self.size)
@@ -197,6 +200,9 @@ class _MemoryFile:
     @property
     def size(self) -> int:
         return self._content.size
+
+    def read(self, at: int, size: int) -> bytes:
+        return self._content.read(at, size)
 
     def write(self, at: int, data: bytes) -> int:
         self._content.write(at, data)

@@ -3,11 +3,12 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 
 from steelyard.errors import StoreError
 from steelyard.nameserver.core import NameServer
 from steelyard.nameserver.options import NameServerOptions
-from steelyard.net.clock import now_ms as read_clock
+from steelyard.net.clock import awake_ms
 from steelyard.net.core import Replies
 from steelyard.net.limits import LineLimits
 from steelyard.net.listener import Listener
@@ -37,7 +38,7 @@ class RunningNameServer:
         lock: Lock | None,
         listener: Listener,
         limits: LineLimits | None = None,
-        clock: Callable[[], int] = read_clock,
+        clock: Callable[[], int] = awake_ms,
     ) -> None:
         self._server, self._disk, self._lock, self._listener = server, disk, lock, listener
         self.address = listener.address
@@ -53,21 +54,23 @@ class RunningNameServer:
         options: NameServerOptions | None = None,
         disk: Disk | None = None,
         limits: LineLimits | None = None,
-        clock: Callable[[], int] = read_clock,
+        clock: Callable[[], int] = awake_ms,
     ) -> "RunningNameServer":
         """Take lines; with a disk, its settings outlive it."""
         lock: Lock | None = None
         try:
             lock = disk.lock(_LOCK_PATH) if disk is not None else None
             saved = disk.read(_SETTINGS_PATH) if disk is not None else None
-            server = NameServer(options or NameServerOptions(), now_ms=clock(), saved=saved)
+            server = NameServer(
+                replace(options or NameServerOptions(), port=listener.port), now_ms=clock(), saved=saved
+            )
         except BaseException:
             listener.close()
             if lock is not None:
                 lock.release()
             raise
         running = cls(server, disk, lock, listener, limits, clock)
-        await listener.start(running.board)
+        listener.start(running.board)
         running._round.start()
         return running
 
@@ -118,6 +121,7 @@ class RunningNameServer:
         self._round.stop()
         self._listener.close()
         self.board.drop()
+        await self._listener.closed()
         await asyncio.sleep(0)
         if self._lock is not None:
             self._lock.release()

@@ -13,6 +13,9 @@ NAME_SERVER_PORT = 9876
 """Where clients look for a name server if nobody tells them."""
 
 _BROKER_PORT, _BROKER_STEP = 10_911, 10
+_STEP = 4
+"""Between ports that follow each other. Two below a broker's own Java's clients look for its VIP channel, one above for
+its replicas' line, and one above the first server is the page if that is at its usual port."""
 _LAST_PORT = 65_535
 _MOST = 64
 
@@ -26,7 +29,7 @@ class ClusterPlan:
     (9876, 10911, 10921, ('broker-0', 'broker-1'))
     >>> plan = ClusterPlan(brokers=2, port=7000)
     >>> plan.name_server_port(0), plan.broker_port(0), plan.broker_port(1)
-    (7000, 7001, 7002)
+    (7000, 7004, 7008)
     """
 
     brokers: int = 1
@@ -40,7 +43,8 @@ class ClusterPlan:
     allow_remote: bool = False
     """Whether other machines may be let in: there is no password."""
     port: int | None = None
-    """The port of the first server; the others follow. 0 takes any free ones. None takes those that Apache's have."""
+    """The port of the first server; the others follow, four apart. 0 takes any free ones. None takes those that
+    Apache's have."""
     data: Path | None = None
     """The directory of all of them, a folder each; None keeps everything in memory."""
     flush: str = "async"
@@ -60,7 +64,7 @@ class ClusterPlan:
             check_broker(name)
         if self.flush not in ("sync", "async"):
             raise ConfigurationError(f"flush is {self.flush!r}", next_step="give sync or async")
-        last = self.name_servers + self.brokers - 1
+        last = _STEP * (self.name_servers + self.brokers - 1)
         if self.port is not None and not 0 <= self.port <= _LAST_PORT - last:
             raise ConfigurationError(
                 f"port {self.port} cannot be", next_step=f"give 1 to {_LAST_PORT - last}, or 0 for any that are free"
@@ -95,4 +99,4 @@ class ClusterPlan:
     def _port(self, number: int, usual: int) -> int:
         if self.port is None:
             return usual
-        return self.port + number if self.port else 0
+        return self.port + _STEP * number if self.port else 0

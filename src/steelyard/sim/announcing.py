@@ -57,7 +57,7 @@ class Announcing:
             f"{options.host}:{options.port + 1}",
         )
         self._servers = {address: _NameServer(address) for address in name_servers}
-        self._registrar = Registrar(identity, self._servers, state.topics.table(), now_ms=process.clock.wall_ms())
+        self._registrar = Registrar(identity, self._servers, state.topics.announced(), now_ms=process.clock.wall_ms())
         self._changes = state.topics.changes
         self._held = deque[tuple[int, int, Callable[[], None]]]()
         self._asked: dict[int, str] = {}
@@ -68,11 +68,11 @@ class Announcing:
     def tick(self) -> None:
         """Tell what there is to tell, and ask for the routes that are wanted."""
         now_ms, state = self._process.clock.wall_ms(), self._state
-        if state.topics.changes != self._changes:
-            self._changes = state.topics.changes
-            self._registrar.change(state.topics.table())
-        next_ms = self._registrar.next_ms
+        next_ms = self._next_ms
         if next_ms is not None and next_ms <= now_ms:
+            if state.topics.changes != self._changes:
+                self._changes = state.topics.changes
+                self._registrar.change(state.topics.announced())
             for announcement in self._registrar.tick(now_ms):
                 self._tell(announcement)
         if state.wanted_routes and (now_ms >= self._routes_ms or not state.wanted_routes <= self._wanted):
@@ -80,17 +80,21 @@ class Announcing:
             self._ask_routes()
         self._let_go(now_ms)
 
+    @property
+    def _next_ms(self) -> int | None:
+        return self._registrar.next_change_ms(self._state.topics.changes - self._changes)
+
     def hold(self, action: Callable[[], None]) -> None:
         """Do something once all name servers know the topics as they are now, at the latest after a second."""
         now_ms = self._process.clock.wall_ms()
         self._held.append((self._state.topics.changes, now_ms + _HELD_MS, action))
         self.tick()
-        next_ms = self._registrar.next_ms
+        next_ms = self._next_ms
         if self._held and next_ms is not None and next_ms - now_ms < _HELD_MS:
             self._process.after(max(0, next_ms - now_ms), self.tick)
 
     def _let_go(self, now_ms: int) -> None:
-        known = min((server.known for server in self._servers.values()), default=self._changes)
+        known = min((server.known for server in self._servers.values()), default=self._state.topics.changes)
         while self._held and (self._held[0][0] <= known or self._held[0][1] <= now_ms):
             self._held.popleft()[2]()
 

@@ -290,7 +290,7 @@ class BrokerProcess(Process):
 
     def _save(self, broker: Broker, job: Save) -> None:
         job.run()
-        broker.saved(job)
+        broker.saved(job, self.clock.wall_ms())
 
     def _drawn_us(self) -> int:
         """Draw how long the disk takes: mostly a moment, seldom long."""

@@ -16,5 +16,6 @@ CORPUS: tuple[tuple[str, int, str], ...] = (
     ("power", 330152, "a queue was given up before the member had looked whether the log is the one it read"),
     ("wild", 303008, "a late commit of a dead line went backwards while nobody held the queue"),
     ("mixed", 303110, "rooms were shared over all topics at once by ours, and topic by topic by Java's members"),
+    ("hung", 1503, "a member that hung and came back was asked seldom, and its queues stayed where they were for 10 s"),
 )
 """Kind, seed, and what it found."""

@@ -272,6 +272,12 @@ class _OpenFile:
         self._check_open("size")
         return self._content.size
 
+    def read(self, at: int, size: int) -> bytes:
+        self._check_open("read")
+        if at < 0 or size < 0:
+            raise DiskFailed("read", path=self._path, why="invalid argument")
+        return self._content.read(at, size)
+
     def write(self, at: int, data: bytes) -> int:
         self._check_open("write")
         disk = self._disk

@@ -69,9 +69,10 @@ class Content:
         """Where the last byte ends that is not zero."""
         return len(self._seen.rstrip(b"\0"))
 
-    def read(self) -> bytes:
-        """Return all of it, as it is seen."""
-        return bytes(self._seen).ljust(self.size, b"\0")
+    def read(self, at: int = 0, size: int | None = None) -> bytes:
+        """Return all of it, as it is seen, or some bytes from one on."""
+        end = self.size if size is None else min(at + size, self.size)
+        return bytes(self._seen[at:end]).ljust(max(0, end - at), b"\0")
 
     def write(self, at: int, data: bytes) -> None:
         """Change what is seen; nothing of it is safe yet."""

@@ -184,8 +184,8 @@ class MemberProcess(Process):
     def _now_ms(self) -> int:
         return self.clock.steady_ms()
 
-    def _holdings(self) -> Holdings:
-        return self.member.holdings(self._now_ms())
+    def _holdings(self, about: Sequence[Queue]) -> Holdings:
+        return self.member.holdings(self._now_ms(), about)
 
     def _feed(self, events: Sequence[Event]) -> None:
         """Tell the machine what happened and do what it wants, and then what happened by that."""

@@ -7,7 +7,7 @@ What stands in the environment already counts: ``JAVA_HOME`` if it is new enough
 machine alone Spark has no page, listens on the loopback only and logs nothing but errors; checkpoints are written the
 quick way that is sound on a local disk. Every setting can be given otherwise in ``conf``.
 
-Left out: Spark Connect, and Python on the machines of a cluster, where `steelyard[spark]` has to be installed.
+Left out: Spark Connect, and Python on the machines of a cluster: Steelyard with its extra `spark` has to be there.
 """
 
 import os
@@ -23,6 +23,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from steelyard.errors import ConfigurationError, MissingExtra
+from steelyard.errors.extras import how_to_install
 from steelyard.spark.java import choose_java
 from steelyard.spark.python import choose_python
 
@@ -170,6 +171,6 @@ def check_packages() -> str:
         oldest = ".".join(map(str, OLDEST_SPARK))
         raise ConfigurationError(
             f"PySpark {version} is installed, and {oldest} is the oldest that will do",
-            next_step="run: pip install --upgrade 'steelyard[spark]'",
+            next_step=how_to_install("spark"),
         )
     return version

@@ -3,7 +3,8 @@
 Each task encodes its rows, sends them in batches, and waits for every answer before it says how many there are: so
 whatever a commit counts is stored. A task that fails is run again by Spark and sends all of its rows again; a
 micro-batch that was not committed is replayed. So rows may be stored more than once, and never less: they have the same
-``message_id`` each time (row_ids.py), and readers that must not see a row twice drop repeats by it.
+``message_id`` each time (row_ids.py), and readers that must not see a row twice drop repeats by it. Where rows end up
+in other tasks when they are sent again, that needs a column ``id``, or those of the rows' source.
 
 Rows can only be added. There is no way to undo what was sent: an abort says how much of it there is.
 """
@@ -11,7 +12,7 @@ Rows can only be added. There is no way to undo what was sent: an abort says how
 import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import uuid4
 
 import pyarrow as pa
@@ -118,7 +119,9 @@ def _send(
     partition = context.partitionId() if context is not None else 0
     if not options.deterministic_ids:
         part_of = (uuid4().hex,)
-    ids = RowIds(*part_of, str(partition))
+        columns = replace(columns, source=None)
+    # What has a source is told from other rows by that, whichever task it is in.
+    ids = RowIds() if columns.source is not None else RowIds(*part_of, str(partition))
     first = 0
     with BulkSender(
         options.connect,
@@ -130,7 +133,7 @@ def _send(
             assert isinstance(batch, pa.RecordBatch)
             for piece in pieces_of(batch):
                 try:
-                    for bundle in bundles_of(piece, columns, options, ids, first, sender.queues):
+                    for bundle in bundles_of(piece, columns, options, ids, sender.queues):
                         sender.send(bundle)
                 except RowRefused as error:
                     raise error.behind(first, partition) from None

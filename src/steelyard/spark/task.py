@@ -21,10 +21,11 @@ from pyspark.sql.datasource import InputPartition
 
 from steelyard.client.bulk.lines import shared_lines
 from steelyard.client.bulk.reading import Piece, fail_on_loss, is_filter, read_ranges
-from steelyard.errors import LimitExceeded, MalformedRecord
+from steelyard.errors import LimitExceeded, MalformedRecord, ProtocolError
 from steelyard.model import FilterKind, OffsetRange, Subscription
 from steelyard.spark.decoding.columns import decode
 from steelyard.spark.decoding.damage import damage_at
+from steelyard.spark.options.checked import OnUnreadable
 from steelyard.spark.worker import settle_in
 from steelyard.wire.record_layout import SMALLEST_BYTES
 
@@ -43,7 +44,7 @@ _KEPT_BYTES = 16 << 20
 """Up to twice as much is kept by a process."""
 
 _SHOWN = 3
-_OFFSET, _TAGS = "offset", "tags"
+_OFFSET, _TAGS, _BODY = "offset", "tags", "body"
 
 _log = logging.getLogger("steelyard")
 
@@ -131,25 +132,32 @@ class _Sieve:
         self._columns = columns
         self._tags = _tags(options.wanted)
         self._is_filtered = is_filter(options.wanted)
+        self._on_unreadable = options.on_unreadable
         self.on_lost = fail_on_loss if options.fail_on_data_loss else _warn
         more = (_TAGS if self._tags is not None else None, None if self._is_filtered else _OFFSET)
         self._decoded = (*columns, *[name for name in more if name is not None and name not in columns])
 
     def batches(self, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
         """Return the columns of some pieces; in several batches where bodies grow too large when they are opened."""
+        halves = None
         try:
             whole = self._batch(pieces)
         except LimitExceeded as error:
             halves = _halves(pieces)
             if halves is None:
                 raise damage_at(pieces[0].queue, pieces[0].start, error) from error
-            for half in halves:
-                yield from self.batches(half)
-        else:
+        if halves is None:
             yield whole
+            return
+        # Not while the error is handled: it keeps all that was opened before it.
+        for half in halves:
+            yield from self.batches(half)
 
     def _batch(self, pieces: Sequence[Piece]) -> pa.RecordBatch:
-        batch = decode(pieces, self._decoded, namespace=self._namespace)
+        unreadable = self._tolerated()
+        batch = decode(pieces, self._decoded, namespace=self._namespace, unreadable=unreadable)
+        if unreadable:
+            _warn_of_unreadable(unreadable, self._on_unreadable)
         if not self._is_filtered:
             self._check(pieces, batch.column(_OFFSET).to_numpy())
         elif self._tags is not None:
@@ -160,14 +168,19 @@ class _Sieve:
             is_wanted = pc.is_in(batch.column(_TAGS), value_set=self._tags)
             if is_wanted.false_count:
                 batch = batch.filter(is_wanted)
+        if unreadable and self._on_unreadable is OnUnreadable.SKIP and _BODY in self._decoded:
+            batch = batch.filter(batch.column(_BODY).is_valid())
         return batch if self._decoded == self._columns else batch.select(self._columns)
+
+    def _tolerated(self) -> dict[OffsetRange, ProtocolError] | None:
+        return None if self._on_unreadable is OnUnreadable.FAIL else {}
 
     def _check(self, pieces: Sequence[Piece], offsets: "NDArray[np.int64]") -> None:
         """Tell what is missing; more than there should be is damage."""
         if np.array_equal(offsets, np.concatenate([np.arange(piece.start, piece.end) for piece in pieces])):
             return
         for piece in pieces:
-            found = decode([piece], (_OFFSET,)).column(_OFFSET).to_numpy()
+            found = decode([piece], (_OFFSET,), unreadable=self._tolerated()).column(_OFFSET).to_numpy()
             if (np.diff(found) <= 0).any():
                 what = f"the broker gave messages twice, or in no order, among offsets [{piece.start}, {piece.end})"
                 raise MalformedRecord(what, where=str(piece.queue), next_step="look at the broker's log")
@@ -195,6 +208,14 @@ def _halves(pieces: Sequence[Piece]) -> tuple[Sequence[Piece], Sequence[Piece]] 
         return None
     cut = (start + end) // 2
     return [Piece(queue, start, cut, records)], [Piece(queue, cut, end, records)]
+
+
+def _warn_of_unreadable(found: dict[OffsetRange, ProtocolError], choice: OnUnreadable) -> None:
+    """Say which messages cannot be read: the first of them with the reason, since there may be very many."""
+    (first, why), more = next(iter(found.items())), len(found) - 1
+    done = "is left out" if choice is OnUnreadable.SKIP else "has no body"
+    said = f"{first.queue}, offset {first.start}, cannot be read and {done}: {why}"
+    _log.warning("%s%s", said, f" (and {more} more of the same batch)" if more else "")
 
 
 def _warn(lost: OffsetRange, why: str) -> None:

@@ -16,6 +16,7 @@ from steelyard.store.sums import Sums, sums_path
 from steelyard.store.verifying import open_to_look
 from steelyard.store.walk import Damage, Found, Walk
 from steelyard.wire.record import decode_record
+from steelyard.wire.record_layout import IPV4_HEAD, SMALLEST_BYTES, V1_MAGIC, V2_MAGIC, peek_record
 from steelyard.wire.stored import to_message, unwrap
 from steelyard.wire.sysflag import WRAPPED
 
@@ -24,6 +25,8 @@ __all__ = ["contents", "file_contents"]
 _IsWanted = Callable[[Found], bool]
 
 _NAME_LETTERS = 20
+_POSITION = 6
+"""Which field of a record's head is its position."""
 _LOOKED_AT = 1 << 16
 """A file that was made and never written begins with so many zeros at least."""
 
@@ -39,11 +42,11 @@ def file_contents(disk: Disk, name: str, is_wanted: _IsWanted) -> Iterator[Store
     """Yield the same of one file; `NotAStore` if there is something else in it."""
     file = disk.open(name)
     try:
-        view = file.view()
-        segment = _LooseFile(_start(name, view), len(view), file, view, name)
+        start = file.read(0, _LOOKED_AT)
+        segment = _LooseFile(_start(name, start), file.size, file, memoryview(b""), name)
         walk = Walk([segment], {})
         yield from _walked([segment], walk, is_wanted)
-        if walk.end == segment.start and (not len(view) or any(view[:_LOOKED_AT])):
+        if walk.end == segment.start and (not start or any(start)):
             raise NotAStore(
                 f"the file {name} holds no message", next_step="give one of a commit log, or of a compacted topic"
             )
@@ -63,14 +66,15 @@ class _LooseFile(Segment):
         return self.name
 
 
-def _start(name: str, view: memoryview) -> int:
+def _start(name: str, data: bytes) -> int:
     """Return the position that a file begins at: its name says so, or else the first message in it."""
     if len(name) == _NAME_LETTERS and name.isascii() and name.isdigit():
         return int(name)
-    try:
-        return decode_record(view, 0).position
-    except ProtocolError:
+    found = peek_record(data)
+    if found is None or found.magic not in (V1_MAGIC, V2_MAGIC) or len(data) < SMALLEST_BYTES:
         return 0
+    position: int = IPV4_HEAD.layout.unpack_from(data)[_POSITION]
+    return max(position, 0)
 
 
 def _walked(segments: Sequence[Segment], walk: Walk, is_wanted: _IsWanted) -> Iterator[StoredMessage | Damage]:
@@ -83,7 +87,7 @@ def _walked(segments: Sequence[Segment], walk: Walk, is_wanted: _IsWanted) -> It
         if is_wanted(found):
             segment = segments[place]
             try:
-                record = decode_record(segment.view, found.position - segment.start)
+                record = decode_record(segment.file.read(found.position - segment.start, found.size), 0)
                 yield from unwrap(record, "") if record.sys_flag & WRAPPED == WRAPPED else (to_message(record, ""),)
             except (ProtocolError, MissingExtra) as error:
                 yield Damage(segment.path, found.position, found.size, 1, f"no message that can be read: {error.what}")

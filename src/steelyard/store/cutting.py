@@ -51,7 +51,7 @@ def cut(
 
 def _write_again(segment: Segment, start: int, end: int) -> None:
     for at in range(start, end, _CHUNK):
-        write_all(segment.file, at, bytes(segment.view[at : min(at + _CHUNK, end)]), segment.path)
+        write_all(segment.file, at, segment.file.read(at, min(_CHUNK, end - at)), segment.path)
 
 
 def _cut_sums(disk: Disk, first: int, end: int, segment_bytes: int) -> None:

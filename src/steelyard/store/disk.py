@@ -3,6 +3,9 @@
 Paths are relative to the store's directory and separated by ``/``. Whatever goes wrong is a `DiskFailed`, or a
 `DiskFull` when there is no room; nothing else leaves a disk.
 
+A view is for records that are known to be there. On some file systems (tmpfs) looking at a hole of a mapped file takes
+room, and ends the process when there is none; so whatever may never have been written is asked for with `File.read`.
+
 What a disk promises, and all that the store builds on: bytes written to a file are seen by its view at once; they are
 safe from a crash of the process once `write` returned, and from a loss of power once `sync` returned without an error.
 After a failed `sync` nothing is known of the bytes since the last good one. A new file, a rename and a removal are safe
@@ -20,6 +23,9 @@ class File(Protocol):
     @property
     def size(self) -> int:
         """How many bytes it has; those never written are zero."""
+
+    def read(self, at: int, size: int) -> bytes:
+        """Read bytes from a position on, fewer where the file ends; those never written are zero, and stay so."""
 
     def write(self, at: int, data: bytes) -> int:
         """Write at a position, growing the file if need be, and return how many bytes were written: maybe not all."""

@@ -14,7 +14,7 @@ from steelyard.store.index_files import Indexes
 from steelyard.store.queues import QueueIndex
 from steelyard.store.state import Document, load, save
 
-__all__ = ["FORGOTTEN", "ForgottenQueues", "forget_again", "forget_topic"]
+__all__ = ["FORGOTTEN", "ForgottenQueues", "forget_again", "forget_topic", "forgotten_ends"]
 
 
 class ForgottenQueues(Struct, frozen=True):
@@ -42,10 +42,19 @@ def forget_topic(disk: Disk, indexes: Indexes, topic: bytes) -> None:
 
 def forget_again(disk: Disk, indexes: Indexes) -> None:
     """Forget what earlier processes forgot, and give none of its numbers again, even if the log lost some of them."""
-    for topic, ends in (load(disk, FORGOTTEN).value or ForgottenQueues()).topics.items():
-        for queue_id, end in ends.items():
-            index = indexes.setdefault((topic.encode(errors="surrogateescape"), queue_id), QueueIndex(end))
-            if index.end < end:
-                index.add_holes(end - index.end)
-                index.show()
-            index.forget_to(end)
+    for queue, end in forgotten_ends(disk).items():
+        index = indexes.setdefault(queue, QueueIndex(end))
+        if index.end < end:
+            index.add_holes(end - index.end)
+            index.show()
+        index.forget_to(end)
+
+
+def forgotten_ends(disk: Disk) -> dict[tuple[bytes, int], int]:
+    """Return the offset below which everything of a queue was forgotten, by topic and number."""
+    topics = (load(disk, FORGOTTEN).value or ForgottenQueues()).topics
+    return {
+        (topic.encode(errors="surrogateescape"), queue_id): end
+        for topic, ends in topics.items()
+        for queue_id, end in ends.items()
+    }

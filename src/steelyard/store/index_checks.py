@@ -2,7 +2,8 @@
 
 The entries are a copy made before the log is walked: what a running broker adds meanwhile has messages in the log and
 no entry here, which is a note and no damage. A queue that begins again at a lower offset belongs to a topic that was
-removed and made anew: what came before has no entry and needs none.
+removed and made anew: what came before has no entry and needs none. Nor does what a broker of ours has forgotten with
+its topic (forgotten.py).
 """
 
 from collections.abc import Callable, Iterator
@@ -30,11 +31,13 @@ _ELSEWHERE = -(1 << 31)
 class IndexCheck:
     """The index of one queue, and which of its entries the log has confirmed so far."""
 
-    __slots__ = ("_first_missing", "_index", "_met", "_next", "_path", "_seen_to", "missing")
+    __slots__ = ("_first_missing", "_forgotten_to", "_index", "_met", "_next", "_path", "_seen_to", "missing")
 
-    def __init__(self, topic: bytes, queue_id: int, index: QueueIndex | None) -> None:
+    def __init__(self, topic: bytes, queue_id: int, index: QueueIndex | None, forgotten_to: int = 0) -> None:
         self._path = f"{INDEX_FOLDER}/{topic.decode(errors='backslashreplace')}/{queue_id}"
         self._index = index if index is not None else QueueIndex()
+        self._forgotten_to = forgotten_to
+        self._index.forget_to(min(forgotten_to, self._index.end))
         self._met = bytearray(self._index.end - self._index.start)
         self.missing = 0
         """How many messages have no entry."""
@@ -52,6 +55,8 @@ class IndexCheck:
         missing = gap - self._entries_between(self._next, offset) if gap > 0 else 0
         self._next, self._seen_to = offset + 1, found.position
         at = offset - index.start
+        if offset < self._forgotten_to:
+            return missing, since
         if not 0 <= at < len(self._met):
             self._first_missing = self._first_missing if self.missing else offset
             self.missing += 1

@@ -19,6 +19,7 @@ from steelyard.wire.record_layout import BLANK_BYTES, pack_blank
 __all__ = ["LOG_FOLDER", "Log", "Segment", "segment_name", "write_all"]
 
 LOG_FOLDER = "commitlog"
+_CHUNK = 1 << 20
 
 
 def segment_name(start: int) -> str:
@@ -38,6 +39,7 @@ class Segment:
     size: int
     file: File
     view: memoryview
+    """All of it, to be looked at only where a record is known to be (disk.py); whatever else goes through `file`."""
 
     @property
     def end(self) -> int:
@@ -45,9 +47,20 @@ class Segment:
         return self.start + self.size
 
     @property
-    def written(self) -> memoryview:
-        """What of it was ever written, as far as the disk knows: behind it there are only zeros."""
-        return self.view[: self.file.zeros_from()]
+    def written(self) -> int:
+        """How much of it was ever written, as far as the disk knows: behind it there are only zeros."""
+        return min(self.file.zeros_from(), self.size)
+
+    def trailing_size(self, at: int) -> int:
+        """Return how many bytes from a byte on are not merely zeros at the end."""
+        end = self.written
+        while end > at:
+            start = max(at, end - _CHUNK)
+            chunk = self.file.read(start, end - start).rstrip(b"\0")
+            if chunk:
+                return start - at + len(chunk)
+            end = start
+        return 0
 
     @property
     def path(self) -> str:
@@ -157,7 +170,7 @@ class Log:
             return
         segment = self.segments[-1]
         at = self.end - segment.start
-        left = bytes(segment.view[at : self._dirty_to - segment.start]).rstrip(b"\0")
+        left = segment.file.read(at, self._dirty_to - self.end).rstrip(b"\0")
         if left:
             write_all(segment.file, at, bytes(len(left)), segment.path)
             self._sync(segment.file)

@@ -13,7 +13,7 @@ from steelyard.store.keys import KEYS_FOLDER, KeyIndex, record_keys
 from steelyard.store.log import Log, Segment
 from steelyard.store.queues import HOLE_SIZE, QueueIndex
 from steelyard.store.replace import make_folder
-from steelyard.store.walk import Found, SumsBySegment, Walk, find_whole
+from steelyard.store.walk import Found, SumsBySegment, Walk, read_whole
 
 __all__ = ["Lookup"]
 
@@ -35,7 +35,15 @@ class Lookup:
         segment = self._log.segment_at(position) if 0 <= position < self._log.end else None
         if segment is None:
             return None
-        return find_whole(segment.view, position - segment.start, position, self._sums.get(segment.start))
+        return read_whole(segment, position - segment.start, self._sums.get(segment.start))
+
+    def place(self, topic: bytes, queue_id: int, offset: int) -> tuple[int, int] | None:
+        """Return position and size of the message at an offset, or None if it is not there."""
+        index = self._queues.get((topic, queue_id))
+        if index is None or not index.start <= offset < index.shown:
+            return None
+        entry = index.entry(offset)
+        return None if entry.is_hole else (entry.position, entry.size)
 
     def offset_at(self, topic: bytes, queue_id: int, stored_ms: int) -> int:
         """Return the first offset whose message was stored at or after a time; the next to be written if none was."""

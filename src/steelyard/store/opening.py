@@ -17,7 +17,7 @@ from steelyard.store.disk import Disk, File
 from steelyard.store.log import LOG_FOLDER, Segment
 from steelyard.store.state import CLOSED, FORMAT, Closed, Document, Format, load, save
 
-__all__ = ["Opened", "give_back", "look_at", "mark_as_ours", "refuse_others", "take"]
+__all__ = ["Opened", "give_back", "is_left_open", "look_at", "mark_as_ours", "refuse_others", "take"]
 
 _ABORT = "abort"
 _KNOWN_FORMAT = 1
@@ -64,10 +64,15 @@ def refuse_others(disk: Disk) -> None:
         raise NotAStore(f"the directory holds {', '.join(sorted(names)[:3])}, which no broker wrote")
 
 
+def is_left_open(disk: Disk) -> bool:
+    """Say whether the last process, ours or another's, did not get to close the directory."""
+    return _ABORT in disk.names("")
+
+
 def look_at(disk: Disk, segment_bytes: int) -> Opened:
     """Look at a directory without changing anything; `NotAStore` if it holds something else."""
     refuse_others(disk)
-    is_in_use = _ABORT in disk.names("")
+    is_in_use = is_left_open(disk)
     running, closed = load(disk, _RUNNING).value if is_in_use else None, load(disk, CLOSED).value
     files = _open_files(disk)
     try:
@@ -98,15 +103,26 @@ def _open_files(disk: Disk) -> dict[int, File]:
 
 def _segment_bytes(files: dict[int, File], said: int) -> int:
     """Return how large all files of the log are, or were before one was cut short; 0 if nothing tells."""
-    longest = max((file.size for file in files.values()), default=0)
-    starts = sorted(files)
-    nearest = min((later - start for start, later in pairwise(starts)), default=0)
-    for size in (said, longest, nearest):
-        if size and size >= longest and not any(start % size for start in starts):
+    sizes = {start: file.size for start, file in files.items()}
+    longest = max(sizes.values(), default=0)
+    nearest = min((later - start for start, later in pairwise(sorted(sizes))), default=0)
+    for size in (said, longest, *sorted(set(sizes.values()), reverse=True), nearest):
+        if size and _can_be_of(sizes, size):
             return size
     if longest:
         raise NotAStore(f"the files in {LOG_FOLDER} do not belong together: the longest has {longest} bytes")
     return said
+
+
+def _can_be_of(sizes: dict[int, int], size: int) -> bool:
+    """Say whether files of a log, by their starts, can have been of one size: some were cut short, some lengthened.
+
+    What is behind that size in a file is no log if another file begins there, or if it is no file's worth.
+    """
+    return not any(
+        start % size or (found > size and found % size == 0 and start + size not in sizes)
+        for start, found in sizes.items()
+    )
 
 
 def _fits(segments: list[Segment], closed: Closed) -> bool:
@@ -120,7 +136,7 @@ def _fits(segments: list[Segment], closed: Closed) -> bool:
         return closed.end == expected
     last = segments[-1]
     at = closed.end - last.start
-    return 0 <= at < last.size and not any(last.view[at : at + 8])
+    return 0 <= at < last.size and not any(last.file.read(at, 8))
 
 
 def take(disk: Disk, found: Opened) -> None:

@@ -31,6 +31,9 @@ class StoreOptions:
     store_host: bytes = bytes((127, 0, 0, 1, 0, 0, 0x2A, 0x9F))
     """The broker's address as records have it: 4 or 16 bytes, then the port in 4."""
 
+    keeps_apache_keys: bool = False
+    """Whether the key index of an Apache broker that may open the directory next is kept up; `steelyard up` does."""
+
     def __post_init__(self) -> None:
         if not _SMALLEST_SEGMENT <= self.segment_bytes <= 0x7FFFFFFF:
             raise ConfigurationError(

@@ -49,7 +49,7 @@ class QueueIndex:
     Entry(position=0, size=120, mark=7)
     """
 
-    __slots__ = ("checked_end", "checked_start", "entries", "is_anew", "saved", "shown", "start")
+    __slots__ = ("checked_end", "checked_start", "entries", "is_anew", "safe", "saved", "shown", "start")
 
     def __init__(self, start: int = 0, entries: bytes = b"") -> None:
         self.start = start
@@ -58,6 +58,8 @@ class QueueIndex:
         """Readers see offsets below this."""
         self.saved = self.start
         """Offsets below this are in the index file."""
+        self.safe = self.start
+        """Offsets below this are known to be safe there from a loss of power."""
         self.is_anew = False
         """Whether the files hold something else, and have to be written anew."""
         self.checked_start = self.checked_end = start
@@ -84,7 +86,7 @@ class QueueIndex:
         """Note that a message was lost."""
         at = (offset - self.start) * ENTRY_BYTES
         self.entries[at : at + ENTRY_BYTES] = HOLE
-        self.saved = min(self.saved, offset)
+        self.saved, self.safe = min(self.saved, offset), min(self.safe, offset)
 
     def show(self) -> None:
         """Show what was added."""
@@ -145,7 +147,7 @@ class QueueIndex:
             return False
         del self.entries[: (low - self.start) * ENTRY_BYTES]
         self.start = low
-        self.saved = max(self.saved, low)
+        self.saved, self.safe = max(self.saved, low), max(self.safe, low)
         self.checked_start, self.checked_end = max(self.checked_start, low), max(self.checked_end, low)
         return True
 

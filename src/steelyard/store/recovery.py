@@ -22,9 +22,6 @@ __all__ = ["CUT_OFF", "Indexes", "Rebuilt", "rebuild"]
 CUT_OFF = "cut off"
 """What a damage is called that lies behind the last whole record."""
 
-_CHUNK = 1 << 16
-_ZEROS = bytes(_CHUNK)
-
 
 @dataclass(slots=True)
 class Rebuilt:
@@ -137,21 +134,12 @@ def _tail(segments: Sequence[Segment], sums: dict[int, Sums], end: int, evidence
     for segment in segments:
         if segment.end > end:
             start = max(end, segment.start)
-            size, records = _written(segment.written, start - segment.start), evidence.count(start, segment.end)
+            size, records = segment.trailing_size(start - segment.start), evidence.count(start, segment.end)
             yield Damage(segment.path, start, size, records, CUT_OFF)
     there = {segment.start for segment in segments}
     for start, each in sums.items():
         if start not in there and (start >= end or start < segments[0].start):
             yield Damage(f"{LOG_FOLDER}/{segment_name(start)}", start, 0, each.count(start, 1 << 63), "missing")
-
-
-def _written(view: memoryview, at: int) -> int:
-    """Return how many bytes from a byte on are not merely zeros at the end."""
-    for start in range(at + (len(view) - at - 1) // _CHUNK * _CHUNK, at - 1, -_CHUNK):
-        chunk = bytes(view[start : start + _CHUNK])
-        if chunk != _ZEROS[: len(chunk)]:
-            return start - at + len(chunk.rstrip(b"\0"))
-    return 0
 
 
 def _damaged_sums(sums: dict[int, Sums]) -> Iterator[Damage]:

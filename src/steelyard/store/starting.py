@@ -93,7 +93,9 @@ def _make_again(disk: Disk, found: Opened) -> Started:
         remove_index(disk, topic, queue_id)
     forget_again(disk, rebuilt.indexes)
     with suppress(DiskFailed):
-        save_indexes(disk, rebuilt.indexes)  # a full disk may still be read
+        save_indexes(
+            disk, rebuilt.indexes, segments[0].start if segments else rebuilt.end
+        )  # a full disk may still be read
     return Started(Log(disk, size, segments, rebuilt.end), rebuilt.indexes, 0, rebuilt.damages, _report(found, rebuilt))
 
 

@@ -23,7 +23,7 @@ from steelyard.errors import LimitExceeded, MalformedBody
 from steelyard.store.disk import Disk
 from steelyard.store.replace import replace_file
 from steelyard.wire.bodies import decode_body, encode_body
-from steelyard.wire.bodies.groups import GroupTable
+from steelyard.wire.bodies.groups import GroupTable, SubscriptionTable
 from steelyard.wire.bodies.offsets import DelayOffsets, GroupOffsets
 from steelyard.wire.bodies.topics import TopicTable
 from steelyard.wire.json_text import check_shape
@@ -34,6 +34,7 @@ __all__ = [
     "FORMAT",
     "GROUPS",
     "GROUP_OFFSETS",
+    "SUBSCRIPTIONS",
     "TOPICS",
     "Closed",
     "Document",
@@ -86,6 +87,7 @@ TOPICS = Document("config/topics.json", TopicTable)
 GROUPS = Document("config/subscriptionGroup.json", GroupTable)
 GROUP_OFFSETS = Document("config/consumerOffset.json", GroupOffsets)
 DELAY_OFFSETS = Document("config/delayOffset.json", DelayOffsets)
+SUBSCRIPTIONS = Document("steelyard/subscriptions.json", SubscriptionTable, keeps_backup=False)
 FORMAT = Document("steelyard/format.json", Format, keeps_backup=False)
 # No backup: what an earlier close left behind says nothing true about the log as it is now.
 CLOSED = Document("steelyard/closed.json", Closed, keeps_backup=False)

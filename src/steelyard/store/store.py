@@ -12,6 +12,7 @@ from itertools import count
 from msgspec import Struct
 
 from steelyard.errors import ConfigurationError, DiskFailed, LimitExceeded, StoreReadOnly
+from steelyard.store.apache_keys import ApacheKeys, remove_apache_keys
 from steelyard.store.checkpoint import Checkpoint, write_checkpoint
 from steelyard.store.disk import Disk, Lock
 from steelyard.store.forgotten import forget_topic
@@ -19,7 +20,7 @@ from steelyard.store.index_files import can_be_folder, checksum, save_indexes
 from steelyard.store.log import Segment
 from steelyard.store.lookup import Lookup
 from steelyard.store.marks import SCHEDULE_TOPIC, mark_of
-from steelyard.store.opening import give_back, look_at, mark_as_ours, refuse_others, take
+from steelyard.store.opening import give_back, is_left_open, look_at, mark_as_ours, refuse_others, take
 from steelyard.store.options import StoreOptions
 from steelyard.store.queues import ENTRY_BYTES, QueueIndex
 from steelyard.store.reading import Reader
@@ -38,6 +39,9 @@ from steelyard.wire.record import head_shape, pack_head, pack_tail
 from steelyard.wire.record_layout import BLANK_BYTES
 
 __all__ = ["Appended", "Flushed", "Store"]
+
+_INDEXED_AT_CLOSE = 20_000
+"""So many messages that Apache's key index lacks are added to it at a close, which must not take long."""
 
 
 class Appended(Struct, frozen=True, gc=False):
@@ -78,6 +82,8 @@ class Store:
         """What had to be done to open the directory."""
         self.lookup = Lookup(disk, log, queues, self._old_sums)
         """Messages by place, by time and by key."""
+        self.apache_keys = ApacheKeys(disk, log, self._old_sums) if options.keeps_apache_keys else None
+        """The key index of an Apache broker, if it is kept up."""
         self.refusal: str | None = None
         """Why no writes are taken, or None."""
 
@@ -123,6 +129,8 @@ class Store:
         try:
             found = look_at(disk, options.segment_bytes)
             try:
+                if is_left_open(disk):
+                    remove_apache_keys(disk)
                 take(disk, found)
                 return cls(disk, lock, options, start(disk, found))
             except BaseException:
@@ -394,7 +402,8 @@ class Store:
         if not old:
             return []
         with suppress(DiskFailed):
-            self.save_indexes()  # an index is all that remembers the numbers of messages that go
+            # An index is all that remembers the numbers of messages that go.
+            save_indexes(self._disk, self._queues, old[-1].end)
         removed: list[str] = []
         try:
             for segment in old:
@@ -413,7 +422,7 @@ class Store:
 
     def save_indexes(self) -> None:
         """Write index files as far as they changed; without that they are made again from the log."""
-        save_indexes(self._disk, self._queues)
+        save_indexes(self._disk, self._queues, self._log.start)
 
     def close(self, now_ms: int) -> None:
         """Flush, sync, write the indexes and say that all is in order; if it is not, the next start looks at it all."""
@@ -429,6 +438,7 @@ class Store:
                     index.forget_holes()  # a queue begins with a message, also for who reads the files
                 self.save_indexes()
                 self.lookup.save()
+                self._save_apache_keys(now_ms)
                 write_checkpoint(self._disk, Checkpoint(log_ms=now_ms, queues_ms=now_ms))
                 give_back(
                     self._disk,
@@ -442,8 +452,21 @@ class Store:
         finally:
             self.abandon()
 
+    def _save_apache_keys(self, now_ms: int) -> None:
+        if self.apache_keys is None:
+            return
+        try:
+            self.apache_keys.follow(_INDEXED_AT_CLOSE)
+            self.apache_keys.save(now_ms)
+        except DiskFailed:
+            # Half of it would hide what was there before. None is no loss: it is made again from the log.
+            with suppress(DiskFailed):
+                remove_apache_keys(self._disk)
+
     def abandon(self) -> None:
         """Let go of the directory as a crash does: nothing more is written, and the next start looks at it all."""
+        if self.apache_keys is not None:
+            self.apache_keys.close()
         for segment in self._log.segments:
             segment.view.release()
         self._log.close()

@@ -11,7 +11,7 @@ from steelyard.store.disk import Disk, File
 from steelyard.store.log import Log, Segment, write_all
 from steelyard.store.replace import replace_file
 from steelyard.store.sums import SUM_BYTES, SUMS_FOLDER, Sums, sums_path
-from steelyard.store.walk import find_whole
+from steelyard.store.walk import read_whole
 
 __all__ = ["SumFiles", "SumsByNeed", "drop_foreign_sums", "drop_stale_sums", "load_sums"]
 
@@ -25,12 +25,12 @@ def _are_of(sums: Sums, segment: Segment) -> bool:
     looked_at = 0
     for position in sums.some(_LOOKED_AT):
         at = position - segment.start
-        found = find_whole(segment.view, at, position, sums) if at >= 0 else None
+        found = read_whole(segment, at, sums) if 0 <= at < segment.size else None
         if found is not None and position not in sums.stale:
             return True
         looked_at += 1
     # A segment that is damaged all over says nothing about its sums.
-    return looked_at < _ENOUGH or find_whole(segment.view, 0, segment.start) is None
+    return looked_at < _ENOUGH or read_whole(segment, 0) is None
 
 
 def load_sums(

@@ -23,10 +23,11 @@ from zlib import crc32
 from steelyard.errors import NotAStore
 from steelyard.store.disk import Disk
 from steelyard.store.findings import Finding, Verdict, counted
+from steelyard.store.forgotten import FORGOTTEN, forgotten_ends
 from steelyard.store.index_checks import IndexCheck
 from steelyard.store.index_files import INDEX_FOLDER, load_indexes
 from steelyard.store.keys import KeyIndex, keys_path
-from steelyard.store.log import LOG_FOLDER, Segment
+from steelyard.store.log import LOG_FOLDER, Segment, segment_name
 from steelyard.store.opening import look_at
 from steelyard.store.queues import ENTRY_BYTES
 from steelyard.store.recovery import Indexes
@@ -36,14 +37,15 @@ from steelyard.store.state import (
     FORMAT,
     GROUP_OFFSETS,
     GROUPS,
+    SUBSCRIPTIONS,
     TOPICS,
     Closed,
     Document,
     Loaded,
     load,
 )
-from steelyard.store.sums import SUM_BYTES, Sums, sums_path
-from steelyard.store.walk import Damage, Found, Walk, find_whole
+from steelyard.store.sums import SUM_BYTES, SUMS_FOLDER, Sums, sums_path
+from steelyard.store.walk import Damage, Found, Walk, read_whole
 from steelyard.wire.record_layout import SMALLEST_BYTES
 
 __all__ = ["Watch", "open_to_look", "verify"]
@@ -52,9 +54,17 @@ Watch = Callable[[int, int], None]
 """Told now and then how many bytes of the log are done, and of how many."""
 
 _EVERY = 4096
-_CHUNK = 1 << 20
 _SUM = Layout(">q4x4s").iter_unpack
-_DOCUMENTS: tuple[Document[Any], ...] = (TOPICS, GROUPS, GROUP_OFFSETS, DELAY_OFFSETS, FORMAT, CLOSED)
+_DOCUMENTS: tuple[Document[Any], ...] = (
+    TOPICS,
+    GROUPS,
+    GROUP_OFFSETS,
+    DELAY_OFFSETS,
+    SUBSCRIPTIONS,
+    FORGOTTEN,
+    FORMAT,
+    CLOSED,
+)
 _NOT_QUEUES = b"%LMQ%"
 """Apache's queues of queues: their entries point at messages of other topics."""
 
@@ -109,6 +119,8 @@ class _Look:
     sums: dict[int, bytes] = field(default_factory=dict)
     closed: Loaded[Closed] = field(default_factory=lambda: Loaded(None))
     topics: frozenset[str] | None = None
+    forgotten: dict[tuple[bytes, int], int] = field(default_factory=dict)
+    """The offset below which a queue was forgotten with its topic."""
 
     def walk(self, watch: Watch) -> int:
         """Walk the log, comparing on the way; return how many messages there are."""
@@ -116,9 +128,12 @@ class _Look:
         self.closed = load(disk, CLOSED)
         table = load(disk, TOPICS).value
         self.topics = None if table is None else frozenset(table.topics)
-        self.sums = {each.start: disk.read(sums_path(each.start)) or b"" for each in self.segments}
+        # Those of a file that is gone tell of it.
+        starts = {each.start for each in self.segments} | _starts(disk, SUMS_FOLDER)
+        self.sums = {start: disk.read(sums_path(start)) or b"" for start in sorted(starts)}
+        self.forgotten = forgotten_ends(disk)
         self.checks = {
-            queue: IndexCheck(*queue, index)
+            queue: IndexCheck(*queue, index, self.forgotten.get(queue, 0))
             for queue, index in self.known.items()
             if not queue[0].startswith(_NOT_QUEUES)
         }
@@ -140,7 +155,7 @@ class _Look:
         queue = found.topic, found.queue_id
         check = self.checks.get(queue)
         if check is None:
-            check = self.checks[queue] = IndexCheck(*queue, None)
+            check = self.checks[queue] = IndexCheck(*queue, None, self.forgotten.get(queue, 0))
         missing, since = check.meet(found)
         if missing and damages:
             # The queue's numbers tell what was lost: in the first damage since its last message that has room for it.
@@ -155,7 +170,7 @@ class _Look:
         position, end = damage.position, damage.position + damage.size
         sums = Sums(self.sums[segment.start]) if segment is not None else None
         while segment is not None and segment.start <= position < end:
-            found = find_whole(segment.view, position - segment.start, position, sums)
+            found = read_whole(segment, position - segment.start, sums)
             if found is None:
                 return False
             position += found.size
@@ -181,7 +196,7 @@ class _Look:
         yield from self._of_tail(beyond)
         for segment in self.segments:
             if len(segment.view) != segment.size:
-                what = f"the file should have {segment.size} bytes"
+                what = f"the file should have {segment.size} bytes and has {len(segment.view)}"
                 yield Finding(segment.path, segment.start, len(segment.view), what, is_damage=self.is_clean)
         yield from self._of_indexes(start)
         yield from self._of_unread_indexes()
@@ -218,17 +233,23 @@ class _Look:
     def _of_tail(self, beyond: int) -> Iterator[Finding]:
         closed = self.closed.value
         was_longer = self.is_clean and closed is not None and closed.end > self.end
-        segment = next((each for each in reversed(self.segments) if each.start <= self.end), None)
         reach = [each for each in self.segments if each.end > self.end]
-        size = sum(_written(each.written, max(0, self.end - each.start)) for each in reach)
-        if segment is None or not (size or beyond or was_longer):
-            return
+        size = sum(each.trailing_size(max(0, self.end - each.start)) for each in reach)
+        path = reach[0].path if reach else f"{LOG_FOLDER}/{segment_name(self._start_of_next(closed))}"
         if was_longer or beyond:
-            what = "messages are gone from the end of the log"
-            yield Finding(segment.path, self.end, size, what, beyond or None)
-        else:
+            gone = "messages are gone from the end of the log"
+            what = gone if reach else f"is missing: {gone}"
+            yield Finding(path, self.end, size, what, beyond or None)
+        elif size:
             what = "an unfinished write, which the next start cuts"
-            yield Finding(segment.path, self.end, size, what, 0, is_damage=False)
+            yield Finding(path, self.end, size, what, 0, is_damage=False)
+
+    def _start_of_next(self, closed: Closed | None) -> int:
+        """Return where the first log file began that should be behind those that are there."""
+        known = [start for start in self.sums if start >= self.end]
+        if self.segments or not known:
+            return self.end if self.segments or closed is None else closed.end - closed.end % closed.segment_bytes
+        return min(known)
 
     def _of_indexes(self, log_start: int) -> Iterator[Finding]:
         others = frozenset(self.disk.names("batchconsumequeue"))
@@ -285,19 +306,15 @@ def _of_document(disk: Disk, document: Document[Any]) -> Iterator[Finding]:
         yield Finding(document.path, 0, size, note.removeprefix(f"{document.path} "))
 
 
+def _starts(disk: Disk, folder: str) -> set[int]:
+    """Return the positions that the files of a folder are called after."""
+    names = disk.names(folder)
+    return {int(name) for name in names if name.isascii() and name.isdigit() and len(name) == 20}
+
+
 def _sums(data: bytes) -> Iterator[tuple[int, bool]]:
-    """Yield position and soundness of each sum."""
-    whole = len(data) // SUM_BYTES * SUM_BYTES
+    """Yield position and soundness of each sum; zeros at the end were never written."""
+    whole = min(len(data), len(data.rstrip(b"\0")) + SUM_BYTES - 1) // SUM_BYTES * SUM_BYTES
     for place, (position, check) in enumerate(_SUM(data[:whole])):
         at = place * SUM_BYTES
         yield position, crc32(data[at : at + SUM_BYTES - 4]).to_bytes(4, "big") == check
-
-
-def _written(view: memoryview, at: int) -> int:
-    """Return how many bytes from a byte on are not merely zeros at the end."""
-    size = 0
-    for start in range(at, len(view), _CHUNK):
-        chunk = bytes(view[start : start + _CHUNK]).rstrip(b"\0")
-        if chunk:
-            size = start - at + len(chunk)
-    return size

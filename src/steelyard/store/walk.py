@@ -13,6 +13,7 @@ from zlib import crc32
 
 from msgspec import Struct
 
+from steelyard.store.disk import File
 from steelyard.store.log import LOG_FOLDER, Segment, segment_name
 from steelyard.store.sums import Sums, record_sum
 from steelyard.wire.record_layout import (
@@ -27,7 +28,7 @@ from steelyard.wire.record_layout import (
     peek_record,
 )
 
-__all__ = ["Damage", "Found", "SumsBySegment", "Walk", "find_whole"]
+__all__ = ["Damage", "Found", "SumsBySegment", "Walk", "find_whole", "read_whole"]
 
 _read_head = IPV4_HEAD.layout.unpack_from
 _HEAD_BYTES = IPV4_HEAD.size
@@ -37,6 +38,8 @@ _MAGIC_START = (V1_MAGIC & 0xFFFFFFFF).to_bytes(4, "big")[:3]
 _BLANK_MAGIC = (BLANK_MAGIC & 0xFFFFFFFF).to_bytes(4, "big")
 _MAGIC_AT = 4
 _CHUNK = 1 << 20
+_PIECE = 1 << 12
+"""What is read to judge one record: most are shorter."""
 _SECTOR_BYTES = 512
 """What a disk writes whole or not at all."""
 
@@ -119,6 +122,30 @@ def find_whole(
     return Found(position, size, topic, queue_id, offset, stored_ms, properties)
 
 
+def read_whole(
+    segment: Segment, at: int, sums: Sums | None = None, *, check_body: bool = True, limit: int | None = None
+) -> Found | None:
+    """Read the record that begins at a byte of a file if it is whole, and if it ends before ``limit``; else None.
+
+    It is read and not looked at: nobody knows yet that anything was written there.
+    """
+    most = segment.size if limit is None else limit
+    start = at - at % _SECTOR_BYTES
+    data = segment.file.read(start, min(_PIECE, most - start))
+    size = _claimed_size(data, at - start, segment.start + at)
+    if at + size > start + len(data) and at + size <= most:
+        data = segment.file.read(start, at + size - start)
+    return find_whole(data, at - start, segment.start + at, sums, check_body=check_body)
+
+
+def _claimed_size(data: bytes, at: int, position: int) -> int:
+    """Return how long the record at a byte says it is, if it says that it lies at ``position``; else 0."""
+    if len(data) - at < SMALLEST_BYTES:
+        return 0
+    size, magic, _, _, _, said, _, _, _ = _read_some(data, at)
+    return max(size, 0) if said == position and magic in (V1_MAGIC, V2_MAGIC) else 0
+
+
 def _is_torn(view: bytes | memoryview, at: int, body_end: int, end: int, position: int, sums: Sums | None) -> bool:
     """Say whether a record without a sum lacks a piece of what follows its body.
 
@@ -132,10 +159,10 @@ def _is_torn(view: bytes | memoryview, at: int, body_end: int, end: int, positio
     return any(not any(view[place : min(place + _SECTOR_BYTES, end)]) for place in places)
 
 
-def _is_blank(view: memoryview, at: int, segment_bytes: int) -> bool:
+def _is_blank(segment: Segment, at: int) -> bool:
     """Say whether a blank begins at a byte: it tells its size, which is what is left of the file."""
-    start = peek_record(view, at)
-    return start is not None and start.magic == BLANK_MAGIC and start.size == segment_bytes - at >= BLANK_BYTES
+    start = peek_record(segment.file.read(at, BLANK_BYTES))
+    return start is not None and start.magic == BLANK_MAGIC and start.size == segment.size - at >= BLANK_BYTES
 
 
 def _find_summed(window: bytes, at: int, base: int, sums: Sums) -> Iterator[Found]:
@@ -162,11 +189,13 @@ def _find_summed(window: bytes, at: int, base: int, sums: Sums) -> Iterator[Foun
         at = end
 
 
-def _starts(view: memoryview, after: int, magic: bytes) -> Iterator[int]:
-    """Yield where something with a magic may begin, behind a byte."""
-    at, limit = after + 1 + _MAGIC_AT, len(view)
+def _starts(file: File, after: int, limit: int, magic: bytes) -> Iterator[int]:
+    """Yield where something with a magic may begin, between two bytes."""
+    at = after + 1 + _MAGIC_AT
     while at < limit:
-        chunk = bytes(view[at : at + _CHUNK])
+        chunk = file.read(at, min(_CHUNK, limit - at))
+        if not chunk:
+            return
         found = chunk.find(magic)
         while found >= 0:
             yield at + found - _MAGIC_AT
@@ -205,17 +234,16 @@ class Walk:
 
     def _one(self, segment: Segment) -> Iterator[Found]:
         sums = self.sums.get(segment.start)
-        base, limit = segment.start, min(len(segment.view), segment.size)
+        base, limit = segment.start, min(segment.file.size, segment.size)
         if self._stop is not None:
             limit = max(0, min(limit, self._stop - base))
-        view, at = segment.view[:limit], max(0, (self.start or 0) - base)
-        # Bytes are cut several times quicker than a view, hence a copy. It begins where a sector does, since whether a
-        # record is torn is a matter of sectors.
+        at = max(0, (self.start or 0) - base)
+        # A window begins where a sector does, since whether a record is torn is a matter of sectors.
         window, window_at = b"", at
         while at < limit:
             if at >= window_at + len(window):
                 window_at = at - at % _SECTOR_BYTES
-                window = bytes(view[window_at : window_at + _CHUNK])
+                window = segment.file.read(window_at, min(_CHUNK, limit - window_at))
             for found in _find_summed(window, at - window_at, base + window_at, sums) if sums is not None else ():
                 if self._gap:
                     self._close_gap()
@@ -224,18 +252,19 @@ class Walk:
                 self.end = base + at
             if at >= limit:
                 break
-            careful = find_whole(window, at - window_at, base + at, sums) or find_whole(view, at, base + at, sums)
+            # It may not be all in the window.
+            careful = find_whole(window, at - window_at, base + at, sums) or read_whole(segment, at, sums, limit=limit)
             if careful is not None:
                 self._close_gap()
                 yield careful
                 at += careful.size
                 self.end = base + at
                 continue
-            if _is_blank(view, at, segment.size):
+            if at + BLANK_BYTES <= limit and _is_blank(segment, at):
                 if not self._gap:
                     self.end = segment.end
                 return
-            again = self._next_place(view, at, segment, sums)
+            again = self._next_place(segment, at, limit, sums)
             if again is None:
                 self._lost(segment.path, base + at, segment.end, "damaged")
                 return
@@ -250,22 +279,22 @@ class Walk:
         self.damages += self._gap
         self._gap.clear()
 
-    def _next_place(self, view: memoryview, at: int, segment: Segment, sums: Sums | None) -> int | None:
+    def _next_place(self, segment: Segment, at: int, limit: int, sums: Sums | None) -> int | None:
         """Return where to go on after a place that holds no whole record, or None."""
         base = segment.start
         if sums is not None and sums.get(base + at) is not None:
-            hit = find_whole(view, at, base + at, sums, check_body=False)
+            hit = read_whole(segment, at, sums, check_body=False, limit=limit)
             if hit is not None and hit.position not in sums.stale:
                 self.hit.append(hit)
                 # Only the body was hit, so this is where it ends. Looking for a record in it would find what its
                 # sender may have put there.
                 return at + hit.size
-        searched = view[: len(segment.written)]
-        for start in _starts(searched, at, _MAGIC_START):
-            if find_whole(view, start, base + start, sums) is not None:
+        searched = min(limit, segment.written)
+        for start in _starts(segment.file, at, searched, _MAGIC_START):
+            if read_whole(segment, start, sums, limit=limit) is not None:
                 return start
         # A blank is not damage, and its size and place must fit.
-        blanks = (start for start in _starts(searched, at, _BLANK_MAGIC) if _is_blank(view, start, segment.size))
+        blanks = (start for start in _starts(segment.file, at, searched, _BLANK_MAGIC) if _is_blank(segment, start))
         return next(blanks, None)
 
     def _lost(self, path: str, start: int, end: int, what: str) -> None:

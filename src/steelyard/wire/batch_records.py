@@ -11,6 +11,7 @@ from struct import Struct as Layout
 from typing import NamedTuple
 from zlib import crc32
 
+from steelyard.errors import LimitExceeded
 from steelyard.wire import limits
 from steelyard.wire.record_layout import IPV6_BITS, V1_MAGIC, Head
 
@@ -70,7 +71,7 @@ def batch_records(
 ) -> BatchRecords | None:
     """Return the records of a batch, the first at an offset and a position; None if the batch is empty or damaged.
 
-    The topic must be short enough for a record of version 1.
+    The topic must be short enough for a record of version 1. More messages than a broker takes raise `LimitExceeded`.
     """
     total = len(batch)
     topic_part = bytes([len(topic)]) + topic
@@ -80,10 +81,12 @@ def batch_records(
     parts: list[bytes] = []
     positions: list[int] = []
     sizes: list[int] = []
-    at = 0
+    at, last = 0, offset + limits.TAKEN_ITEMS
     while at < total:
         if total - at < _SMALLEST:
             return None
+        if offset == last:
+            raise LimitExceeded("number of messages", where="batch", limit=limits.TAKEN_ITEMS)
         size, _, _, flag, body_bytes = unpack(batch, at)
         body_at, end = at + _ITEM_HEAD, at + size
         body_end = body_at + body_bytes

@@ -4,7 +4,8 @@ A body is one stream and nothing else: a cut one, and one with anything behind i
 out is bounded while it comes out: a bomb stops at the limit with `LimitExceeded` and never takes more memory than the
 limit and 8 MiB. Only one layer is opened: what was compressed twice comes out compressed once.
 
-zlib is always there; LZ4 and zstd need the extra ``fast`` and are imported when the first such body is met.
+zlib is always there; LZ4 needs the extra ``lz4``, and zstd before Python 3.14 the extra ``fast``. Each is imported when
+the first such body is met.
 """
 
 import zlib
@@ -16,7 +17,7 @@ from steelyard.errors import LimitExceeded, MalformedRecord, MissingExtra
 from steelyard.wire import limits
 from steelyard.wire.sysflag import COMPRESSED, Compression, compression_of
 
-__all__ = ["compress", "decompress", "flagged"]
+__all__ = ["compress", "decompress", "decompress_start", "flagged"]
 
 # Java's level, for zlib and zstd.
 _LEVEL = 5
@@ -27,9 +28,8 @@ _BLOCK_BYTES = 1024 * 1024
 
 # How much a zstd frame may make its reader remember: level 5 asks for 2 MiB, and more than the limit is of no use.
 _WINDOW_BYTES = limits.DECOMPRESSED_BYTES
-
-# What goes into zstd at once, since what comes out cannot be bounded there: 4 bytes may become 128 KiB, so these 8 MiB.
-_ZSTD_SLICE_BYTES = 256
+_WINDOW_LOG = _WINDOW_BYTES.bit_length() - 1
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 
 def compress(body: bytes, kind: Compression) -> bytes:
@@ -39,14 +39,14 @@ def compress(body: bytes, kind: Compression) -> bytes:
     True
     """
     if kind is Compression.LZ4:
-        with _extra("LZ4 bodies"):
+        with _extra("LZ4 bodies", "lz4"):
             import lz4.frame
         # Java reads independent blocks only.
         return lz4.frame.compress(body, block_linked=False)
     if kind is Compression.ZSTD:
-        with _extra("zstd bodies"):
-            import zstandard
-        return zstandard.ZstdCompressor(level=_LEVEL).compress(body)
+        with _extra("zstd bodies", "fast"):
+            from steelyard.wire.zstd import zstd
+        return zstd.compress(body, _LEVEL)
     return zlib.compress(body, _LEVEL)
 
 
@@ -66,11 +66,31 @@ def decompress(body: bytes, sys_flag: int, *, limit: int = limits.DECOMPRESSED_B
     b'steelyard'
     """
     kind = compression_of(sys_flag)
+    return _open(body, kind, _Opened(kind, limit))
+
+
+def decompress_start(body: bytes, sys_flag: int, most: int) -> tuple[bytes, bool]:
+    """Open the beginning of a compressed body, and say whether that is all of it; what is behind it is not looked at.
+
+    >>> decompress_start(compress(b"steelyard", Compression.ZLIB), 0x301, 5)
+    (b'steel', False)
+    """
+    kind = compression_of(sys_flag)
+    opened = _Start(kind, most)
+    try:
+        return _open(body, kind, opened), True
+    except LimitExceeded:
+        if opened.is_full:
+            return opened.start(), False
+        raise
+
+
+def _open(body: bytes, kind: Compression, opened: "_Opened") -> bytes:
     if kind is Compression.LZ4:
-        return _from_lz4(body, _Opened(kind, limit))
+        return _from_lz4(body, opened)
     if kind is Compression.ZSTD:
-        return _from_zstd(body, _Opened(kind, limit))
-    return _from_zlib(body, _Opened(kind, limit))
+        return _from_zstd(body, opened)
+    return _from_zlib(body, opened)
 
 
 class _Opened:
@@ -107,6 +127,27 @@ class _Opened:
         return MalformedRecord(f"the {self._kind} stream cannot be opened: {what}", where="body")
 
 
+class _Start(_Opened):
+    """The beginning of what comes out of a body: what was too much is kept."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is more than was wanted."""
+        return self._size > self._limit
+
+    def add(self, block: bytes) -> None:
+        """Take a block, also the one that is too much."""
+        try:
+            super().add(block)
+        except LimitExceeded:
+            self._out.write(block)
+            raise
+
+    def start(self) -> bytes:
+        """Return what was wanted."""
+        return self._out.getvalue()[: self._limit]
+
+
 def _from_zlib(body: bytes, opened: _Opened) -> bytes:
     stream, rest, stuck = zlib.decompressobj(), body, False
     try:
@@ -121,7 +162,7 @@ def _from_zlib(body: bytes, opened: _Opened) -> bytes:
 
 
 def _from_lz4(body: bytes, opened: _Opened) -> bytes:
-    with _extra("LZ4 bodies"):
+    with _extra("LZ4 bodies", "lz4"):
         import lz4.frame
     context, rest, ended, stuck = lz4.frame.create_decompression_context(), memoryview(body), False, False
     try:
@@ -136,28 +177,42 @@ def _from_lz4(body: bytes, opened: _Opened) -> bytes:
 
 
 def _from_zstd(body: bytes, opened: _Opened) -> bytes:
-    with _extra("zstd bodies"):
-        import zstandard
+    with _extra("zstd bodies", "fast"):
+        from steelyard.wire.zstd import zstd
+    if not body.startswith(_ZSTD_MAGIC):
+        raise opened.damaged("it does not begin as one")
     try:
-        frame = zstandard.get_frame_parameters(body)
-        if frame.window_size > _WINDOW_BYTES:
-            raise LimitExceeded("window of a ZSTD body", where="body", limit=_WINDOW_BYTES, found=frame.window_size)
-        stream, at = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES).decompressobj(), 0
-        while at < len(body) and not stream.eof:
-            opened.add(stream.decompress(body[at : at + _ZSTD_SLICE_BYTES]))
-            at += _ZSTD_SLICE_BYTES
-    except zstandard.ZstdError as error:
+        promised = zstd.get_frame_info(body).decompressed_size
+        window = _window_of(body, promised)
+        if window > _WINDOW_BYTES:
+            raise LimitExceeded("window of a ZSTD body", where="body", limit=_WINDOW_BYTES, found=window)
+        stream = zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: _WINDOW_LOG})
+        rest, stuck = body, False
+        while not stream.eof and not stuck:
+            block = stream.decompress(rest, opened.room())
+            rest = b""
+            stuck = not block and stream.needs_input
+            opened.add(block)
+    except zstd.ZstdError as error:
         raise opened.damaged(error) from None
-    opened_body = opened.whole(ended=stream.eof, behind=at < len(body) or bool(stream.unused_data))
-    if frame.content_size not in (zstandard.CONTENTSIZE_UNKNOWN, len(opened_body)):
-        raise opened.damaged(f"{len(opened_body)} bytes came out, it promised {frame.content_size}")
+    opened_body = opened.whole(ended=stream.eof, behind=bool(stream.unused_data))
+    if promised not in (None, len(opened_body)):
+        raise opened.damaged(f"{len(opened_body)} bytes came out, it promised {promised}")
     return opened_body
 
 
+def _window_of(body: bytes, promised: int | None) -> int:
+    """Return how much of what came out the reader of a zstd frame has to remember; its head is there as a whole."""
+    if body[4] & 0x20:  # one piece: all of it
+        return promised or 0
+    least = 1 << 10 + (body[5] >> 3)
+    return least + (least >> 3) * (body[5] & 7)
+
+
 @contextmanager
-def _extra(what: str) -> Iterator[None]:
+def _extra(what: str, extra: str) -> Iterator[None]:
     """Turn a failed import into the sentence that names the missing extra."""
     try:
         yield
     except ImportError:
-        raise MissingExtra(what, extra="fast") from None
+        raise MissingExtra(what, extra=extra) from None

@@ -14,6 +14,7 @@ from msgspec.structs import astuple
 
 from steelyard.errors import LimitExceeded, MalformedHeader
 from steelyard.wire import limits
+from steelyard.wire.json_text import count_quotes
 from steelyard.wire.numbers import UNREADABLE
 
 __all__ = [
@@ -28,6 +29,8 @@ __all__ = [
 
 # A shorter header cannot break the limits on fields and values; hot ones are far below it.
 _SMALL = 1024
+# From here on the fields are counted before they are read.
+_LARGE = 65_536
 
 _untyped = msgspec.json.Decoder(dict[str, object])
 
@@ -142,6 +145,9 @@ def check_field(name: str, text: str) -> None:
 
 def texts_from_json(raw: Raw) -> dict[str, str]:
     """Read the fields of a JSON header as texts. Numbers and truths of sloppy peers become texts; null is absent."""
+    if len(raw) > _LARGE and count_quotes(bytes(raw)) > 4 * limits.HEADER_FIELDS:
+        # Each has a name at least: more are not worth a look at each.
+        raise LimitExceeded("the number of fields", where="header", limit=limits.HEADER_FIELDS)
     try:
         values = _untyped.decode(raw)
     except UNREADABLE as error:

@@ -21,6 +21,8 @@ _MOST = limits.FRAME_BYTES - 4
 _TYPES = {kind.value: kind for kind in HeaderType}
 # A piece on a list costs about as much as this many bytes: with more pieces than that, they are joined.
 _PIECE_BYTES = 64
+# What pieces may cost beyond the bytes that they hold, and that are counted, before they are joined.
+_LOOSE_BYTES = 65_536
 
 
 def encode_frame(command: Command) -> bytes:
@@ -33,7 +35,7 @@ def encode_frame(command: Command) -> bytes:
     size = 4 + len(header) + len(command.body)
     if command.parts:
         size += sum(map(len, command.parts))
-    if size + 4 > limits.FRAME_BYTES or len(header) > limits.HEADER_BYTES:
+    if size + 4 > limits.FRAME_BYTES or len(header) > limits.WRITTEN_HEADER_BYTES:
         raise _too_large(command.code, len(header), size + 4)
     start = _LENGTHS.pack(size, command.header_type << 24 | len(header))
     return b"".join((start, header, command.body, *command.parts))
@@ -47,15 +49,15 @@ def encode_parts(command: Command) -> list[bytes | memoryview]:
     """
     header = encode_header(command)
     size = 4 + len(header) + len(command.body) + sum(map(len, command.parts))
-    if size + 4 > limits.FRAME_BYTES or len(header) > limits.HEADER_BYTES:
+    if size + 4 > limits.FRAME_BYTES or len(header) > limits.WRITTEN_HEADER_BYTES:
         raise _too_large(command.code, len(header), size + 4)
     start = _LENGTHS.pack(size, command.header_type << 24 | len(header))
     return [b"".join((start, header, command.body)), *command.parts]
 
 
 def _too_large(code: int, header: int, frame: int) -> LimitExceeded:
-    if header > limits.HEADER_BYTES:
-        return LimitExceeded("the header", where=f"request {code}", limit=limits.HEADER_BYTES, found=header)
+    if header > limits.WRITTEN_HEADER_BYTES:
+        return LimitExceeded("the header", where=f"request {code}", limit=limits.WRITTEN_HEADER_BYTES, found=header)
     return LimitExceeded("the frame", where=f"request {code}", limit=limits.FRAME_BYTES, found=frame)
 
 
@@ -134,7 +136,7 @@ class Splitter:
         self._held_bytes += len(arrived)
         if self._held_bytes >= self._needed:
             return self._commands()
-        if len(self._held) * _PIECE_BYTES > self._held_bytes + limits.HEADER_BYTES:
+        if len(self._held) * _PIECE_BYTES > self._held_bytes + _LOOSE_BYTES:
             self._held = [b"".join(self._held)]
         return iter(())
 

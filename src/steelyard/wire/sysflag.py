@@ -17,6 +17,7 @@ __all__ = [
     "INNER_BATCH",
     "MULTI_TAGS",
     "NEEDS_UNWRAP",
+    "SEALED",
     "STORE_IPV6",
     "TRANSACTION_BITS",
     "WRAPPED",
@@ -50,6 +51,9 @@ INNER_BATCH = 0x080
 
 WRAPPED = NEEDS_UNWRAP | INNER_BATCH
 """Both bits of a batch that was stored as one record: only then does a reader unwrap it."""
+
+SEALED = COMPRESSED | NEEDS_UNWRAP
+"""A message with one of these bits may have to be opened before its body is what its sender gave."""
 
 COMPRESSION_BITS = 0x700
 """Where the kind of compression is: see `Compression`."""

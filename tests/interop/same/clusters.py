@@ -20,7 +20,6 @@ _SETTINGS: dict[str, object] = {
     "traceTopicEnable": "true",
     "transactionCheckInterval": _HOUR_MS,
     "mappedFileSizeCommitLog": _SEGMENT_BYTES,
-    "waitTimeMillsInSendQueue": 10_000,
 }
 
 

@@ -24,6 +24,7 @@ _SENDS = (
         "code 1→13",
         "what cannot be stored is the message's fault: 1 would make Java's producer send it again",
     ),
+    Row("delay/*", "-ext.recallHandle", "nobody is given a handle that does not work: this broker does not recall"),
     Row("delay/to the timer's topic", "code 0→16", "only the broker writes where messages wait for their time"),
     Row(
         "delay/*|retry/the retries|retry/the message comes again",
@@ -88,6 +89,11 @@ _READS = (
     ),
     Row("pull/no kind", "code 20→0", "no kind means tags; Apache compares with none of them and finds nothing"),
     Row("pull/what was committed below", "ext.offset", "an offset below zero that comes with a pull is not committed"),
+    Row(
+        "offsets/nothing stored, *|groups/lost offset",
+        "code 22→0",
+        "a new group that is told 22 asks for the end and skips what was sent in between: so 0 if empty, as with 4.9",
+    ),
     Row(
         "offsets/commit below|offsets/commit to a queue *|reset/no such queue",
         "code 0→29",
@@ -157,9 +163,14 @@ _RULING = (
         "where halves go that nobody resolved: there from the start, so that it can be watched",
     ),
     Row(
+        "topics/all|topics/of the system|routes/topics*",
+        "+*rmq_sys_steelyard_moves*",
+        "where this broker writes down which queue went from whom to whom",
+    ),
+    Row(
         "topics/all|topics/a page",
         "ext.totalTopicNum|body.mappingDataVersion.timestamp",
-        "follows from the two above; there are no static topics",
+        "follows from the three above; there are no static topics",
     ),
     Row(
         "groups/all after deleting|statistics/all groups*",
@@ -200,9 +211,19 @@ _RULING = (
         "only settings that mean something here are told, and those that tools read",
     ),
     Row(
+        "settings/all|settings/changed",
+        "body.maxTransferCountOnMessageInMemory",
+        "a pull may bring more messages: its bytes are what is bounded here",
+    ),
+    Row(
         "settings/an unknown name|settings/no setting|values/change a port",
         "code 0→16",
         "whoever sets what cannot be set is told; Apache notes it, and nothing happens",
+    ),
+    Row(
+        "statistics/replicas",
+        "-body.haClientRuntimeInfo*|body.masterCommitLogMaxOffset",
+        "a master follows nobody and tells nothing of that; the logs hold the same messages, not the same bytes",
     ),
     Row("unknown/pop", "code 17→3", "POP is not served"),
 )

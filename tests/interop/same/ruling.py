@@ -171,6 +171,7 @@ STATISTICS = Script(
         _stats("all groups", Code.GET_BROKER_CONSUME_STATS, isOrder=False),
         _stats("all groups in order", Code.GET_BROKER_CONSUME_STATS, isOrder=True),
         Step("now", Code.GET_BROKER_RUNTIME_INFO),
+        Step("replicas", Code.GET_BROKER_HA_STATUS, in_4=False),
     ),
 )
 

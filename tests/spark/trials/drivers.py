@@ -1,9 +1,10 @@
 """Driver programs as processes that are killed with all that belongs to them, and what they left behind."""
 
 import json
+import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,13 +20,23 @@ _BEGUN, _DONE = "offsets", "commits"
 
 
 @contextmanager
-def driver(module: str, directory: Path, *words: str) -> Iterator["subprocess.Popen[str]"]:
-    """Run a driver program, with what it has to say in ``driver.log``; whatever is left of it is killed at the end."""
+def driver(
+    module: str, directory: Path, *words: str, environ: Mapping[str, str] | None = None
+) -> Iterator["subprocess.Popen[str]"]:
+    """Run a driver program, with what it has to say in ``driver.log``; whatever is left of it is killed at the end.
+
+    ``environ`` is what its environment has besides.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     with (
         (directory / "driver.log").open("ab") as log,
         subprocess.Popen(
-            [sys.executable, "-m", module, *words], cwd=_ROOT, stdout=subprocess.PIPE, stderr=log, text=True
+            [sys.executable, "-m", module, *words],
+            cwd=_ROOT,
+            env={**os.environ, **(environ or {})},
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
         ) as process,
     ):
         try:

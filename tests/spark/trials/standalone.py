@@ -1,4 +1,7 @@
-"""A Spark cluster of its own: a master and workers as processes, from the same package that the driver uses."""
+"""Spark clusters: a master and workers as processes of their own, or both in the driver's process, which is quicker.
+
+Either has executors as processes of their own. All are from the same package that the driver uses.
+"""
 
 import os
 import re
@@ -7,41 +10,65 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyspark
 
 from steelyard.spark.local import prepare
 
-__all__ = ["standalone"]
+__all__ = ["SparkCluster", "small_cluster", "standalone"]
 
+_PACKAGE = Path(pyspark.__file__).parent
 _CLASS = "org.apache.spark.deploy"
 _LONGEST_S = 120.0
 _LOOK_S = 0.05
 
 
+@dataclass(frozen=True, slots=True)
+class SparkCluster:
+    """A cluster for a driver to use."""
+
+    master: str
+    workers: list[Path]
+    """Where each worker keeps what its executors say."""
+    environ: dict[str, str] = field(default_factory=dict)
+    """What the driver's environment needs besides."""
+
+
+def small_cluster(directory: Path) -> SparkCluster:
+    """Return a cluster with one executor of two cores, which comes and goes with its driver."""
+    home = directory / "home"
+    home.mkdir()
+    for part in ("bin", "jars"):  # what is in its archives for Python is installed, too, and compiled
+        (home / part).symlink_to(_PACKAGE / part)
+    # The worker's files go into Spark's home, whatever is set otherwise.
+    return SparkCluster("local-cluster[1,2,1024]", [home / "work"], {"SPARK_HOME": str(home)})
+
+
 @contextmanager
-def standalone(directory: Path, workers: int = 2) -> Iterator[str]:
-    """Run a master and workers of one core each, and yield the master's address."""
+def standalone(directory: Path, workers: int = 2) -> Iterator[SparkCluster]:
+    """Run a master and workers of one core each."""
     prepare()
     with ExitStack() as stack:
         words = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
         log = directory / "master.log"
         stack.enter_context(_server(log, f"{_CLASS}.master.Master", *words))
         master = _find(log, r"Starting Spark master at (spark://\S+)")
-        for number in range(workers):
-            more = ("--cores", "1", "--memory", "1g", "--work-dir", str(directory / f"worker-{number}"))
+        homes = [directory / f"worker-{number}" for number in range(workers)]
+        for number, home in enumerate(homes):
+            more = ("--cores", "1", "--memory", "1g", "--work-dir", str(home))
             stack.enter_context(
                 _server(directory / f"worker-{number}.log", f"{_CLASS}.worker.Worker", *words, *more, master)
             )
         for number in range(workers):
             _find(directory / f"worker-{number}.log", r"Successfully registered with master")
-        yield master
+        yield SparkCluster(master, homes)
 
 
 @contextmanager
 def _server(log: Path, *words: str) -> Iterator[None]:
-    start = Path(pyspark.__file__).parent / "bin" / "spark-class"
+    start = _PACKAGE / "bin" / "spark-class"
     environment = os.environ | {"SPARK_NO_DAEMONIZE": "1", "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "512m"}
     with (
         log.open("wb") as output,

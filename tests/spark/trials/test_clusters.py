@@ -1,5 +1,12 @@
-"""The same work on a Spark cluster and on local Spark gives the same rows, read and written."""
+"""The same work on a Spark cluster and on local Spark gives the same rows, read and written.
 
+The cluster is one that comes with its driver, with an executor of its own, or, by STEELYARD_SLOW=1, a master and two
+workers, which takes six Javas.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -7,17 +14,25 @@ import pytest
 from tests.live.clusters import Live, until
 from tests.spark.trials.copy import copy_all
 from tests.spark.trials.drivers import driver
-from tests.spark.trials.standalone import standalone
+from tests.spark.trials.standalone import SparkCluster, small_cluster, standalone
 
 from steelyard import Admin, Message, Producer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(600)]
 
 _MESSAGES = 3_000
-_WORKERS = 2
+
+
+@contextmanager
+def _spark_cluster(directory: Path) -> Iterator[SparkCluster]:
+    if "STEELYARD_SLOW" not in os.environ:
+        yield small_cluster(directory)
+        return
+    with standalone(directory) as running:
+        yield running
 
 
 def test_a_cluster_gives_the_same_rows_as_local_spark(
@@ -33,13 +48,13 @@ def test_a_cluster_gives_the_same_rows_as_local_spark(
         )
         until(lambda: admin.topic(topic).messages == _MESSAGES, "all are shown")
         copy_all(spark, cluster.namesrv, topic, local, tmp_path / "local")
-        with standalone(tmp_path, _WORKERS) as master:
-            words = (cluster.namesrv, topic, remote, str(tmp_path / "cluster"), master)
-            with driver("tests.spark.trials.copy", tmp_path / "cluster", *words) as process:
+        with _spark_cluster(tmp_path) as far:
+            words = (cluster.namesrv, topic, remote, str(tmp_path / "cluster"), far.master)
+            with driver("tests.spark.trials.copy", tmp_path / "cluster", *words, environ=far.environ) as process:
                 assert process.wait() == 0, (tmp_path / "cluster" / "driver.log").read_text()[-4000:]
         until(lambda: all(admin.topic(copy).messages == 2 * _MESSAGES for copy in (local, remote)), "all are copied")
-    for number in range(_WORKERS):
-        assert list((tmp_path / f"worker-{number}").glob("app-*/*/stderr")), "each worker had its part"
+    for worker in far.workers:
+        assert list(worker.glob("app-*/*/stderr")), "each worker had its part"
     for kind in ("batch", "stream"):
         here, there = (_in_order(spark.read.parquet(str(tmp_path / name / kind))) for name in ("local", "cluster"))
         assert len(here) == _MESSAGES

@@ -1,9 +1,9 @@
 """A driver that is killed with kill -9 at random points leaves files that have every message exactly once.
 
-It is killed twice, or, by STEELYARD_DRIVER_KILLS=8, twelve times: eight in AvailableNow, four at a processing time.
+It is killed once, or, by STEELYARD_DRIVER_KILLS=8, twelve times: eight in AvailableNow, four at a processing time.
 Each kill is within a batch, or between two of them, and all of them are of one query: what one run left in the middle,
-the next goes on with, whatever its trigger. After each kill the group's offsets, which every tool sees, must not be
-ahead of what the query has committed.
+the next goes on with, whatever its trigger, and in the end the session that tests share. After each kill the group's
+offsets, which every tool sees, must not be ahead of what the query has committed.
 """
 
 import os
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.live.clusters import Live
 from tests.spark.trials.drivers import batches, committed_ends, driver, group_offsets, kill_whole
-from tests.spark.trials.job import AVAILABLE_NOW
+from tests.spark.trials.job import AVAILABLE_NOW, start_stream
 
 from steelyard import Message, Producer
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _KILLS = int(os.environ.get("STEELYARD_DRIVER_KILLS", "1"))
 """Kills in AvailableNow; half as many at a processing time."""
-_TRIGGERS = [AVAILABLE_NOW] * _KILLS + ["200 milliseconds"] * max(1, _KILLS // 2)
+_TRIGGERS = [AVAILABLE_NOW] * _KILLS + ["200 milliseconds"] * (_KILLS // 2)
 _ROWS_A_BATCH = 200
 _MESSAGES = 100 * _ROWS_A_BATCH * len(_TRIGGERS)
 """No run that is to be killed can come to the end of them."""
@@ -34,7 +34,7 @@ _LONGEST_PAUSE_MS = 1_000
 """Longer than a batch takes on a machine that has nothing else to do."""
 _LOOK_S = 0.005
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(300 + 120 * len(_TRIGGERS))]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(300 + 120 * len(_TRIGGERS))]
 
 
 def test_files_have_everything_exactly_once_whenever_the_driver_is_killed(
@@ -64,8 +64,7 @@ def test_files_have_everything_exactly_once_whenever_the_driver_is_killed(
             f"{trigger}: killed {pause_ms} ms after batch {wanted}: {begun} begun, {done} done, {mirrored}/{sum_done}"
         )
         assert sum_done < _MESSAGES
-    with driver(_JOB, tmp_path, *words, AVAILABLE_NOW, str(_MESSAGES // 3)) as process:
-        assert process.wait() == 0, log.read_text()[-4000:]
+    assert start_stream(spark, *words, AVAILABLE_NOW, str(_MESSAGES // 3)).awaitTermination(120)
     assert _check_not_ahead(cluster, group, topic, checkpoint) == _MESSAGES, "the last batch is told, too"
     assert sum(committed_ends(checkpoint).values()) == _MESSAGES
     rows = spark.read.parquet(str(tmp_path / "rows")).select("broker", "queue_id", "offset", "body").collect()

@@ -1,14 +1,16 @@
 """CONFIG: a member gets the list it was configured with, whatever the group looks like.
 
 No checks, as in Java: not of the members, not of the queues. In Java each member carries its own list; here ``own``
-holds such lists by member, and ``queues`` is the one that everybody else gets. With nothing but ``queues`` every member
-owns the same list: that is what Java does with one configuration for all, and balance/explain.py names the overlap.
+holds such lists by member (member_tables.py), and ``queues`` is the one that everybody else gets. With nothing but
+``queues`` every member owns the same list: that is what Java does with one configuration for all, and
+balance/explain.py names the overlap.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from steelyard.balance.allocate.member_tables import MemberTable, entry_of
 from steelyard.balance.allocate.strategy import Plan
 from steelyard.model import Queue
 
@@ -32,7 +34,13 @@ class ByConfig:
     name: ClassVar[str] = "CONFIG"
 
     def __call__(self, _group: str, member: str, _queues: Sequence[Queue], _members: Sequence[str], /) -> list[Queue]:
-        return list(self.own.get(member, self.queues))
+        own = entry_of(self.own, member)
+        return list(self.queues if own is None else own)
+
+    @property
+    def member_tables(self) -> tuple[MemberTable, ...]:
+        """Who has a list; without one for the others, everybody needs one."""
+        return (MemberTable("queues", self.own.keys(), is_for_all=not self.queues),) if self.own else ()
 
     def share(self, group: str, queues: Sequence[Queue], members: Sequence[str], /) -> Plan:
         """Return every member's list."""

@@ -1,52 +1,80 @@
 """The last step to the least movement: exchanges of extras that keep everything even and make fewer queues move.
 
-The extras are a table of members and topics. How many a topic gives is fixed, and every member has the lower or the
-upper of two neighbouring loads. Giving up an extra where a member is rich costs one move, taking one where it is rich
-saves one. An exchange is a closed walk, member → topic → member …, that takes an extra away on each arrow into a topic
-and gives it on each arrow out; one more place, the *level*, lets the upper load pass from one member to another. A
-table in which no closed walk costs less than nothing is the cheapest there is, and each walk taken makes at least one
-more queue stay.
+The extras are a table of members and topics. How many a topic gives is fixed, and who may have one of a topic. Every
+member has the lower or the upper of two neighbouring loads, its own ones if members weigh differently. Giving up an
+extra where a member is rich costs one move, taking one where it is rich saves one. An exchange is a closed walk,
+member → topic → member …, that takes an extra away on each arrow into a topic and gives it on each arrow out; one more
+place, the *level*, lets the upper load pass from one member to another. A table in which no closed walk costs less than
+nothing is the cheapest there is, and each walk taken makes at least one more queue stay.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
-__all__ = ["cheapen"]
+__all__ = ["EXACT_CELLS", "TopicExtras", "cheapen"]
+
+EXACT_CELLS = 20_000
+"""Members times topics with extras up to which cheaper exchanges are sought: beyond, a move saved costs too long."""
 
 
-def cheapen(topics: Sequence[tuple[set[int], set[int]]], load: list[int]) -> None:
+class TopicExtras(NamedTuple):
+    """The extras of one topic."""
+
+    takers: Collection[int]
+    """Who may have one."""
+
+    rich: set[int]
+    """Who of them keeps one more queue by having one."""
+
+    extra: set[int]
+    """Who has one; this is what changes."""
+
+
+def cheapen(
+    topics: Sequence[TopicExtras],
+    load: list[int],
+    lower: Sequence[int] | None = None,
+    upper: Sequence[int] | None = None,
+) -> None:
     """Change the extras in place until no exchange makes fewer queues move.
 
-    Each topic is a pair: the members that are rich in it, and those that have its extras.
+    ``load`` is how many extras each member has, and stays between its ``lower`` and ``upper``: two neighbouring
+    numbers that are the same for all, unless they are given.
 
     >>> first, second, load = {0}, {1}, [1, 1]
-    >>> cheapen([({1}, first), ({0}, second)], load)
+    >>> cheapen([TopicExtras(range(2), {1}, first), TopicExtras(range(2), {0}, second)], load)
     >>> first, second, load
     ({1}, {0}, [1, 1])
     """
     # No table can do better than every extra on a rich member: most are that good already.
-    best = sum(min(len(rich), len(extra)) for rich, extra in topics)
-    while sum(len(rich & extra) for rich, extra in topics) < best:
-        walk = _cheaper_walk(_arrows(topics, load))
+    best = sum(min(len(topic.rich), len(topic.extra)) for topic in topics)
+    level = sum(load) // len(load)
+    lower = lower or [level] * len(load)
+    upper = upper or [level + 1] * len(load)
+    while sum(len(topic.rich & topic.extra) for topic in topics) < best:
+        walk = _cheaper_walk(_arrows(topics, load, lower, upper))
         if not walk:
             return
         _take(walk, topics, load)
 
 
-def _arrows(topics: Sequence[tuple[set[int], set[int]]], load: list[int]) -> list[list[tuple[int, int]]]:
+def _arrows(
+    topics: Sequence[TopicExtras], load: list[int], lower: Sequence[int], upper: Sequence[int]
+) -> list[list[tuple[int, int]]]:
     """List the arrows out of each place, as (place, cost): first the members, then the topics, last the level."""
-    members, lower = len(load), sum(load) // len(load)
+    members = len(load)
     level = members + len(topics)
     arrows: list[list[tuple[int, int]]] = [[] for _ in range(level + 1)]
-    for at, (rich, extra) in enumerate(topics, start=members):
-        for member in range(members):
+    for at, (takers, rich, extra) in enumerate(topics, start=members):
+        for member in takers:
             if member in extra:
                 arrows[member].append((at, int(member in rich)))
             else:
                 arrows[at].append((member, -int(member in rich)))
     for member, units in enumerate(load):
-        if units == lower:
+        if units < upper[member]:
             arrows[member].append((level, 0))
-        else:
+        if units > lower[member]:
             arrows[level].append((member, 0))
     return arrows
 
@@ -88,12 +116,12 @@ def _circle(came_from: list[int]) -> list[int]:
     return []
 
 
-def _take(walk: list[int], topics: Sequence[tuple[set[int], set[int]]], load: list[int]) -> None:
+def _take(walk: list[int], topics: Sequence[TopicExtras], load: list[int]) -> None:
     members = len(load)
     for place, to in zip(walk, [*walk[1:], walk[0]], strict=True):
         if place < members <= to < members + len(topics):
-            topics[to - members][1].remove(place)
+            topics[to - members].extra.remove(place)
             load[place] -= 1
         elif to < members <= place < members + len(topics):
-            topics[place - members][1].add(to)
+            topics[place - members].extra.add(to)
             load[to] += 1

@@ -22,12 +22,9 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import islice, pairwise
 
-from steelyard.balance.allocate.exchange import cheapen
+from steelyard.balance.allocate.exchange import EXACT_CELLS, TopicExtras, cheapen
 
-__all__ = ["EXACT_CELLS", "LEVEL_PASSES", "even_shares"]
-
-EXACT_CELLS = 20_000
-"""Members times topics with extras up to which cheaper exchanges are sought: beyond, a move saved costs too long."""
+__all__ = ["LEVEL_PASSES", "even_shares"]
 
 LEVEL_PASSES = 16
 """How often unequal subscriptions are gone through; two or three passes find nearly everything there is."""
@@ -47,7 +44,8 @@ def even_shares(
     if subs is None:
         _level(extras)
         if 1 < len(extras.open_topics) <= EXACT_CELLS // max(members, 1):
-            chosen = [(extras.rich[topic], extras.extra[topic]) for topic in extras.open_topics]
+            everybody = range(members)
+            chosen = [TopicExtras(everybody, extras.rich[topic], extras.extra[topic]) for topic in extras.open_topics]
             cheapen(chosen, extras.load)
     else:
         _level_what_is_shared(extras)

@@ -19,6 +19,7 @@ from steelyard.balance.allocate.by_config import ByConfig
 from steelyard.balance.allocate.circle import Circle
 from steelyard.balance.allocate.custom import Custom
 from steelyard.balance.allocate.machine_room import MachineRoom
+from steelyard.balance.allocate.member_tables import LookUp
 from steelyard.balance.allocate.nearby import NEARBY, Nearby
 from steelyard.balance.allocate.ring import Ring
 from steelyard.balance.allocate.settings import Settings, read_settings
@@ -112,7 +113,7 @@ def _machine_room(settings: Settings) -> MachineRoom:
 def _nearby(settings: Settings) -> Nearby:
     if settings.member_rooms is None:
         raise _missing(NEARBY, "member_rooms", "{member: room, …}; a broker in a room is called room@name")
-    return Nearby(settings.member_rooms.get)
+    return Nearby(LookUp(settings.member_rooms))
 
 
 def _sticky(settings: Settings) -> Sticky:

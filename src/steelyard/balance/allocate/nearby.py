@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from steelyard.balance.allocate.average import Average
 from steelyard.balance.allocate.by_place import place_of, places
+from steelyard.balance.allocate.member_tables import LookUp, MemberTable, tables_of
 from steelyard.balance.allocate.strategy import Owned, Plan, Remembering, Strategy, remembers, share
 from steelyard.errors import AllocationError
 from steelyard.model import Queue, names_in_order
@@ -44,7 +45,7 @@ class Nearby:
     """
 
     member_room: Callable[[str], str | None]
-    """Where a member runs, by its id."""
+    """Where a member runs, by its id; a table of rooms is a `LookUp`."""
 
     broker_room: Callable[[str], str | None] = room_before_at
     """Where a broker stands, by its name."""
@@ -60,6 +61,13 @@ class Nearby:
     def remembers(self) -> bool:
         """Whether the inner strategy does."""
         return remembers(self.inner)
+
+    @property
+    def member_tables(self) -> tuple[MemberTable, ...]:
+        """Who has a room, if there is a table of that, which everybody has to be in; and those of the inner one."""
+        rooms = self.member_room
+        mine = (MemberTable("member_rooms", rooms.table.keys(), is_for_all=True),) if isinstance(rooms, LookUp) else ()
+        return (*mine, *tables_of(self.inner))
 
     def after(self, previous: Owned, /) -> "Nearby":
         """Return the same strategy, with an inner one that knows these owners if it asks for them."""

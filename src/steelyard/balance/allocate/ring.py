@@ -9,6 +9,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import md5
 from typing import ClassVar
 
@@ -71,26 +72,33 @@ class Ring:
         return whole
 
     def _owners(self, queues: Sequence[Queue], members: Sequence[str]) -> Iterator[tuple[Queue, str]]:
-        ring = self._points(members)
-        if not ring:
+        # A hash of your own need not be hashable itself, so its rings are not kept.
+        make = _kept if self.point is md5_point else _made
+        points, owners = make(tuple(members), self.virtual_nodes, self.point)
+        if not points:
             return
-        points = sorted(ring)
-        owners = [ring[point] for point in points]
-        owners.append(owners[0])
         for queue in queues:
             topic, broker, number = queue
             key = f"MessageQueue [topic={topic}, brokerName={broker}, queueId={number}]"
             yield queue, owners[bisect_left(points, self.point(key))]
 
-    def _points(self, members: Sequence[str]) -> dict[int, str]:
-        ring: dict[int, str] = {}
-        held: Counter[str] = Counter()
-        for member in members:
-            start = held[member]
-            for number in range(start, start + self.virtual_nodes):
-                point = self.point(f"{member}-{number}")
-                if point in ring:
-                    held[ring[point]] -= 1
-                ring[point] = member
-                held[member] += 1
-        return ring
+
+def _made(members: Sequence[str], nodes: int, hashed: Callable[[str], int]) -> tuple[list[int], list[str]]:
+    """Return the points in order, and whose each is; behind the last one it begins again."""
+    ring: dict[int, str] = {}
+    held: Counter[str] = Counter()
+    for member in members:
+        start = held[member]
+        for number in range(start, start + nodes):
+            point = hashed(f"{member}-{number}")
+            if point in ring:
+                held[ring[point]] -= 1
+            ring[point] = member
+            held[member] += 1
+    points = sorted(ring)
+    owners = [ring[point] for point in points]
+    return points, owners + owners[:1]
+
+
+# The same members share topic after topic, round after round.
+_kept = lru_cache(maxsize=8)(_made)

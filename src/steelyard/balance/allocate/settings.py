@@ -2,7 +2,7 @@
 
 One configuration serves all strategies, so that the same file can be tried with each: a field that another strategy
 reads does no harm, one that no strategy reads is refused. A field that is missing is missed when a strategy that needs
-it is made (names.py).
+it is made (names.py). What is said of single members is found by their names, or client ids (member_tables.py).
 """
 
 from collections.abc import Mapping
@@ -29,10 +29,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """MACHINE_ROOM: the rooms whose queues are shared."""
 
     member_rooms: dict[str, str] | None = None
-    """MACHINE_ROOM_NEARBY: the room of each member. The room of a broker is what its name says, ``room@name``."""
+    """MACHINE_ROOM_NEARBY: the room of each member. That of a broker is what its name says, ``room@name``."""
 
     queues: list[Queue] | dict[str, list[Queue]] | None = None
-    """CONFIG: one list for everybody, or a list for each member."""
+    """CONFIG: one list for everybody, or a list for each member, for all of them."""
 
     virtual_nodes: int = 10
     """CONSISTENT_HASH: how many points of the ring a member has."""

@@ -11,8 +11,8 @@ Promised, for every input:
 - the plan of a carried out plan is that plan; and for one topic, every state between the two gives that plan as well,
   so that members which look at different moments agree without a leader.
 
-Weights put other shares in the place of even ones, and least movement then means: for these shares. Lags trade a
-budget of moves for members that are evenly behind: see lags.py for what is promised then.
+With weights, even means: every share of a topic and every total is the exact one by weight, rounded down or up. Lags
+trade a budget of moves for members that are evenly behind: see lags.py for what is promised then.
 """
 
 from collections import Counter
@@ -25,6 +25,7 @@ from steelyard.balance.allocate.by_place import place_of, places
 from steelyard.balance.allocate.extras import even_shares
 from steelyard.balance.allocate.hand_out import hand_out
 from steelyard.balance.allocate.lags import even_out
+from steelyard.balance.allocate.member_tables import MemberTable, entry_of
 from steelyard.balance.allocate.strategy import Owned, Plan
 from steelyard.balance.allocate.weights import weighted_shares, whole_weights
 from steelyard.errors import ConfigurationError
@@ -96,6 +97,12 @@ class Sticky:
         """It does."""
         return True
 
+    @property
+    def member_tables(self) -> tuple[MemberTable, ...]:
+        """Whose topics or weights were given."""
+        tables = MemberTable("topics", self.topics.keys()), MemberTable("weights", self.weights.keys())
+        return tuple(table for table in tables if table.keys)
+
     def after(self, previous: Owned, /) -> "Sticky":
         """Return the same strategy, knowing these owners."""
         return replace(self, previous=previous)
@@ -113,7 +120,7 @@ class Sticky:
         topics, cut = cut_by_topic(queues)
         owner = owners_before(self.previous, queues, members)
         if self.weights:
-            new = hand_out(cut, owner, weighted_shares(cut, whole_weights(self.weights, members)))
+            new = hand_out(cut, owner, weighted_shares(cut, whole_weights(self.weights, members), owner))
         else:
             new = sticky(cut, len(members), owner, self._subs(topics, members))
         if self.lags:
@@ -128,7 +135,9 @@ class Sticky:
         return dict(zip(members, lists, strict=False))
 
     def _subs(self, topics: list[str], members: list[str]) -> list[list[int]] | None:
-        wanted = {place: self.topics[member] for place, member in enumerate(members) if member in self.topics}
+        wanted = {
+            place: mine for place, member in enumerate(members) if (mine := entry_of(self.topics, member)) is not None
+        }
         if all(topic in mine for mine in wanted.values() for topic in topics):
             return None
         every = range(len(members))

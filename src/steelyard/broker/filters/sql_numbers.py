@@ -17,10 +17,11 @@ _LONG_DIGITS = 19
 # So few that any width holds them.
 _FEW_DIGITS = 9
 
-# Any digit of Unicode that fits one UTF-16 unit counts for whole numbers, and ASCII alone for fractions.
-_WHOLE = re.compile(r"([+-]?)([^\D\U00010000-\U0010ffff]++)")
-_DECIMAL = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?+[fFdD]?")
-_HEXADECIMAL = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]++\.?|[0-9a-fA-F]*+\.[0-9a-fA-F]++)[pP][+-]?[0-9]++)[fFdD]?")
+# Any digit of Unicode that fits one UTF-16 unit counts for whole numbers, and ASCII alone for fractions. What follows a
+# run of digits is never a digit, so a text that does not match costs no more than one that does.
+_WHOLE = re.compile(r"([+-]?)([^\D\U00010000-\U0010ffff]+)")
+_DECIMAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?")
+_HEXADECIMAL = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]+(?:\.[0-9a-fA-F]*)?|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?")
 _SPOKEN = {sign + name: float(sign + name) for sign in ("", "+", "-") for name in ("NaN", "Infinity")}
 _TRIMMED = "".join(map(chr, range(0x21)))
 

@@ -22,11 +22,11 @@ RESERVED = frozenset(
 )
 """Words that no property can be named by."""
 
-# Possessive throughout: nothing here is ever read twice.
-_BLANKS = re.compile(r"[ \t\n\r\f]++")
-_NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*+")
-_FRACTION = re.compile(r"(?:[0-9]++\.[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?+|[0-9]++[eE][+-]?[0-9]++")
-_WHOLE = re.compile(r"0|[1-9][0-9]*+[lL]?+")
+# What follows a run of characters is never one of them, so each pattern reads a run a few times at the most.
+_BLANKS = re.compile(r"[ \t\n\r\f]+")
+_NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
+_FRACTION = re.compile(r"(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+")
+_WHOLE = re.compile(r"0|[1-9][0-9]*[lL]?")
 _SIGN = re.compile(r"<>|>=|<=|[=<>(),+-]")
 _LINE_END = re.compile(r"[\n\r]")
 

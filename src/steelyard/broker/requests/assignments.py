@@ -21,7 +21,7 @@ from steelyard.broker.state import State
 from steelyard.errors import AllocationError, ConfigurationError
 from steelyard.model import Queue, names_in_order
 from steelyard.model.names import RETRY
-from steelyard.wire.bodies import decode_body, encode_body
+from steelyard.wire.bodies import decode_request, encode_body
 from steelyard.wire.bodies.assignment import (
     AssignedQueue,
     AssignmentAnswer,
@@ -42,7 +42,7 @@ _STRATEGIES = {strategy.name: strategy for strategy in (Average(), Circle())}
 
 
 def _assignment(state: State, request: Command, _peer: Peer, _now_ms: int) -> Command:
-    body = decode_body(AssignmentRequest, request.body)
+    body = decode_request(AssignmentRequest, request.body)
     check_topic(body.topic)
     check_group(body.group)
     shared = _share(state, body)
@@ -85,7 +85,7 @@ def _readable(state: State, body: AssignmentRequest) -> list[Queue] | None:
 
 
 def _set_mode(state: State, request: Command, _peer: Peer, now_ms: int) -> Command:
-    body = decode_body(RequestModeSetting, request.body)
+    body = decode_request(RequestModeSetting, request.body)
     topic, group = body.topic or "", body.group or ""
     if topic.startswith(RETRY):
         raise refusal(ResponseCode.NO_PERMISSION, "retry topic is not allowed to set mode")

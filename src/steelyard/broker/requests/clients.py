@@ -10,7 +10,8 @@
 46 CHECK_CLIENT_CONFIG  a subscription by SQL92 is looked at before it is used.
 
 Two live processes under one client id: one of ours that comes second is refused, since it can choose another id; others
-are let in as on Apache's broker, are listed once, and are told of as a hazard (unless the options refuse them).
+are let in as on Apache's broker, are listed once, so that no share of the queues goes to an entry that nobody reads,
+and are told of as a hazard (unless the options refuse them).
 """
 
 from collections.abc import Mapping
@@ -26,12 +27,13 @@ from steelyard.broker.state import State
 from steelyard.broker.wants import by_topic, shape_of
 from steelyard.errors import GroupNotFound, ServerError
 from steelyard.model import FilterKind
-from steelyard.wire.bodies import decode_body
+from steelyard.wire.bodies import decode_request
 from steelyard.wire.bodies.heartbeat import ClientCheck, ConsumerBeat, GroupWord, Heartbeat, HeartbeatWord
 from steelyard.wire.codes import RequestCode as Code
 from steelyard.wire.codes import ResponseCode
 from steelyard.wire.command import Command, answer_to
 from steelyard.wire.headers.group import HeartbeatAnswer, Unregister
+from steelyard.wire.limits import HEARTBEAT_BYTES
 from steelyard.wire.peers import Peer
 
 __all__ = ["HANDLERS"]
@@ -39,6 +41,7 @@ __all__ = ["HANDLERS"]
 _LONGEST_ID = _LONGEST_GROUP = 255
 _LONGEST_INSTANCE = 64
 _LONGEST_STRATEGY = 64
+_MOST_STOPS, _LONGEST_STOP = 8, 500
 _LONGEST_LANGUAGE = 32
 _MOST_GROUPS = 1_024
 _MOST_TOPICS = 4_096
@@ -49,7 +52,7 @@ _BEATS_OF_SILENCE = 4
 
 
 def _heartbeat(state: State, request: Command, peer: Peer, now_ms: int) -> Command:
-    body = decode_body(Heartbeat, request.body)
+    body = decode_request(Heartbeat, request.body, most_bytes=HEARTBEAT_BYTES)
     _check(body)
     word = body.steelyard
     refused: ServerError | None = None
@@ -157,6 +160,7 @@ def _beat(state: State, request: Command, body: Heartbeat, told: ConsumerBeat, p
         instance=instance,
         leaving=word is not None and bool(word.leaving),
         strategy=strategy,
+        stopped=() if about is None else tuple(each[:_LONGEST_STOP] for each in (about.stopped or ())[:_MOST_STOPS]),
     )
 
 
@@ -216,7 +220,7 @@ def _unregister(state: State, request: Command, peer: Peer, now_ms: int) -> Comm
 
 
 def _check_client(state: State, request: Command, _peer: Peer, _now_ms: int) -> Command:
-    wanted = decode_body(ClientCheck, request.body).subscription
+    wanted = decode_request(ClientCheck, request.body).subscription
     if wanted is None or wanted.kind in ("", FilterKind.TAG.value):
         return answer_to(request)
     if not state.options.property_filter:

@@ -16,17 +16,18 @@ from msgspec.structs import replace
 from steelyard.broker.attributes import GROUP_ATTRIBUTES, altered
 from steelyard.broker.handlers import Handler
 from steelyard.broker.names import check_group, refuse_own_group
+from steelyard.broker.options import MOST_QUEUES
 from steelyard.broker.refusals import refusal
 from steelyard.broker.requests.pages import page_of
 from steelyard.broker.state import State
-from steelyard.broker.topics import MOST_QUEUES
-from steelyard.wire.bodies import decode_body, encode_body
+from steelyard.wire.bodies import decode_request, encode_body
 from steelyard.wire.bodies.groups import GroupSettings, GroupSettingsList
 from steelyard.wire.codes import RequestCode as Code
 from steelyard.wire.codes import ResponseCode
 from steelyard.wire.command import Command, answer_to
 from steelyard.wire.headers.admin import DeleteGroup, GroupList, GroupListAnswer
 from steelyard.wire.headers.admin import GroupSettings as GroupAsked
+from steelyard.wire.limits import LIST_BYTES
 from steelyard.wire.peers import Peer
 
 __all__ = ["HANDLERS"]
@@ -35,12 +36,14 @@ _NOT_IN_4 = ("orderly", "consume_timeout_minutes", "retry_policy", "sys_flag", "
 
 
 def _put(state: State, request: Command, _peer: Peer, now_ms: int) -> Command:
-    state.groups.put(_checked(state, decode_body(GroupSettings, request.body)), now_ms)
+    state.groups.put(_checked(state, decode_request(GroupSettings, request.body)), now_ms)
     return answer_to(request)
 
 
 def _put_all(state: State, request: Command, _peer: Peer, now_ms: int) -> Command:
-    wanted = [_checked(state, each) for each in decode_body(GroupSettingsList, request.body).groups]
+    wanted = [
+        _checked(state, each) for each in decode_request(GroupSettingsList, request.body, most_bytes=LIST_BYTES).groups
+    ]
     for settings in wanted:
         state.groups.put(settings, now_ms)
     return answer_to(request)
@@ -74,6 +77,7 @@ def _delete(state: State, request: Command, _peer: Peer, now_ms: int) -> Command
     refuse_own_group(asked.group_name)
     state.groups.remove(asked.group_name, now_ms)
     state.rates.forget_group(asked.group_name)
+    state.kept_subscriptions.forget(asked.group_name)
     if asked.clean_offset or asked.remove_offset:
         state.offsets.forget_group(asked.group_name)
     return answer_to(request)

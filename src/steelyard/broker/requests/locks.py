@@ -17,21 +17,21 @@ from steelyard.broker.members import Member
 from steelyard.broker.names import check_group, check_topic
 from steelyard.broker.refusals import refusal
 from steelyard.broker.state import State
-from steelyard.wire.bodies import decode_body, encode_body
+from steelyard.wire.bodies import decode_request, encode_body
 from steelyard.wire.bodies.locks import Denied, LockAnswer, LockAnswerWord, LockRequest
 from steelyard.wire.codes import RequestCode as Code
 from steelyard.wire.codes import ResponseCode
 from steelyard.wire.command import Command, answer_to
+from steelyard.wire.limits import LOCK_BYTES, LOCKED_QUEUES
 from steelyard.wire.peers import Peer
 
 __all__ = ["HANDLERS"]
 
 _LONGEST_ID = 255
-_MOST_QUEUES = 65_536
 
 
 def _lock(state: State, request: Command, peer: Peer, now_ms: int) -> Command:
-    body = decode_body(LockRequest, request.body)
+    body = decode_request(LockRequest, request.body, most_bytes=LOCK_BYTES)
     group, is_lease = group_and_lease(body.group)
     member = _checked(state, body, group, peer)
     until_ms = None if member is not None and member.ours else now_ms + state.options.java_lock_ms
@@ -57,7 +57,7 @@ def _lock(state: State, request: Command, peer: Peer, now_ms: int) -> Command:
 
 
 def _unlock(state: State, request: Command, peer: Peer, now_ms: int) -> Command:
-    body = decode_body(LockRequest, request.body)
+    body = decode_request(LockRequest, request.body, most_bytes=LOCK_BYTES)
     group, _ = group_and_lease(body.group)
     _checked(state, body, group, peer)
     for ref, epoch in zip(body.queues, _epochs(body), strict=True):
@@ -86,10 +86,10 @@ def _epochs(body: LockRequest) -> tuple[int | None, ...]:
 def _checked(state: State, body: LockRequest, group: str, peer: Peer) -> Member | None:
     """Return the member that asks, or None if nobody is registered on its line; refuse who asks for somebody else."""
     check_group(group)
-    if not 0 < len(body.client_id) <= _LONGEST_ID or len(body.queues) > _MOST_QUEUES:
+    if not 0 < len(body.client_id) <= _LONGEST_ID or len(body.queues) > LOCKED_QUEUES:
         raise refusal(
             ResponseCode.INVALID_PARAMETER,
-            f"a client id has 1 to {_LONGEST_ID} letters, and {_MOST_QUEUES} queues are locked at a time at most",
+            f"a client id has 1 to {_LONGEST_ID} letters, and {LOCKED_QUEUES} queues are locked at a time at most",
         )
     for topic in dict.fromkeys(ref.topic for ref in body.queues):
         check_topic(topic)

@@ -1,9 +1,9 @@
 """Offsets of groups and of queues: 14 and 15, 29 to 32, 314, and the tables 43 and 45.
 
-14 QUERY_CONSUMER_OFFSET: a group without an offset gets 22 and decides by itself where to start, as with 5.5. The
-exception is Apache's, too: 0 for a queue that still has its very first message, unless the asker says that it does not
-want that (``setZeroIfNotFound``). Apache makes one more condition, that the message is in memory; here every message
-that is still there is as good as in memory. An empty or unknown queue gets 22.
+14 QUERY_CONSUMER_OFFSET: a group without an offset gets 22 and decides by itself where to start, unless nothing of the
+queue was ever removed: then it gets 0, as with 4.9. 5.5 says 22 of an empty queue, too; Java's clients then ask for the
+end, and skip what was sent between the two questions. Who wants 22 says so (``setZeroIfNotFound=false``). 4.9 ignores
+that, and both look whether the first message is in memory; here every message that is still there is as good as that.
 
 15 UPDATE_CONSUMER_OFFSET: 26 and 17 for a group and a topic that are not there, as with 5.5; 16 for who does not hold
 the queue (fencing.py). What Apache takes and nobody can mean is refused with 29: an offset below zero, and a queue that
@@ -38,8 +38,7 @@ def _query(state: State, request: Command, _peer: Peer, _now_ms: int) -> Command
     if offset is None:
         if header.set_zero_if_not_found is False:
             raise refusal(ResponseCode.QUERY_NOT_FOUND, "Not found, do not set to zero, maybe this group boot first")
-        low, high = _bounds(state, header.topic, header.queue_id)
-        if low > 0 or high == 0:
+        if _bounds(state, header.topic, header.queue_id)[0] > 0:
             raise refusal(ResponseCode.QUERY_NOT_FOUND, "Not found, maybe this group consumer boot first")
         offset = 0
     return answer_to(request, fields=OffsetAnswer(offset))

@@ -20,12 +20,13 @@ from steelyard.broker.members import Member
 from steelyard.broker.refusals import refusal
 from steelyard.broker.state import State
 from steelyard.errors import SteelyardError
-from steelyard.wire.bodies import decode_body, encode_body
+from steelyard.wire.bodies import decode_request, encode_body
 from steelyard.wire.bodies.offsets import MemberOffsets
 from steelyard.wire.codes import SERVER_VERSION, ResponseCode, Version
 from steelyard.wire.codes import RequestCode as Code
 from steelyard.wire.command import Command, answer_to
 from steelyard.wire.headers.group import AskRunningState, ConsumeDirectly, GroupAndTopic
+from steelyard.wire.limits import LIST_BYTES
 from steelyard.wire.maps import ByQueue
 from steelyard.wire.message_ids import read_offset_id
 from steelyard.wire.peers import Peer
@@ -121,7 +122,7 @@ class _Status:
         if answer is not None and answer.code == ResponseCode.SUCCESS:
             # A member that answers nonsense is one that did not answer.
             with suppress(SteelyardError):
-                self._found[client_id] = decode_body(MemberOffsets, answer.body).queues
+                self._found[client_id] = decode_request(MemberOffsets, answer.body, most_bytes=LIST_BYTES).queues
         self.done()
 
     def done(self) -> None:

@@ -134,7 +134,7 @@ def _delays(state: State) -> dict[str, str]:
 
 def _report(state: State) -> BrokerReport:
     """Tell of disk and flushing in whole numbers, and what was found when the broker was started."""
-    store, options = state.store, state.options
+    store, options, refusal = state.store, state.options, state.trouble.refusal
     return BrokerReport(
         damage=tuple(map(_damage, store.damages[:_MOST_DAMAGES])) or None,
         damages=len(store.damages),
@@ -146,7 +146,7 @@ def _report(state: State) -> BrokerReport:
         log_bytes=store.end - store.start,
         log_files=store.files,
         recovery=_recovery(state),
-        refusal=None if store.refusal is None else store.refusal[:_LONGEST_REFUSAL],
+        refusal=None if refusal is None else refusal[:_LONGEST_REFUSAL],
         unflushed_bytes=max(0, store.end - store.durable),
     )
 

@@ -7,8 +7,12 @@ queue means any. A message gets MSG_REGION, TRACE_ON, CLUSTER and, if it has non
 nothing. A send to ``%RETRY%group`` beyond the group's retries goes to its dead letters, and so does the last one of a
 group that holds a lock: 4.9's orderly members count no further when they give up, and would send it for ever.
 
-Unlike Apache, a send that is refused makes no topic, and an empty body is stored. The answer to a batch lists the ids
-of its first 960 messages only: more do not fit into a header that every client takes, and clients use none of them.
+A broker whose permission is 4 is left by those who send: its name servers tell them. What is sent by those who do not
+know yet is taken, but for topics in strict order, whose senders do not go by the permission; it is refused later (16).
+Apache's takes it for ever.
+
+Unlike Apache, a send that is refused makes no topic, and an empty body is stored. No answer has a handle to recall the
+message by, since this broker does not recall.
 
 Most messages want nothing special. They are recognised by what their properties do not say, and take the short way.
 """
@@ -27,7 +31,6 @@ from steelyard.broker.storing import (
     delayed_place,
     half_place,
     put,
-    recall_handle,
     whole_number,
 )
 from steelyard.broker.topics import Topic
@@ -38,7 +41,7 @@ from steelyard.wire.batch import read_batch
 from steelyard.wire.codes import SERVER_VERSION, RequestCode, ResponseCode
 from steelyard.wire.command import ONEWAY, RESPONSE, Command
 from steelyard.wire.headers.send import Send, SendAnswer, SendShort
-from steelyard.wire.limits import BATCH_ITEMS, TOPIC_BYTES_V1
+from steelyard.wire.limits import TAKEN_ITEMS, TOPIC_BYTES_V1
 from steelyard.wire.peers import Peer
 from steelyard.wire.properties import find_property, parse_properties
 from steelyard.wire.property_names import (
@@ -55,12 +58,16 @@ from steelyard.wire.sysflag import TRANSACTION_BITS, Transaction
 __all__ = ["HANDLERS", "check_place"]
 
 _BATCH = int(RequestCode.SEND_BATCH_MESSAGE)
+_ROUTES_MS = 40_000
+"""Clients ask for routes every 30 s: until then they cannot know that they may not write here any more."""
 _UNIQUE = f"{UNIQUE_KEY}\x01"
 
 
 def _take_short(state: State, request: Command, peer: Peer, now_ms: int) -> Command | None:
     try:
         header = request.header(SendShort)
+        if state.closed_ms is not None:
+            _check_open(state, header.topic, state.closed_ms, now_ms)
         if header.batch or request.code == _BATCH:
             _take_batch(state, request, peer, now_ms, header)
         else:
@@ -73,6 +80,8 @@ def _take_short(state: State, request: Command, peer: Peer, now_ms: int) -> Comm
 def _take_long(state: State, request: Command, peer: Peer, now_ms: int) -> Command | None:
     try:
         header = request.header(Send)
+        if state.closed_ms is not None:
+            _check_open(state, header.topic, state.closed_ms, now_ms)
         (_take_batch if header.batch else _take)(state, request, peer, now_ms, header)
     except SteelyardError as error:
         return _no(state, request, error)
@@ -81,6 +90,17 @@ def _take_long(state: State, request: Command, peer: Peer, now_ms: int) -> Comma
 
 def _no(state: State, request: Command, error: SteelyardError) -> Command:
     return structs.replace(refused(request, error), fields=state.stamps.on_refusals)
+
+
+def _check_open(state: State, name: str, closed_ms: int, now_ms: int) -> None:
+    """Refuse a send to a broker that is only read from, once its sender can know that from the route."""
+    topic = state.topics.get(name)
+    if now_ms - closed_ms >= _ROUTES_MS or (topic is not None and topic.settings.order):
+        options = state.options
+        remark = (
+            f"the broker[{options.host}] sending message is forbidden: its brokerPermission is {options.permission}"
+        )
+        raise refusal(ResponseCode.NO_PERMISSION, remark)
 
 
 def _take(state: State, request: Command, peer: Peer, now_ms: int, header: Send | SendShort) -> None:
@@ -177,8 +197,7 @@ def _take_with_care(state: State, request: Command, peer: Peer, now_ms: int, hea
         sys_flag,
         reconsume_times,
     )
-    recall = recall_handle(properties, state.options.name)
-    _acknowledge(state, request, peer, [done], place.queue_id, raw, unique, recall)
+    _acknowledge(state, request, peer, [done], place.queue_id, raw, unique)
 
 
 def check_place(state: State, header: Send | SendShort) -> Place:
@@ -235,8 +254,10 @@ def _take_batch(state: State, request: Command, peer: Peer, now_ms: int, header:
         why = "it is empty" if not batch else f"no batch can be sent to {place.topic}"
         raise refusal(ResponseCode.MESSAGE_ILLEGAL, f"the batch is refused: {why}")
     if state.topics.get(place.topic) is None:
-        for _ in read_batch(batch):
-            pass  # a damaged one is refused before it makes a topic
+        # One that is damaged or too long is refused before it makes a topic.
+        for count, _ in enumerate(read_batch(batch)):
+            if count == TAKEN_ITEMS:
+                raise LimitExceeded("number of messages", where="batch", limit=TAKEN_ITEMS)
     topic = state.topics.for_send(place.topic, header.default_topic, header.default_topic_queue_nums, now_ms)
     stored = state.store.append_batch(
         topic.key,
@@ -251,7 +272,7 @@ def _take_batch(state: State, request: Command, peer: Peer, now_ms: int, header:
     state.rates.sent(topic.name, len(stored), stored[-1].end - stored[0].position)
     raw = (header.properties or "").encode()
     unique = find_property(raw, UNIQUE_KEY.encode())
-    _acknowledge(state, request, peer, stored, place.queue_id, raw, unique.decode() if unique else None, None)
+    _acknowledge(state, request, peer, stored, place.queue_id, raw, unique.decode() if unique else None)
 
 
 def _acknowledge(
@@ -262,18 +283,16 @@ def _acknowledge(
     queue_id: int,
     properties: bytes,
     unique: str | None,
-    recall: str | None,
 ) -> None:
     """Answer once the log has it."""
     if request.is_oneway:
         return
     stamps = state.stamps
     fields = SendAnswer(
-        msg_id=",".join([stamps.place_id(done.position) for done in stored[:BATCH_ITEMS]]),
+        msg_id=",".join([stamps.place_id(done.position) for done in stored]),
         queue_id=queue_id,
         queue_offset=stored[0].offset,
         transaction_id=unique,
-        recall_handle=recall,
         msg_region=stamps.region,
         trace_on=stamps.trace,
     )

@@ -3,7 +3,8 @@
 26 GET_BROKER_CONFIG      ``name=value`` lines under Java's names, with the version of the settings in the header. All
                           names that tools read are there, also those that nothing here goes by
 25 UPDATE_BROKER_CONFIG   changes some of them, at once and all together: a name that cannot be changed while the broker
-                          runs is refused by its name (16), a value that cannot be is refused with the name (29)
+                          runs is refused by its name (16), unless its value is the one it has; a value that cannot be
+                          is refused with the name (29)
 
 A change lasts until the broker is started again: then what it is started with counts. Java ignores names that it does
 not know; here they are refused, since whoever wrote one believes that it counts.
@@ -14,7 +15,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from steelyard.broker.handlers import Handler
-from steelyard.broker.options import BrokerOptions
+from steelyard.broker.options import DEFAULT_TOPIC_QUEUES, BrokerOptions
 from steelyard.broker.refusals import refusal
 from steelyard.broker.state import State
 from steelyard.broker.versions import next_version
@@ -64,14 +65,19 @@ _FLUSH = _Kind(
 )
 _TIME_MS = _whole(100, 24 * _HOUR_MS)
 
+_PERMISSION = _Kind({"4": 4, "6": 6}.get, str, "6, or 4 to be only read from")
+
 _CHANGEABLE: Mapping[str, tuple[str, _Kind]] = {
     "autoCreateSubscriptionGroup": ("auto_create_groups", _TRUTH),
     "autoCreateTopicEnable": ("auto_create_topics", _TRUTH),
+    "brokerPermission": ("permission", _PERMISSION),
     "enablePropertyFilter": ("property_filter", _TRUTH),
     "flushConsumerOffsetInterval": ("offsets_interval_ms", _TIME_MS),
     "flushDiskType": ("flush", _FLUSH),
     "flushIntervalCommitLog": ("flush_interval_ms", _whole(10, 60_000)),
     "maxMessageSize": ("max_message_bytes", _whole(1_024, 4 * 1024 * 1024)),
+    "maxTransferCountOnMessageInMemory": ("max_pull_messages", _whole(1, 65_536)),
+    "notifyConsumerIdsChangedEnable": ("notices", _TRUTH),
     "syncFlushTimeout": ("flush_wait_ms", _whole(10, 60_000)),
     "transactionCheckInterval": ("transaction_check_ms", _TIME_MS),
     "transactionCheckMax": ("transaction_checks", _whole(1, 1_000)),
@@ -99,17 +105,15 @@ def _fixed(state: State) -> dict[str, str]:
         "brokerIP1": options.host,
         "brokerId": str(options.broker_id),
         "brokerName": options.name,
-        "brokerPermission": "6",
         "brokerRole": "ASYNC_MASTER",
         "clientCallbackExecutorThreads": "1",
-        "defaultTopicQueueNums": str(options.default_topic_queues),
+        "defaultTopicQueueNums": str(options.default_topic_queues or DEFAULT_TOPIC_QUEUES),
         "filterServerNums": "0",
         "listenPort": str(options.port),
         "longPollingEnable": "true",
         "mappedFileSizeCommitLog": str(store.segment_bytes),
         "messageDelayLevel": " ".join(map(_span, DELAY_LEVELS_MS)),
         "msgTraceTopicName": TRACE_TOPIC,
-        "notifyConsumerIdsChangedEnable": "true",
         "realTimeNotifyConsumerChange": "true",
         "regionId": options.region,
         "slaveReadEnable": "false",
@@ -134,9 +138,14 @@ def _kept_hours(state: State) -> str:
 def _change(state: State, request: Command, _peer: Peer, now_ms: int) -> Command:
     changes = decode_settings(request.body)
     hours = changes.pop(_KEEP, None)
-    options = _changed(state.options, changes)
+    fixed = _fixed(state)
+    options = _changed(state.options, {name: text for name, text in changes.items() if fixed.get(name) != text.strip()})
     if hours is not None:
         state.store.keep_for(_keep_ms(hours))
+    if options.is_writable:
+        state.closed_ms = None
+    elif state.closed_ms is None:
+        state.closed_ms = now_ms
     state.options = options
     state.topics.follow(options, now_ms)
     state.groups.follow(options)

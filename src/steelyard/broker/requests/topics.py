@@ -30,7 +30,7 @@ from steelyard.broker.requests.pages import page_of
 from steelyard.broker.state import State
 from steelyard.broker.topics import Topic
 from steelyard.model.names import is_system_topic
-from steelyard.wire.bodies import decode_body, encode_body
+from steelyard.wire.bodies import decode_request, encode_body
 from steelyard.wire.bodies.shared import GroupNames, TopicNames
 from steelyard.wire.bodies.topics import TopicSettings, TopicSettingsList
 from steelyard.wire.codes import RequestCode as Code
@@ -38,6 +38,7 @@ from steelyard.wire.codes import ResponseCode
 from steelyard.wire.command import Command, answer_to
 from steelyard.wire.headers.admin import CreateTopic, TopicList, TopicListAnswer
 from steelyard.wire.headers.common import TopicName
+from steelyard.wire.limits import LIST_BYTES
 from steelyard.wire.peers import Peer
 
 __all__ = ["HANDLERS"]
@@ -63,7 +64,9 @@ def _put(state: State, request: Command, _peer: Peer, now_ms: int) -> Command:
 
 
 def _put_all(state: State, request: Command, _peer: Peer, now_ms: int) -> Command:
-    wanted = [_checked(state, each) for each in decode_body(TopicSettingsList, request.body).topics]
+    wanted = [
+        _checked(state, each) for each in decode_request(TopicSettingsList, request.body, most_bytes=LIST_BYTES).topics
+    ]
     for settings in wanted:
         _make(state, settings, now_ms)
     return answer_to(request)

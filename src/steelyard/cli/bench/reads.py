@@ -91,7 +91,7 @@ class _Patience:
 
 def _puller(where: "Connect") -> Puller:
     # The group of tools is there on every broker; without commits nothing of us is kept.
-    return Puller(where, TOOLS_GROUP, auto_commit=False, pull_batch=_PULLED)
+    return Puller(where, TOOLS_GROUP, auto_commit=False, pull_batch=_PULLED, on_unreadable="skip")
 
 
 async def _begin(puller: Puller, topic: str, start: str, figures: Figures) -> "list[Queue]":

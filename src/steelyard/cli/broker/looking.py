@@ -14,6 +14,7 @@ from steelyard.cli.frame.screen import note
 from steelyard.cli.frame.where import Where, at_cluster
 
 if TYPE_CHECKING:
+    from steelyard.client.admin.broker_reports import Reports
     from steelyard.client.admin.brokers import GroupLag
     from steelyard.client.admin.cluster import Broker
 
@@ -48,8 +49,15 @@ def _list(
         columns.append(Column("replicas", right=True, show=lambda ids: str(len(ids))))
     out.rows(columns, map(_row, brokers))
     for each in brokers:
-        if each.problem is not None:
-            note(f"{each.name}: {each.problem}")
+        for problem in (each.problem, *_problems(each.reports)):
+            if problem is not None:
+                note(f"{each.name}: {problem}")
+
+
+def _problems(reports: "Reports | None") -> tuple[str | None, ...]:
+    if reports is None:
+        return ()
+    return (None if reports.refusal is None else f"it takes no messages: {reports.refusal}", reports.loss)
 
 
 def _row(broker: "Broker") -> dict[str, object]:
@@ -65,6 +73,8 @@ def _row(broker: "Broker") -> dict[str, object]:
         "out_tps": broker.get_tps,
         "disk_used": broker.disk_used,
         "problem": broker.problem,
+        "refusal": broker.reports and broker.reports.refusal,
+        "damages": broker.reports and broker.reports.damages,
     }
 
 

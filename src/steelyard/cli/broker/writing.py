@@ -1,7 +1,7 @@
 """Taking a broker out of service and back: clients stop writing to it while what it has is still read.
 
 Name servers tell clients where they may write, each for itself, so all of them are told. It lasts until the broker is
-started again or changes a topic of its own; for good it is a setting of the broker: ``brokerPermission=4``.
+started again or changes a topic of its own; what lasts longer is a setting of the broker: ``brokerPermission=4``.
 """
 
 from typing import TYPE_CHECKING

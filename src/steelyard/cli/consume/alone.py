@@ -66,7 +66,8 @@ async def _read(
     from steelyard.client.pulling.puller import Puller
 
     # The group of tools is there on every broker; without commits nothing of us is kept.
-    async with Puller(where, TOOLS_GROUP, auto_commit=False, pull_batch=_PULLED) as puller:
+    # What cannot be read is told of and passed over: a tool sends nobody letters.
+    async with Puller(where, TOOLS_GROUP, auto_commit=False, pull_batch=_PULLED, on_unreadable="skip") as puller:
         queues = [queue for topic in topics for queue in await puller.queues(topic)]
         puller.assign(queues, tags=wanted.tags, sql=wanted.sql)
         ends = await puller.ends(queues) if exit_at_end else {}

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from steelyard.cli.message.formats import Format
+    from steelyard.client.blocking.consumer import Consumer
     from steelyard.client.connect import Connect
     from steelyard.client.consuming.news import Moved
     from steelyard.client.consuming.received import Received
@@ -100,7 +101,7 @@ def read_as_member(
             try:
                 consumer.start()
                 if exit_at_end:
-                    _wait_for_end(where, wanted, ending)
+                    _wait_for_end(where, wanted, consumer, ending)
                 else:
                     while not ending.wait(_LOOK_S):
                         printer.look_for_reader()
@@ -139,8 +140,11 @@ class _Moves:
         sys.stderr.flush()
 
 
-def _wait_for_end(where: "Connect", wanted: Membership, ending: Ending) -> None:
-    """Wait until the group is where the queues ended when it began, whoever of its members did it."""
+def _wait_for_end(where: "Connect", wanted: Membership, consumer: "Consumer", ending: Ending) -> None:
+    """Wait until the group is where the queues ended when it began, whoever of its members did it.
+
+    A queue that is behind and that its broker does not let us read will not get there: that is the end, too.
+    """
     from steelyard.client.blocking.admin import Admin
 
     with Admin(where) as admin:
@@ -148,5 +152,10 @@ def _wait_for_end(where: "Connect", wanted: Membership, ending: Ending) -> None:
         ahead = {queue: each.end for queue, each in ends.items() if each.messages}
         while not ending.wait(_LOOK_S):
             done = {each.queue: each.committed for each in admin.group(wanted.group).queues}
-            if all((done.get(queue) or 0) >= end for queue, end in ahead.items()):
+            behind = [queue for queue, end in ahead.items() if (done.get(queue) or 0) < end]
+            refused = consumer.refused
+            if not behind:
                 ending.now()
+            for queue in behind:
+                if queue in refused:
+                    ending.now(refused[queue])

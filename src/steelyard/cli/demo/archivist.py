@@ -17,12 +17,12 @@ import msgspec
 from steelyard.cli.demo.families import kill_family
 from steelyard.cli.demo.lake import Archived, Lake, Started, Window, news_of
 
-__all__ = ["Archivist", "Table"]
+__all__ = ["QUICK_TO_START", "Archivist", "Table"]
 
 Table = dict[tuple[int, str], int]
 """How many messages were stored in each window, by when it began (milliseconds of the demo) and by broker."""
 
-_QUICK_TO_START = (
+QUICK_TO_START = (
     "-XX:+IgnoreUnrecognizedVMOptions",
     # In half a minute it does not pay to compile well, nor to check classes that are Spark's own: without that it takes
     # three fifths of the processor's time.
@@ -41,7 +41,7 @@ class Archivist:
         self._log = directory / "spark.log"
         temporary = directory / "tmp"
         temporary.mkdir(exist_ok=True)
-        java = (os.environ.get("JAVA_TOOL_OPTIONS", ""), f"-Djava.io.tmpdir={temporary}", *_QUICK_TO_START)
+        java = (os.environ.get("JAVA_TOOL_OPTIONS", ""), f"-Djava.io.tmpdir={temporary}", *QUICK_TO_START)
         self._environment = os.environ | {
             "JAVA_TOOL_OPTIONS": " ".join(java).strip(),
             "SPARK_LOCAL_DIRS": str(temporary),
@@ -123,6 +123,15 @@ class Archivist:
         """Say whether it has got something into files and table."""
         with self._lock:
             return bool(self._archived and self._table)
+
+    @property
+    def doing(self) -> str:
+        """What it is busy with, for people who wait for it."""
+        if self.up_after_s is None:
+            return "Java and Spark are starting"
+        if not (batches := self.archived):
+            return "Spark is up, and its first batch is under way"
+        return f"Spark has written batch {batches[-1].number}"
 
     @property
     def complaint(self) -> str:

@@ -35,8 +35,8 @@ QUEUES = 8
 
 _SLOW_MS = 800
 _PATIENCE_S = 30.0
-_SPARK_PATIENCE_S = 90.0
-"""Java and Spark take their time on a busy machine."""
+_SPARK_PATIENCE_S = 150.0
+"""Java and Spark take their time on a busy machine, and the first time Python compiles what their workers import."""
 
 
 def main(pause_s: float = 1.5) -> int:
@@ -82,8 +82,11 @@ class _Story:
         stack.callback(self._writers.stop)
         self._spark = Archivist(cluster.namesrv, TOPIC, directory, self._page.begin_ms)
         stack.callback(self._spark.kill)
-        self._patience = Patience(ending, _PATIENCE_S, lambda: "; ".join(self._crew.complaints[-3:]))
-        self._patience_with_spark = Patience(ending, _SPARK_PATIENCE_S, lambda: self._spark.complaint)
+        tell = self._page.detail
+        self._patience = Patience(ending, _PATIENCE_S, lambda: "; ".join(self._crew.complaints[-3:]), tell)
+        self._patience_with_spark = Patience(
+            ending, _SPARK_PATIENCE_S, lambda: self._spark.complaint, tell, lambda: self._spark.doing
+        )
         self._has_spark = False
 
     def _show_in_browsers(self, stack: ExitStack) -> None:
@@ -132,7 +135,7 @@ class _Story:
 
     def _wait_for_shares(self, shares: tuple[int, ...]) -> None:
         named = "/".join(map(str, shares))
-        self._patience.until(f"that members own {named}", lambda: self._crew.shares() == sorted(shares))
+        self._patience.until(f"members own {named}", lambda: self._crew.shares() == sorted(shares))
 
     # -- a broker -----------------------------------------------------------------------------------------------------
 
@@ -143,12 +146,12 @@ class _Story:
         self._page.say(f"{slow} becomes slow: it does everything {_SLOW_MS} ms late")
         self._page.blank()
         self._page.shares("before", before)
-        self._patience.until("that producers avoid the slow broker", lambda: self._turns(slow) == 0)
+        self._patience.until("producers avoid the slow broker", lambda: self._turns(slow) == 0)
         self._page.shares("while it is slow", self._shares(1.5))
         for standing in self._writers.ledger():
             self._page.standing(standing)
         self._cluster.slow_broker(slow, 0)
-        self._patience.until("that producers give the broker its turns again", lambda: self._turns(slow) == 1)
+        self._patience.until("producers give the broker its turns again", lambda: self._turns(slow) == 1)
         self._page.shares("quick again", self._shares(1.5))
         self._page.blank()
 
@@ -178,9 +181,9 @@ class _Story:
     def _spark_is_killed(self) -> None:
         if not self._has_spark:
             return
-        self._spark_goes_on_until("that Spark writes", self._spark.has_written)
-        last = self._spark.archived[-1]
+        self._spark_goes_on_until("Spark writes", self._spark.has_written)
         self._spark.kill()
+        last = self._spark.archived[-1]
         self._page.say(
             f"Spark was up after {self._spark.up_after_s:.1f} s; it is killed (-9) after batch {last.number}"
         )
@@ -190,6 +193,8 @@ class _Story:
     def _spark_goes_on_until(self, what: str, is_so: Callable[[], bool]) -> None:
         """Wait for something of Spark; raises JobFailed if it has ended without."""
         spark = self._spark
+        if not is_so():
+            self._page.say(f"waiting until {what}: {spark.doing}")
         self._patience_with_spark.until(what, lambda: is_so() or bool(spark.complaint))
         if spark.complaint:
             raise JobFailed(f"the demo ends here: Spark ended ({spark.complaint})")
@@ -198,7 +203,7 @@ class _Story:
         if not self._has_spark:
             return None
         spark = self._spark
-        self._spark_goes_on_until("that Spark reads to the end", lambda: spark.lake is not None)
+        self._spark_goes_on_until("Spark has read to the end", lambda: spark.lake is not None)
         lake, table = spark.lake, spark.table()
         assert lake is not None
         first = spark.archived[0]
@@ -215,7 +220,8 @@ class _Story:
         self._writers.stop()
         if self._has_spark:
             self._spark.finish()
-        self._patience.comes_true(self._proof.is_all_handled)  # if it does not, the proof says what is missing
+        # If it does not come true, the proof says what is missing.
+        self._patience.comes_true("all messages are handled", self._proof.is_all_handled)
         codes = self._crew.leave()
         self._crew.end()
         members = len(self._proof.members())

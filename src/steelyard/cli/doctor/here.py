@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["EXTRAS", "Here", "look_here"]
 
 EXTRAS: Mapping[str, tuple[str, ...]] = {
-    "fast": ("uvloop", "lz4", "zstandard"),
+    "fast": ("uvloop", "backports.zstd") if sys.version_info < (3, 14) else ("uvloop",),
+    "lz4": ("lz4",),
     "spark": ("pyspark", "pyarrow", "numpy"),
 }
 """What an extra brings along."""
@@ -54,7 +55,7 @@ def look_here(where: "Where", address: str, *, spark: bool = False) -> Here:
     java, no_java = _java() if spark else (None, None)
     return Here(
         system=f"{platform.system()} {platform.machine()}",
-        missing=tuple(package for package in packages if find_spec(package) is None),
+        missing=tuple(package for package in packages if not _is_there(package)),
         address=address,
         said_by=_said_by(where),
         proxies=tuple(name for name in _PROXIES if os.environ.get(name) or os.environ.get(name.lower())),
@@ -62,6 +63,13 @@ def look_here(where: "Where", address: str, *, spark: bool = False) -> Here:
         java=java,
         no_java=no_java,
     )
+
+
+def _is_there(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:  # not even what it is a part of
+        return False
 
 
 def _said_by(where: "Where") -> str:

@@ -14,7 +14,7 @@ from steelyard.model import Permission
 
 __all__ = ["judge_groups", "judge_topics"]
 
-_HARMLESS = ("idle members", "foreign members")
+_HARMLESS = ("idle members", "foreign members", "different topics")
 _STUCK = timedelta(minutes=1)
 """A message that waits longer while nothing moves is not just next in a queue."""
 _NAMED = 3

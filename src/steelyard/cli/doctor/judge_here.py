@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from steelyard.cli.doctor.finding import Finding, look, ok, wrong
 from steelyard.cli.doctor.here import EXTRAS, Here
+from steelyard.errors.extras import how_to_install
 
 __all__ = ["judge_here"]
 
@@ -12,9 +13,13 @@ _FEW_FILES = 1_024
 
 def judge_here(here: Here, *, is_reached: bool) -> Iterator[Finding]:
     """Judge this machine; ``is_reached`` says whether a name server works, so that nothing has to be blamed."""
-    missing_fast = [package for package in EXTRAS["fast"] if package in here.missing]
-    fast = f", without {', '.join(missing_fast)} (the extra steelyard[fast])" if missing_fast else ", with all of fast"
-    yield ok("this machine", f"Python {here.python} on {here.system}, steelyard {here.release}{fast}")
+    without = [
+        f", without {', '.join(missing)} (the extra steelyard[{extra}])"
+        for extra in ("fast", "lz4")
+        if (missing := [package for package in EXTRAS[extra] if package in here.missing])
+    ]
+    extras = "".join(without) or ", with all of fast and lz4"
+    yield ok("this machine", f"Python {here.python} on {here.system}, steelyard {here.release}{extras}")
     if here.open_files is not None and here.open_files < _FEW_FILES:
         yield look(
             "this machine",
@@ -29,11 +34,11 @@ def judge_here(here: Here, *, is_reached: bool) -> Iterator[Finding]:
             "name servers and brokers must be reachable directly",
         )
     if here.no_java is not None:
-        yield wrong("spark", f"Spark has no Java to run on: {here.no_java}", "pip install 'steelyard[local]'")
+        yield wrong("spark", f"Spark has no Java to run on: {here.no_java}", how_to_install("local"))
     if here.java is not None:
         missing = [package for package in EXTRAS["spark"] if package in here.missing]
         if missing:
-            yield wrong("spark", f"{', '.join(missing)} not installed", "pip install 'steelyard[spark]'")
+            yield wrong("spark", f"{', '.join(missing)} not installed", how_to_install("spark"))
         else:
             yield ok("spark", f"it runs on {here.java}")
     if here.said_by:

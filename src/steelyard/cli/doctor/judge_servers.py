@@ -11,6 +11,7 @@ from ipaddress import ip_address
 
 from steelyard.cli.doctor.finding import Finding, look, ok, wrong
 from steelyard.cli.frame.counting import counted
+from steelyard.client.admin.broker_reports import Reports
 from steelyard.client.checkup.facts import BrokerSeen, Dialling, Door, NameServerSeen, ServerKind
 
 __all__ = ["judge_brokers", "judge_name_servers"]
@@ -206,6 +207,8 @@ def _broker(seen: BrokerSeen, *, names_are_here: bool) -> Iterator[Finding]:
         yield look(
             about, f"it is of release {_release(state.version)}", "nobody has tried brokers before 4.9 with this"
         )
+    if state.reports is not None:
+        yield from _store(about, state.reports)
     yield from _disk(about, state.disk_used)
     yield from _clock(about, seen.clock_ahead)
 
@@ -236,6 +239,17 @@ def _unreachable(about: str, address: str, dialled: Dialling, *, names_are_here:
         f"{address} cannot be reached from here ({dialled.why})",
         f"see whether it is up and a firewall lets the port through; if the address is wrong, {_BROKER_IP}",
     )
+
+
+def _store(about: str, reports: Reports) -> Iterator[Finding]:
+    if reports.refusal is not None:
+        yield wrong(
+            about,
+            f"it takes no messages: {reports.refusal}",
+            "make room on its disk, or look at the disk; see what its log says",
+        )
+    if reports.loss is not None:
+        yield wrong(about, reports.loss, "look into its directory: steelyard store verify DIR")
 
 
 def _disk(about: str, used: float | None) -> Iterator[Finding]:

@@ -6,12 +6,14 @@ from rich.table import Table
 
 from steelyard.balance.allocate import Plan, Strategy
 from steelyard.balance.allocate import plan as make_plan
+from steelyard.balance.allocate.member_tables import tables_of, unmatched
 from steelyard.balance.explain import Explanation, explain, tell
 from steelyard.cli.frame.counting import counted
 from steelyard.cli.frame.screen import screen
 from steelyard.cli.plan.as_json import print_plan
 from steelyard.cli.plan.draw import counts, grid, legend, ruler
 from steelyard.cli.plan.source import PlanInput
+from steelyard.errors import ConfigurationError
 from steelyard.model import in_order
 
 if TYPE_CHECKING:
@@ -19,8 +21,16 @@ if TYPE_CHECKING:
 
 __all__ = ["draw_worked", "show_one"]
 
+_NAMED = 5
+
 
 def _planned(given: PlanInput, strategy: Strategy) -> tuple[Plan, Explanation]:
+    for table in tables_of(strategy):
+        if nobodys := unmatched(table.keys, given.members):
+            raise ConfigurationError(
+                f"{table.setting} has entries for {', '.join(nobodys[:_NAMED])}, and none of the members is meant",
+                next_step="give names or client ids of members",
+            )
     made = make_plan(strategy, given.group, given.queues, given.members, previous=given.previous)
     return made, explain(given.previous or {}, made, given.queues)
 

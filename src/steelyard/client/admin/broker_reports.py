@@ -87,6 +87,9 @@ class Recovery:
         return f"; {self.records} messages read again{took}{cut}{damaged}"
 
 
+_CUT_OFF = "cut off"
+"""What a broker calls the bytes behind the last whole message."""
+
 _FOUND = {
     "nothing": "the directory was empty",
     "closed": "the last process closed it in order",
@@ -107,6 +110,18 @@ class Reports:
     """The first of them."""
     refusal: str | None = None
     """Why it takes no messages; None if it takes them, or does not tell."""
+
+    @property
+    def loss(self) -> str | None:
+        """What is lost, in words; None if nothing is, or it does not tell. A tail that nobody knew of is no loss."""
+        lost = [each for each in self.lost if each.what != _CUT_OFF or each.messages]
+        if not lost:
+            return None
+        messages = sum(each.messages or 0 for each in lost)
+        is_all = self.damages == len(self.lost) and all(each.messages is not None for each in lost)
+        count = f"{'' if is_all else 'at least '}{messages} message{'s are' if messages != 1 else ' is'} lost"
+        where = f"in {len(lost)} places, the first at" if len(lost) > 1 else "at"
+        return f"its log is damaged, and {count}: {where} {lost[0]}"
 
 
 def read_reports(told: Mapping[str, str]) -> Reports:

@@ -28,9 +28,14 @@ from steelyard.wire.property_names import (
     REAL_TOPIC,
     RECONSUME_TIME,
     RETRY_TOPIC,
+    UNREADABLE_OFFSET,
+    UNREADABLE_QUEUE,
+    UNREADABLE_SYS_FLAG,
+    UNREADABLE_WHY,
 )
+from steelyard.wire.sysflag import COMPRESSED, COMPRESSION_BITS, WRAPPED
 
-__all__ = ["DeadLetters", "GivenUp", "origin_id_of", "topic_of"]
+__all__ = ["DeadLetters", "GivenUp", "origin_id_of", "topic_of", "unreadable_because"]
 
 _ON_ITS_WAY = (
     DELAY_LEVEL,
@@ -40,8 +45,13 @@ _ON_ITS_WAY = (
     MAX_RECONSUME_TIMES,
     DEAD_ORIGIN_TOPIC,
     DEAD_ORIGIN_ID,
+    UNREADABLE_WHY,
+    UNREADABLE_QUEUE,
+    UNREADABLE_OFFSET,
+    UNREADABLE_SYS_FLAG,
 )
 """What a message got on its way to the dead letters and does not take along."""
+_LONGEST_FLAG = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +71,18 @@ def topic_of(dead: StoredMessage) -> str:
 def origin_id_of(dead: StoredMessage) -> str | None:
     """Return the id of the message that was given up, as it lay in the topic that it was sent to; None if not told."""
     return dead.properties.get(DEAD_ORIGIN_ID) or dead.properties.get(ORIGIN_MESSAGE_ID)
+
+
+def unreadable_because(dead: StoredMessage) -> str | None:
+    """Return why a dead letter could not be read; None for one that handlers had and failed with."""
+    return dead.properties.get(UNREADABLE_WHY)
+
+
+def _sealed_flag(dead: StoredMessage) -> int:
+    """Return the bits that a message had which could not be read, and which its copy needs in order to be read."""
+    text = dead.properties.get(UNREADABLE_SYS_FLAG, "")
+    known = int(text) if text.isdecimal() and len(text) <= _LONGEST_FLAG else 0
+    return known & (COMPRESSED | COMPRESSION_BITS | WRAPPED)
 
 
 class DeadLetters(Messages, TopicChanges):
@@ -85,28 +107,29 @@ class DeadLetters(Messages, TopicChanges):
         most: int = 100,
         newest: bool = False,
         queue: Queue | None = None,
+        opened: bool = True,
     ) -> list[StoredMessage]:
         """Read the messages that a group gave up, from ``start`` on and before ``end``, the oldest first.
 
         A number as ``start`` is an offset; with ``queue`` that one of `dead_letter_queues` alone is read. With
-        ``newest`` the last ones are read and not the first.
+        ``newest`` the last ones are read and not the first. With ``opened`` False bodies stay as they are stored.
         """
         topic = f"{DEAD}{group}"
         if await self._find_route(self._names.full(topic)) is None:
             return []
-        return await self.messages(topic, start=start, end=end, most=most, newest=newest, queue=queue)
+        return await self.messages(topic, start=start, end=end, most=most, newest=newest, queue=queue, opened=opened)
 
     async def dead_letter_queues(self, group: str) -> list[Queue]:
         """Return the queues that a group's dead letters lie in; none if it never gave anything up."""
         route = await self._find_route(self._names.full(f"{DEAD}{group}"))
         return [] if route is None else [self._names.bare_queue(queue) for queue in route.readable()]
 
-    async def dead_letter(self, group: str, message_id: str) -> StoredMessage:
+    async def dead_letter(self, group: str, message_id: str, *, opened: bool = True) -> StoredMessage:
         """Find one dead letter of a group by its id: that of its place, or the one that its producer gave it."""
         topic, next_step = f"{DEAD}{group}", f"see which there are: steelyard dead-letters ls {group}"
         if await self._find_route(self._names.full(topic)) is not None:
             try:
-                found = await self.message(message_id, topic)
+                found = await self.message(message_id, topic, opened=opened)
                 if found.topic == topic:
                     return found
             except NoMessage:
@@ -135,7 +158,8 @@ class DeadLetters(Messages, TopicChanges):
     async def resend(self, dead: StoredMessage) -> Sent:
         """Give a dead letter to its group again: to that group alone, with all its attempts before it.
 
-        The dead letter stays where it is. Apache's brokers from 5.1.3 on put it straight back if members of the group
+        The dead letter stays where it is. One that could not be read is given as it was: whether it can be read now is
+        for the group to find out. Apache's brokers from 5.1.3 on put it straight back if members of the group
         hold locks, as orderly ones do.
         """
         topic = self._names.full(dead.topic)
@@ -153,7 +177,7 @@ class DeadLetters(Messages, TopicChanges):
             default_topic=DEFAULT_TOPIC,
             default_topic_queue_nums=1,
             queue_id=0,
-            sys_flag=dead.sys_flag,
+            sys_flag=dead.sys_flag | _sealed_flag(dead),
             born_timestamp=dead.born_ms,
             flag=dead.flag,
             properties=encode_properties(kept).decode(),

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from steelyard.client.admin.members import Members
-from steelyard.client.admin.messages import Messages, no_message, place_in
+from steelyard.client.admin.messages import Messages, no_message, opened_or_not, place_in
 from steelyard.errors import ConsumerOffline, TopicNotFound, error_for
 from steelyard.model import Queue, StoredMessage
 from steelyard.model.names import TRACE_TOPIC, is_system_group
@@ -133,7 +133,7 @@ class Following(Members, Messages):
         found = [
             replace(trace, client_host=record.born_host)
             for record in records
-            for trace in read_traces(record.body.decode(errors="replace"))
+            for trace in read_traces(opened_or_not(record).body.decode(errors="replace"))
             if message_id in (trace.message_id, trace.offset_id)
         ]
         if not found:

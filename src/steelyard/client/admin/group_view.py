@@ -225,11 +225,14 @@ def _hazards(facts: Facts, view: GroupView) -> Iterable[Hazard]:
     # Every broker of the group lists the same, and it is told once.
     yield from dict.fromkeys(each for ids in listed for each in duplicate_ids(facts.group, ids))
     topics = {member.id: member.topics for member in view.members if member.topics is not None}
-    if len(topics) == len(view.members) and not facts.our_brokers:
-        yield from unequal_subscriptions(facts.group, topics)
-        yield from unequal_filters(
-            facts.group, {member.id: member.filters for member in view.members if member.filters is not None}
-        )
+    if len(topics) == len(view.members):
+        if not facts.our_brokers:
+            yield from unequal_subscriptions(facts.group, topics)
+            yield from unequal_filters(
+                facts.group, {member.id: member.filters for member in view.members if member.filters is not None}
+            )
+        elif all(member.ours for member in view.members):
+            yield from unequal_subscriptions(facts.group, topics, by_subscribers=True)
     yield from unequal_strategies(
         facts.group, {member.id: member.strategy for member in view.members if member.strategy}
     )

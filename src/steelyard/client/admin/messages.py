@@ -3,6 +3,9 @@
 Two kinds of ids look alike. One is made of a message's place: the address in it must be one of a broker's, and that
 broker has it (33). The other was made by its producer and is found by the key index of the topic's brokers (12), which
 finds by a hash: what was found is looked at again.
+
+Bodies are opened last, of what is given away. One that cannot be opened is given as it is stored, with its bits in the
+system flag: who looks into a queue wants to see that too.
 """
 
 from typing import NamedTuple
@@ -22,9 +25,9 @@ from steelyard.wire.headers.common import OffsetAnswer
 from steelyard.wire.headers.group import SearchOffset
 from steelyard.wire.headers.pull import Pull, PullAnswer, QueryMessages, ViewMessage
 from steelyard.wire.message_ids import read_offset_id
-from steelyard.wire.stored import messages as read_messages
+from steelyard.wire.stored import UNREADABLE, opened, sealed_of
 
-__all__ = ["Messages", "no_message", "place_in"]
+__all__ = ["Messages", "no_message", "opened_or_not", "place_in"]
 
 _BY_UNIQUE_KEY = 32
 _MOST_BY_KEY = 64
@@ -55,16 +58,17 @@ class _Span(NamedTuple):
 class Messages(Topics):
     """What an administrator does with messages."""
 
-    async def message(self, message_id: str, topic: str | None = None) -> StoredMessage:
+    async def message(self, message_id: str, topic: str | None = None, *, opened: bool = True) -> StoredMessage:
         """Find one message by its id: by that of its place, or by that of its producer.
 
-        The latter is looked for in its topic; if that is not given, in all topics.
+        The latter is looked for in its topic; if that is not given, in all topics. With ``opened`` False, here and
+        below, a body that is compressed stays as it is stored.
         """
         if len(message_id) != _CARD_KEY_LETTERS:
             for place in (await self._places()).values():
                 found = await self._at_place(place, message_id)
                 if found is not None:
-                    return found
+                    return _given([found], opened)[0]
         named = await self._by_unique_key(message_id, topic)
         if named is None:
             where = f"topic {topic!r}" if topic is not None else str(self._connect)
@@ -73,7 +77,7 @@ class Messages(Topics):
                 server=str(self._connect),
                 next_step="it may be older than what is kept; or see what the id says: steelyard message id ID",
             )
-        return named
+        return _given([named], opened)[0]
 
     async def messages_by_key(
         self,
@@ -83,19 +87,21 @@ class Messages(Topics):
         start: Moment | None = None,
         end: Moment | None = None,
         most: int = _MOST_BY_KEY,
+        opened: bool = True,
     ) -> list[StoredMessage]:
         """Find the messages of a topic that have a key, oldest first; the newest of too many."""
         here_ms = now_ms()
         start_ms = 0 if start is None else epoch_ms(start, now_ms=here_ms)
         end_ms = _FOR_EVER_MS if end is None else epoch_ms(end, now_ms=here_ms)
         found = await self._by_key(topic, key, most=most, start_ms=start_ms, end_ms=end_ms, unique=False)
-        return found[-most:]
+        return _given(found[-most:], opened)
 
     async def message_at(self, queue: Queue, offset: int) -> StoredMessage | None:
         """Return the message at an offset of a queue; None if there is none, or none any more."""
         route = await self._route(self._names.full(queue.topic))
         found, _ = await self._pull(route, self._names.full_queue(queue), offset, 1)
-        return next((message for message in found if message.offset == offset), None)
+        there = [message for message in found if message.offset == offset]
+        return _given(there[:1], True)[0] if there else None
 
     async def messages(
         self,
@@ -107,6 +113,7 @@ class Messages(Topics):
         newest: bool = False,
         queue: Queue | None = None,
         tags: str | None = None,
+        opened: bool = True,
     ) -> list[StoredMessage]:
         """Read a topic's messages that were stored from ``start`` on and before ``end``, the oldest first.
 
@@ -136,7 +143,7 @@ class Messages(Topics):
         found = [message for part in parts for message in part]
         # Many are stored in one millisecond: of one broker the log knows which came first.
         found.sort(key=lambda message: (message.stored_ms, message.queue.broker, message.position))
-        return found[-most:] if newest else found[:most]
+        return _given(found[-most:] if newest else found[:most], opened)
 
     # -- parts --------------------------------------------------------------------------------------------------------
 
@@ -189,7 +196,7 @@ class Messages(Topics):
         return sorted(right.values(), key=lambda message: message.stored_ms)
 
     def _read_body(self, body: bytes, broker: str) -> list[StoredMessage]:
-        return [self._seen(message) for message in read_messages(body, broker)]
+        return [self._seen(message) for message in sealed_of(StoredMessage, body, broker)]
 
     def _seen(self, message: StoredMessage) -> StoredMessage:
         """Return a message under the name that users give its topic."""
@@ -238,6 +245,18 @@ class Messages(Topics):
         ):
             return [], answer.header(PullAnswer).next_begin_offset
         raise error_for(answer.code, answer.remark or "", server=place.name)
+
+
+def _given(found: list[StoredMessage], is_opened: bool) -> list[StoredMessage]:
+    return [opened_or_not(message) for message in found] if is_opened else found
+
+
+def opened_or_not(message: StoredMessage) -> StoredMessage:
+    """Return a message with its body opened, if that can be."""
+    try:
+        return opened(message)
+    except UNREADABLE:
+        return message
 
 
 def no_message(what: str, *, server: str, next_step: str) -> NoMessage:

@@ -69,7 +69,8 @@ class Viewing(Resets):
             progress={row.queue: Progress(at_ms, row.committed, row.end) for row in rows},
             consumed={row.queue: row.consumed_at for row in rows if row.consumed_at is not None},
             listed=_listed(connections),
-            told={broker: body.steelyard.hazards or () for broker, body in connections.items() if body.steelyard},
+            told={broker: body.steelyard.hazards or () for broker, body in connections.items() if body.steelyard}
+            | {name: _stopped(group, state) for name, state in states.items()},
             notes=(*notes, *missing),
         )
         return look_at(facts, earlier)
@@ -173,6 +174,12 @@ def _held(state: RunningState) -> set[Queue]:
     if word is not None:
         return {*(word.held or ()), *(word.draining or ())}
     return {queue for queue, each in state.queues.items() if not each.dropped}
+
+
+def _stopped(group: str, state: RunningState) -> tuple[str, ...]:
+    """Return which of its queues a member lets stand still, as its brokers say it, if they are ours."""
+    word = state.steelyard
+    return () if word is None else tuple(f"group {group}: {sentence}" for sentence in word.stopped or ())
 
 
 def _owned_at(state: RunningState, at_ms: int) -> dict[Queue, datetime]:

@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from types import FrameType
 from typing import TypeVar, Unpack
 
 from steelyard.balance.hazards import Hazard
@@ -19,7 +20,9 @@ from steelyard.client.consuming.consumer_options import ConsumerOptions, Consume
 from steelyard.client.consuming.handlers import HandlerFunction
 from steelyard.client.consuming.news import Moved
 from steelyard.client.consuming.signals import SIGNALS, put_back
+from steelyard.client.hub import SIGNAL_S
 from steelyard.client.keywords import with_options
+from steelyard.errors import SteelyardError
 from steelyard.model import Queue
 
 __all__ = ["Consumer"]
@@ -101,6 +104,11 @@ class Consumer(Face[AsyncConsumer]):
         """How often each handler raised each kind of error."""
         return self._client.failures
 
+    @property
+    def refused(self) -> dict[Queue, SteelyardError]:
+        """The queues that it owns and cannot read, since a broker refuses each pull, and will."""
+        return self._client.refused
+
     explain = looks(AsyncConsumer.explain)
 
     def start(self) -> "Consumer":
@@ -143,18 +151,20 @@ class Consumer(Face[AsyncConsumer]):
     def run(self) -> None:
         """Start, and work until SIGINT or SIGTERM, or until somebody stops it.
 
+        A second signal abandons handlers that still run: their messages are not committed, and come again elsewhere.
         Outside the main thread there are no signals, and `stop` or `interrupt` ends it.
         """
         over = threading.Event()
         signals: list[bool] = []
         """For each one whether there was something to end."""
         self._client.when_over(over.set)
-        with self._signals(signals, over):
+        with self._signals(signals, over), suppress(KeyboardInterrupt):
             try:
                 self.start()
                 for _ in range(signals.count(False)):
                     self.interrupt()
-                over.wait()
+                while not over.wait(SIGNAL_S):
+                    continue
             finally:
                 self.close()
 
@@ -164,11 +174,13 @@ class Consumer(Face[AsyncConsumer]):
             yield
             return
 
-        def interrupt(_: int, __: object) -> None:
+        def interrupt(number: int, frame: FrameType | None) -> None:
             signals.append(self._hub is not None)
             self.interrupt()
-            if len(signals) > 1:
-                over.set()  # whatever its loop does
+            if len(signals) > 1:  # then it ends, whatever its loop does
+                if self._hub is None and not over.is_set():
+                    signal.default_int_handler(number, frame)  # out of the start, which may never end
+                over.set()
 
         before = {number: signal.signal(number, interrupt) for number in SIGNALS}
         try:

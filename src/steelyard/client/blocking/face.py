@@ -69,16 +69,21 @@ class Face(Guard, Generic[C_co]):
         if hub is not None:
             _open.discard(self)
             try:
-                if hub.answers():
+                if self._is_heard_by(hub):
                     hub.run(self._client.close())
-                else:
-                    _log.warning(
-                        "a %s is left without a goodbye: something on the loop never gives way, such as an async "
-                        "handler that sleeps or computes",
-                        type(self).__name__,
-                    )
             finally:
                 hub.give_back()
+
+    def _is_heard_by(self, hub: Hub) -> bool:
+        """Say whether a loop comes to what it is asked to do, and tell why there is no goodbye if it does not."""
+        is_heard = hub.answers()
+        if not is_heard:
+            _log.warning(
+                "a %s is left without a goodbye: something on the loop never gives way, such as an async handler that "
+                "sleeps or computes",
+                type(self).__name__,
+            )
+        return is_heard
 
     def close_at_exit(self) -> None:
         """Close what nobody closed before the process ends."""
@@ -110,6 +115,7 @@ class Face(Guard, Generic[C_co]):
                         hub.run(self._client.close())
                     self._check_not_closed()
                 except BaseException:
+                    self._is_heard_by(hub)
                     hub.give_back()
                     raise
                 self._hub = hub

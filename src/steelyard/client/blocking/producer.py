@@ -19,7 +19,7 @@ from steelyard.client.hub import Hub
 from steelyard.client.keywords import with_options
 from steelyard.client.producing.batches import Key, partly_sent
 from steelyard.client.producing.direct import Direct
-from steelyard.client.producing.outbox import Select
+from steelyard.client.producing.outbox import A, Select
 from steelyard.client.producing.parcels import Single
 from steelyard.client.producing.pickers import SharedPicker
 from steelyard.client.producing.producer import DEFAULT_GROUP
@@ -103,7 +103,8 @@ class Producer(Face[AsyncProducer]):
         message: Message,
         *,
         key: str | int | None = None,
-        select: Select | None = None,
+        select: Select[A] | None = None,
+        select_arg: A | None = None,
         queue: Queue | None = None,
         delay_s: float | None = None,
         deliver_at: datetime | None = None,
@@ -112,8 +113,8 @@ class Producer(Face[AsyncProducer]):
         """Send a message, and wait until a broker has stored it.
 
         Messages with one ``key`` go to one queue, in the order of sending, as long as the topic keeps its queues: so
-        make it first. ``select`` chooses by another rule, ``queue`` names it. Raises SendFailed, which lists each
-        attempt.
+        make it first. ``select`` chooses by another rule, which is given ``select_arg`` if it has a third parameter;
+        ``queue`` names the queue. Raises SendFailed, which lists each attempt.
         """
         if delay_s is not None or deliver_at is not None:
             return self._ready().run(
@@ -121,6 +122,7 @@ class Producer(Face[AsyncProducer]):
                     message,
                     key=key,
                     select=select,
+                    select_arg=select_arg,
                     queue=queue,
                     delay_s=delay_s,
                     deliver_at=deliver_at,
@@ -128,13 +130,17 @@ class Producer(Face[AsyncProducer]):
                 )
             )
         if self._client.options.linger_ms is not None:
-            return self.submit(message, key=key, select=select, queue=queue, timeout_s=timeout_s).result()
+            return self.submit(
+                message, key=key, select=select, select_arg=select_arg, queue=queue, timeout_s=timeout_s
+            ).result()
         direct = self._ways_now().direct
         observing = self._client.observing
         if observing is not None and observing.is_on and observing.takes(message):
             with observing.sending(message) as flight:
                 return flight.stored(
-                    self.send(flight.message, key=key, select=select, queue=queue, timeout_s=timeout_s)
+                    self.send(
+                        flight.message, key=key, select=select, select_arg=select_arg, queue=queue, timeout_s=timeout_s
+                    )
                 )
         outbox = self._client.outbox
         message = outbox.checked(message)
@@ -142,8 +148,8 @@ class Producer(Face[AsyncProducer]):
         if picker is None:
             picker, options = self._find_in_time(message.topic, options)
         chosen = None
-        if key is not None or select is not None or queue is not None:
-            chosen = outbox.choose(picker, message, key, select, queue)
+        if not (key is select is select_arg is queue is None):
+            chosen = outbox.choose(picker, message, key, select, select_arg, queue)
         return direct.send(picker, outbox.single(message), options, chosen)
 
     def submit(
@@ -151,7 +157,8 @@ class Producer(Face[AsyncProducer]):
         message: Message,
         *,
         key: str | int | None = None,
-        select: Select | None = None,
+        select: Select[A] | None = None,
+        select_arg: A | None = None,
         queue: Queue | None = None,
         delay_s: float | None = None,
         deliver_at: datetime | None = None,
@@ -172,6 +179,7 @@ class Producer(Face[AsyncProducer]):
                     flight.message,
                     key=key,
                     select=select,
+                    select_arg=select_arg,
                     queue=queue,
                     delay_s=delay_s,
                     deliver_at=deliver_at,
@@ -194,7 +202,7 @@ class Producer(Face[AsyncProducer]):
         except (TransportError, ServerError) as error:
             future.set_exception(error)
             return future
-        chosen = outbox.choose(picker, message, key, select, queue)
+        chosen = outbox.choose(picker, message, key, select, select_arg, queue)
         parcel = None
         if client.options.linger_ms is None or is_delayed or timeout_s is not None:
             parcel = outbox.single(message, delay_s=delay_s, deliver_at=deliver_at)
@@ -256,12 +264,17 @@ class Producer(Face[AsyncProducer]):
         *,
         timeout_s: float = 3.0,
         key: str | int | None = None,
-        select: Select | None = None,
+        select: Select[A] | None = None,
+        select_arg: A | None = None,
         queue: Queue | None = None,
     ) -> StoredMessage:
         """Send a message that wants a reply, and return the reply; raises ReplyTimedOut."""
         hub = self._ready()
-        return hub.run(self._client.request(message, timeout_s=timeout_s, key=key, select=select, queue=queue))
+        return hub.run(
+            self._client.request(
+                message, timeout_s=timeout_s, key=key, select=select, select_arg=select_arg, queue=queue
+            )
+        )
 
     def brokers(self) -> list[Standing]:
         """Show what is known of the brokers' speed and faults; nothing, unless slow ones are avoided."""

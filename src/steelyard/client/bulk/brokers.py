@@ -16,7 +16,7 @@ from typing import NamedTuple
 from steelyard.client.bulk.finding import find_route
 from steelyard.client.bulk.judging import Again, Gone, Missing, Next, Pause, judge
 from steelyard.client.bulk.lines import LineShelf
-from steelyard.client.bulk.stretches import Piece, RangeReading, Stretch
+from steelyard.client.bulk.stretches import RangeReading, Stretch
 from steelyard.client.connect import Connect
 from steelyard.errors import (
     CannotConnect,
@@ -155,25 +155,27 @@ class BrokerReading:
             self._readings.popleft()
         for reading in self._readings:
             # Before the first answer nobody knows how long stretches should be: one of each range.
-            if not reading.is_cut and (not reading.stretches or (self._has_answered and not only_heads)):
+            may = (
+                not reading.stretches and reading.is_next if only_heads else self._has_answered or not reading.stretches
+            )
+            if may and not reading.is_cut:
                 return reading.cut(self._stride)
         return None
 
     # -- hearing ------------------------------------------------------------------------------------------------------
 
-    def hear(self) -> list[Piece]:
-        """Hear what it says, and return what can leave."""
+    def hear(self) -> None:
+        """Hear what it says: what was found is with the ranges."""
         if self.line is None:
-            return []
+            return
         try:
             answers = self.line.hear(self._terms.silence_ms)
         except TransportError as error:
             self.failed(error)
-            return []
+            return
         self._heard_ms = steady_ms()
         if not answers and self._heard_ms - self._useful_ms > _PATIENT_TIMES * self._terms.patience_ms:
             self.failed(TimedOut(f"{self.line.address} took too long for one answer"))
-        pieces: list[Piece] = []
         for answer in answers:
             stretch = self.asked.pop(answer.opaque, None)
             if stretch is not None:
@@ -183,10 +185,8 @@ class BrokerReading:
                     self._again.append(stretch)
                     self.failed(error)
                     break
-                pieces += stretch.reading.ready()
         if self.line is not None and self._address not in (None, self.line.address):
             self.failed(LineClosed(f"{self.name} is at {self._address} now"))
-        return pieces
 
     def check_silence(self) -> None:
         """Give the line up if nothing comes that is under way on it."""

@@ -4,11 +4,13 @@ Since a range has an end, many pulls of it are under way side by side (stretches
 of it (brokers.py), by one thread and without an event loop. No pull is ever held by a broker: what is to be read is
 there, or lost. What is read ahead is limited by number and by size.
 
-Each range comes in the order of offsets, different ranges come mixed. Tags are compared by brokers by their hashes
-only: whoever decodes compares the tags themselves.
+Ranges come in the order in which they were given, and each in the order of offsets: what was found of a later one is
+held until then, so two reads of the same ranges give the same. Tags are compared by brokers by their hashes only:
+whoever decodes compares the tags themselves.
 """
 
 import time
+from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 
 from steelyard.client.bulk.brokers import BrokerReading, Terms
@@ -57,7 +59,7 @@ def read_ranges(
     on_lost: Lost = fail_on_loss,
     lines: LineShelf | None = None,
 ) -> Generator[Piece, None, None]:
-    """Yield the records of some ranges, each range in the order of offsets.
+    """Yield the records of some ranges, one range after the other, each in the order of offsets.
 
     ``addresses`` are those of the brokers by name, as far as they are known. ``wanted`` is a filter's language and
     text. ``depth`` pulls of ``most`` messages are under way, about ``ahead_bytes`` read ahead. A line that says nothing
@@ -75,7 +77,7 @@ def read_ranges(
         silence_ms,
         settle_ms,
     )
-    readings = [RangeReading(each, on_lost) for each in ranges if each]
+    readings = deque(RangeReading(each, on_lost) for each in ranges if each)
     by_broker: dict[str, list[RangeReading]] = {}
     for reading in readings:
         by_broker.setdefault(reading.queue.broker, []).append(reading)
@@ -83,7 +85,8 @@ def read_ranges(
     try:
         _ask(brokers, readings, depth, ahead_bytes)
         while working := [broker for broker in brokers if broker.has_work]:
-            pieces = _hear(working)
+            _hear(working)
+            pieces = _next_pieces(readings)
             # What follows is asked for before these are worked on, so that it comes meanwhile.
             _ask(working, readings, depth, ahead_bytes)
             if pieces:
@@ -96,31 +99,45 @@ def read_ranges(
             broker.close()
 
 
-def _ask(brokers: list[BrokerReading], readings: list[RangeReading], depth: int, ahead_bytes: int) -> None:
+def _next_pieces(readings: deque[RangeReading]) -> list[Piece]:
+    """Return what can leave: all that was found in order. Ranges that are over are removed."""
+    pieces: list[Piece] = []
+    while readings:
+        pieces += readings[0].ready()
+        if not readings[0].is_over:
+            break
+        readings.popleft()
+    return pieces
+
+
+def _ask(brokers: list[BrokerReading], readings: deque[RangeReading], depth: int, ahead_bytes: int) -> None:
     """Have more pulls under way, as many as may be."""
+    if readings:
+        readings[0].is_next = True
     room = ahead_bytes - sum([reading.held_bytes for reading in readings])
     room -= sum([len(broker.asked) * broker.answer_bytes for broker in brokers])
     share = max(1, depth // max(1, len(brokers)))
     for broker in brokers:
-        room -= broker.ask(share, room) * broker.answer_bytes
+        # Half of the room is for the range that comes next: else those behind it would fill it, and wait.
+        kept = 0 if readings and readings[0].queue.broker == broker.name else ahead_bytes // 2
+        room -= broker.ask(share, room - kept) * broker.answer_bytes
 
 
-def _hear(brokers: list[BrokerReading]) -> list[Piece]:
-    """Wait for the first broker that says something, or that can be asked again; return what can leave."""
+def _hear(brokers: list[BrokerReading]) -> None:
+    """Wait for the first broker that says something, or that can be asked again."""
     now_ms = steady_ms()
     asked = {broker.line: broker for broker in brokers if broker.line is not None and broker.asked}
     if len(brokers) == len(asked) == 1 and not brokers[0].is_waiting(now_ms):
-        return brokers[0].hear()
+        brokers[0].hear()
+        return
     due_ms = min([broker.next_due_ms(now_ms) for broker in brokers])
     if not asked:
         time.sleep(max(0, due_ms - now_ms) / 1000)
-        return []
-    pieces: list[Piece] = []
+        return
     for line in first_ready(list(asked), due_ms - now_ms):
-        pieces += asked[line].hear()
+        asked[line].hear()
     for broker in asked.values():
         broker.check_silence()
-    return pieces
 
 
 def is_filter(wanted: tuple[str, str] | None) -> bool:

@@ -68,7 +68,7 @@ class Stretch:
     @property
     def is_head(self) -> bool:
         """Whether what is found in it can leave at once."""
-        return self.reading.stretches[0] is self
+        return self.reading.is_next and self.reading.stretches[0] is self
 
     def take(self, following: int, records: bytes) -> None:
         """Take what a pull brought, and go on from the offset that it named; without records nothing matched."""
@@ -91,7 +91,7 @@ class Stretch:
 class RangeReading:
     """One range while it is read."""
 
-    __slots__ = ("_lost", "_lost_why", "_on_lost", "end", "frontier", "held_bytes", "queue", "stretches")
+    __slots__ = ("_lost", "_lost_why", "_on_lost", "end", "frontier", "held_bytes", "is_next", "queue", "stretches")
 
     def __init__(self, wanted: OffsetRange, on_lost: Lost) -> None:
         self.queue = wanted.queue
@@ -101,6 +101,8 @@ class RangeReading:
         self.stretches: deque[Stretch] = deque()
         """Those that are not done, or wait for their turn."""
         self.held_bytes = 0
+        self.is_next = False
+        """Whether all ranges before it are over: what is found in its first stretch leaves at once."""
         self._on_lost = on_lost
         self._lost: OffsetRange | None = None
         self._lost_why = ""
@@ -109,6 +111,11 @@ class RangeReading:
     def is_cut(self) -> bool:
         """Whether there is nothing left to be cut."""
         return self.frontier >= self.end
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all of it was found, and has left."""
+        return self.is_cut and not self.stretches
 
     def cut(self, stride: int) -> Stretch:
         """Cut the next stretch."""

@@ -98,7 +98,8 @@ async def _asked(admin: "_Reachable", seen: ClusterSeen, group: str | None) -> C
 
 async def _in_time(work: Awaitable[T], what: str, left_out: list[str]) -> T | None:
     try:
-        return await asyncio.wait_for(work, _PART_S)
+        async with asyncio.timeout(_PART_S):
+            return await work
     except TimeoutError:
         left_out.append(f"{what} could not be looked at in {_PART_S:g} s")
     except SteelyardError as error:
@@ -136,7 +137,8 @@ async def _states(admin: Admin, seen: Sequence[BrokerSeen]) -> dict[str, _Told]:
     """Ask brokers how they are; one whose port is open and that says nothing has a state that says so."""
     began = datetime.now(UTC)
     try:
-        states = await asyncio.wait_for(admin.cluster(), 2 * _ANSWER_S)
+        async with asyncio.timeout(2 * _ANSWER_S):
+            states = await admin.cluster()
     except (TimeoutError, SteelyardError) as error:
         why = error.what if isinstance(error, SteelyardError) else f"no answer in {2 * _ANSWER_S:g} s"
         silent = [each for each in seen if each.is_reachable]
@@ -147,7 +149,8 @@ async def _states(admin: Admin, seen: Sequence[BrokerSeen]) -> dict[str, _Told]:
         if state.problem is not None:
             return None  # who does not say how it is would be waited for once more
         try:
-            return await asyncio.wait_for(admin.broker_config(state.name), _ANSWER_S)
+            async with asyncio.timeout(_ANSWER_S):
+                return await admin.broker_config(state.name)
         except (TimeoutError, SteelyardError):
             return None
 

@@ -29,7 +29,7 @@ from steelyard.client.keywords import with_options
 from steelyard.client.observing.message_trace import MessageTrace
 from steelyard.client.observing.observing import Observing
 from steelyard.client.session import Session
-from steelyard.errors import ConfigurationError
+from steelyard.errors import ConfigurationError, SteelyardError
 from steelyard.model import Queue
 
 __all__ = ["Consumer"]
@@ -124,6 +124,11 @@ class Consumer(Context):
     def failures(self) -> dict[str, int]:
         """How often each handler raised each kind of error. From any thread."""
         return {} if self._consuming is None else self._consuming.failures
+
+    @property
+    def refused(self) -> dict[Queue, SteelyardError]:
+        """The queues that it owns and cannot read, since a broker refuses each pull, and will. From any thread."""
+        return {} if self._consuming is None else self._consuming.refused
 
     def explain(self) -> Explained:
         """Say what it does and why, in plain words: print it."""
@@ -227,6 +232,7 @@ class Consumer(Context):
     async def run(self) -> None:
         """Start, and work until SIGINT or SIGTERM, or until somebody stops it.
 
+        A second signal abandons handlers that still run: their messages are not committed, and come again elsewhere.
         Outside the main thread there are no signals, and `stop` or `interrupt` ends it.
         """
         with ended_by_signals(self.interrupt):

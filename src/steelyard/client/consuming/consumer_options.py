@@ -9,7 +9,7 @@ from typing import TypedDict
 from steelyard.balance.actions import Start
 from steelyard.balance.allocate import Average, Rule, Strategy, find_strategy
 from steelyard.balance.allocate.strategy import remembers
-from steelyard.balance.member_options import MemberOptions, Mode, Times
+from steelyard.balance.member_options import MemberOptions, Mode, OnUnreadable, Times
 from steelyard.client.consuming.handlers import Handlers
 from steelyard.client.moments import StartFrom, start_of
 from steelyard.client.names import Names
@@ -25,6 +25,7 @@ Allocate = str | Strategy | Rule
 
 _GROUP = re.compile(r"[%|A-Za-z0-9_-]{1,255}")
 _MODES = ("clustering", "broadcast")
+_ON_UNREADABLE = tuple(choice.value for choice in OnUnreadable)
 
 
 class ConsumerSettings(TypedDict, total=False):
@@ -40,7 +41,10 @@ class ConsumerSettings(TypedDict, total=False):
     pull_batch: int
     queue_messages: int
     queue_bytes: int
+    topic_messages: int | None
+    topic_bytes: int | None
     most_tries: int
+    on_unreadable: str
     offsets_dir: str | Path | None
     times: Times
     observers: Sequence[Observer]
@@ -68,7 +72,7 @@ class ConsumerOptions:
     """How they are shared while members of other makes are in the group, which cannot know what ours owned before.
     Without it that is the same strategy, and Java's default where that one remembers owners."""
     allocate_settings: Mapping[str, object] = field(default_factory=dict)
-    """What a strategy needs to know: rooms, fixed queues, weights."""
+    """What a strategy needs to know: rooms, fixed queues, weights; of single members by their ``name``."""
     mode: str = "clustering"
     """``clustering``: the members share the messages; ``broadcast``: each gets all of them."""
     start_from: StartFrom = "last"
@@ -83,8 +87,15 @@ class ConsumerOptions:
     """More than these of one queue waiting, and it is not pulled from."""
     queue_bytes: int = 100 << 20
     """The same for the bytes of their bodies."""
+    topic_messages: int | None = None
+    """The same for all queues of a topic together: each that is owned has an equal share, anew after each rebalance."""
+    topic_bytes: int | None = None
+    """The same for the bytes of a topic."""
     most_tries: int = 16
     """How often an orderly message is tried before it goes to the dead letters; -1: for ever."""
+    on_unreadable: str = "dead-letter"
+    """What becomes of a message whose body cannot be opened: ``dead-letter`` sends its bytes and the reason to the
+    dead letters, ``skip`` passes over it, ``stop`` lets its queue stand still. A missing extra always stops."""
     offsets_dir: str | Path | None = None
     """Where a broadcasting member keeps how far it is."""
     times: Times = field(default_factory=Times)
@@ -106,9 +117,17 @@ class ConsumerOptions:
             )
         if self.mode not in _MODES:
             raise ConfigurationError(f"the mode is {self.mode!r}", next_step=f"give {' or '.join(_MODES)}")
+        if self.on_unreadable not in _ON_UNREADABLE:
+            raise ConfigurationError(
+                f"on_unreadable is {self.on_unreadable!r}", next_step=f"give {' or '.join(_ON_UNREADABLE)}"
+            )
         for name in ("workers", "pull_batch", "queue_messages", "queue_bytes"):
             if getattr(self, name) < 1:
                 raise ConfigurationError(f"{name} is {getattr(self, name)}", next_step="give 1 or more")
+        for name in ("topic_messages", "topic_bytes"):
+            limit = getattr(self, name)
+            if limit is not None and limit < 1:
+                raise ConfigurationError(f"{name} is {limit}", next_step="give 1 or more, or None for no limit")
         if self.drain_s is not None and not self.drain_s >= 0:
             raise ConfigurationError(f"drain_s is {self.drain_s}", next_step="give 0 or more, or None for no bound")
         check_observers(self.observers)
@@ -160,6 +179,9 @@ class ConsumerOptions:
             pull_most=self.pull_batch,
             queue_messages=self.queue_messages,
             queue_bytes=self.queue_bytes,
+            topic_messages=self.topic_messages,
+            topic_bytes=self.topic_bytes,
             most_tries=self.most_tries,
+            on_unreadable=OnUnreadable(self.on_unreadable),
             times=replace(self.times, drain_ms=self.drain_ms),
         )

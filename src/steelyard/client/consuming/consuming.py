@@ -70,6 +70,8 @@ class Consuming:
         self._offsets = self._local_offsets()
         self.assignment: tuple[Queue, ...] = ()
         """The queues that are owned, but for those of retries; replaced whole, so it may be read from any thread."""
+        self.refused: dict[Queue, SteelyardError] = {}
+        """The queues that are owned and cannot be read, since a broker refuses; replaced whole like the assignment."""
         self._unsaved = ""
         """Why the file of offsets could not be written the last time."""
         self._writing: asyncio.Future[None] | None = None
@@ -115,6 +117,7 @@ class Consuming:
             replier=self,
             name=f"steelyard-{self._options.group}",
             observing=self._observing,
+            open_bytes=options.queue_bytes,
         )
         self._handle_with_crew(options)
         Serving(self._session, self.membership, self.crew)
@@ -239,6 +242,7 @@ class Consuming:
         while True:
             await asyncio.sleep(_LOOK_S)
             looks += 1
+            self._look_at_refusals()
             self._news.lasting(self._hazards())
             if self._observing is not None:
                 self._observing.cached(self._cached())
@@ -258,8 +262,13 @@ class Consuming:
             found[topic] = Cached(before.messages + messages, before.body_bytes + look.body_bytes)
         return found
 
+    def _look_at_refusals(self) -> None:
+        owned, names = set(self.membership.member.assignment()), self._session.names
+        lasting = self.membership.refusals.lasting()
+        self.refused = {names.bare_queue(queue): error for queue, error in lasting.items() if queue in owned}
+
     def _hazards(self) -> list[Hazard]:
-        """Find what looks wrong from here: topics that are nowhere, brokers without a master."""
+        """Find what looks wrong from here: topics that are nowhere, brokers without a master or that refuse pulls."""
         session, found = self._session, []
         there = {queue.topic for queue in self.membership.member.views.queues()}
         for topic in self._by_topic:
@@ -281,6 +290,7 @@ class Consuming:
             for name in session.known_brokers()
             if session.place(name).master is None
         ]
+        found += [Hazard(f"refused {queue}", f"{queue} cannot be read: {why}") for queue, why in self.refused.items()]
         if self._unsaved:
             found.append(Hazard("offsets", self._unsaved))
         return found

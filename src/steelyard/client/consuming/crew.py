@@ -25,12 +25,14 @@ from steelyard.balance.events import Handled
 from steelyard.client.consuming.delivery import Delivery, Replier, set_delivery
 from steelyard.client.consuming.handlers import Handler
 from steelyard.client.consuming.job import Finished, Job, MayStart
+from steelyard.client.consuming.opening import Room
 from steelyard.client.consuming.received import Received, sent_to
 from steelyard.client.consuming.tallies import Tallies
 from steelyard.client.consuming.troubles import Troubles
 from steelyard.client.observing.handled import observed
 from steelyard.client.observing.observing import Observing
 from steelyard.net.clock import steady_ns
+from steelyard.wire.sysflag import SEALED
 
 __all__ = ["Crew"]
 
@@ -55,7 +57,9 @@ class Crew:
         replier: Replier | None = None,
         name: str = "steelyard",
         observing: Observing | None = None,
+        open_bytes: int = 0,
     ) -> None:
+        self._room = Room(open_bytes)
         self._handlers = handlers
         """By topic, as servers call it."""
         self._workers = workers
@@ -184,12 +188,22 @@ class Crew:
         # Once for a chunk: to ask for each message would cost more than a quick handler does.
         observing = self._observing
         call = self._call if observing is None or not observing.is_on else partial(self._call_observed, observing)
-        if job.handler.batch > 1:
+        if job.handler.batch > 1 and not job.is_sealed:
             if not self._is_closed and job.begins_all():
                 call(job, function, list(job.messages))
             return
         while not self._is_closed and job.begins():
-            call(job, function, job.current)
+            message = job.current
+            if message.sys_flag & SEALED or job.handler.batch > 1:
+                self._room.wait()
+                given, size = _opened(job)
+                self._room.leave(size)
+                if given is not None:
+                    call(job, function, given)
+                job.close()
+                self._room.give(size)
+            else:
+                call(job, function, message)
 
     def _call_observed(self, observing: Observing, job: Job, function: Callable[..., object], given: object) -> None:
         with observed(observing, job):
@@ -225,12 +239,24 @@ class Crew:
         function: Callable[..., object] = job.handler.function
         observing = self._observing
         wait = self._await if observing is None or not observing.is_on else partial(self._await_observed, observing)
-        if job.handler.batch > 1:
+        if job.handler.batch > 1 and not job.is_sealed:
             if not self._is_closed and job.begins_all():
                 await wait(job, function, list(job.messages))
         else:
             while not self._is_closed and job.begins():
-                await wait(job, function, job.current)
+                message = job.current
+                if message.sys_flag & SEALED or job.handler.batch > 1:
+                    await self._room.wait_on_loop()
+                    given, size = _opened(job)
+                    self._room.leave(size)
+                    try:
+                        if given is not None:
+                            await wait(job, function, given)
+                    finally:
+                        job.close()
+                        self._room.give(size)
+                else:
+                    await wait(job, function, message)
         self._note(job)
 
     async def _await_observed(
@@ -282,7 +308,7 @@ class Crew:
                 _log.exception("the result of a message that was handled out of turn could not be told")
             return []
         topic = job.topic
-        self.tallies.note(topic, job.count, len(job.failed), job.took_ns)
+        self.tallies.note(topic, job.count - len(job.unreadable), len(job.failed), job.took_ns)
         self._note_time(topic, job.took_ns)
         return job.results()
 
@@ -328,6 +354,15 @@ class Crew:
 
     def _busy(self) -> int:
         return sum(thread.is_alive() for thread in self._threads) + len(self._tasks)
+
+
+def _opened(job: Job) -> tuple[object, int]:
+    """Open what was begun: return what the handler gets, None for nothing, and how many bytes that is."""
+    if job.handler.batch > 1:
+        batch, size = job.open_batch()
+        return batch or None, size
+    opened_bytes = job.open()
+    return (None, 0) if opened_bytes is None else (job.current, opened_bytes)
 
 
 def _is_cancelled() -> bool:

@@ -105,6 +105,8 @@ def _why(look: QueueLook) -> str:
 
 def _progress(look: QueueLook) -> str:
     said = f"done up to {look.low}, {look.waiting} wait and {look.running} are handled"
+    if look.stopped is not None:
+        return f"{said}; it stands still at offset {look.stopped[0]}, which cannot be read: {look.stopped[1]}"
     if look.is_suspended:
         return f"{said}; it rests after a failure, since the order counts"
     if look.is_held_back:

@@ -4,18 +4,23 @@ The worker, be it a thread or a task, calls the user's function; everything else
 both. A chunk stops when its queue may not be worked on any more, and in an orderly queue at the first message that
 fails; what was not begun is told of as skipped. Of a chunk that turns out slow somebody else may take what was not
 begun, also while its worker sits in a message: who takes a message off the list has it, and nobody else.
+
+A compressed body is opened when its message is begun, and let go when it has ended; of a batch so many go to the
+handler at a time as may be open together. What cannot be opened is told of as unreadable, and no handler sees it.
 """
 
 from collections import deque
 from collections.abc import Callable, Sequence
 
 from steelyard.balance.actions import Handle
-from steelyard.balance.events import Handled
+from steelyard.balance.events import Handled, Unreadable
 from steelyard.client.consuming.delivery import Delivery
 from steelyard.client.consuming.handlers import Handler
+from steelyard.client.consuming.opening import PART_BYTES, open_message
 from steelyard.client.consuming.received import Received
 from steelyard.model import Queue
 from steelyard.net.clock import steady_ns
+from steelyard.wire.sysflag import SEALED
 
 __all__ = ["Finished", "Job", "MayStart"]
 
@@ -34,6 +39,7 @@ class Job:
     __slots__ = (
         "_at_ns",
         "_checked_ms",
+        "_given",
         "_may_start",
         "_todo",
         "begun_ns",
@@ -49,6 +55,7 @@ class Job:
         "then",
         "took_ns",
         "topic",
+        "unreadable",
     )
 
     def __init__(
@@ -77,6 +84,7 @@ class Job:
         self.error: BaseException | None = None
         """What went wrong last."""
         self.took_ns: list[int] = []
+        self.unreadable: dict[int, Unreadable] = {}
         self.skipped: Sequence[int] = ()
         """What is not to be begun."""
         self.begun_ns = 0
@@ -84,6 +92,8 @@ class Job:
         self._at_ns = 0
         self._checked_ms = -1
         self._may_start = may_start
+        self._given: Sequence[Received] | None = None
+        """What is with the handler, where that had to be opened."""
         self._todo = deque(range(len(offsets)))
         """Which are not begun; taken off at the front by the worker, at the end by others."""
 
@@ -126,6 +136,40 @@ class Job:
         self.count = len(self.offsets)
         return True
 
+    @property
+    def is_sealed(self) -> bool:
+        """Whether bodies of it have to be opened."""
+        return any(message.sys_flag & SEALED for message in self.messages)
+
+    def open(self) -> int | None:
+        """Open the message that was begun last; return its size, or None if it cannot be read."""
+        message = self.messages[self.count - 1]
+        found = open_message(message)
+        if isinstance(found, Unreadable):
+            self.unreadable[message.offset] = found
+            if self.handler.orderly:
+                self._stop()
+            return None
+        self._given = (found,)
+        return len(found.body)
+
+    def open_batch(self) -> tuple[list[Received], int]:
+        """Open what was begun last, and begin and open what may be with the handler too; return it with its size."""
+        given: list[Received] = []
+        size = 0
+        while True:
+            one = self.open()
+            if one is not None:
+                given.append(self.current)
+                size += one
+            if size >= PART_BYTES or not self.begins():
+                self._given = given
+                return given, size
+
+    def close(self) -> None:
+        """Let go of what was opened."""
+        self._given = None
+
     def ended(self) -> None:
         """Take note that the message that was begun last is done."""
         if self.delivery.left and self.offsets[self.count - 1] in self.delivery.left:
@@ -145,7 +189,7 @@ class Job:
         self._at_ns = now_ns
         self.error = error
         if self.handler.batch > 1:
-            self.failed += self.offsets
+            self.failed += [message.offset for message in self.given]
         else:
             self.failed.append(self.offsets[self.count - 1])
         if self.handler.orderly:
@@ -154,7 +198,14 @@ class Job:
     @property
     def current(self) -> Received:
         """The message that was begun last."""
-        return self.messages[self.count - 1]
+        return self.messages[self.count - 1] if self._given is None else self._given[-1]
+
+    @property
+    def given(self) -> Sequence[Received]:
+        """What is with the handler: a message, or a batch of them."""
+        if self._given is not None:
+            return self._given
+        return self.messages if self.handler.batch > 1 else (self.messages[self.count - 1],)
 
     @property
     def spent_ms(self) -> int:
@@ -191,14 +242,15 @@ class Job:
         """Return what the member is to be told."""
         handle, offsets = self.handle, self.offsets
         begun = offsets if self.count == len(offsets) else offsets[: self.count]
-        later = self.delivery.later
-        if not self.failed and not later:
+        later, unreadable = self.delivery.later, self.unreadable
+        if not self.failed and not later and not unreadable:
             return [Handled(handle.queue, handle.generation, begun, skipped=self.skipped)]
         failed = frozenset(self.failed)
         again = {offset: later[offset] for offset in begun if offset in later and offset not in failed}
-        done = [offset for offset in begun if offset not in failed and offset not in again]
+        done = [offset for offset in begun if offset not in failed and offset not in again and offset not in unreadable]
         told = [
             Handled(handle.queue, handle.generation, (), (offset,), delay_level=level)
             for offset, level in again.items()
         ]
-        return [Handled(handle.queue, handle.generation, done, self.failed, skipped=self.skipped), *told]
+        first = Handled(handle.queue, handle.generation, done, self.failed, skipped=self.skipped, unreadable=unreadable)
+        return [first, *told]

@@ -96,7 +96,7 @@ class LocalOffsets(MutableMapping[Queue, int]):
         """Put a content in the place of the file; it may take a while, and needs nothing but the content."""
         new, backup = self.path.with_suffix(".new"), self.path.with_suffix(".bak")
         try:
-            with new.open("wb") as file:
+            with open(new, "wb", opener=_private) as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
@@ -147,8 +147,8 @@ class LocalOffsets(MutableMapping[Queue, int]):
 
 def _locked(path: Path) -> int | None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        lock = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        path.parent.mkdir(0o700, parents=True, exist_ok=True)
+        lock = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise DiskFailed("locking", path=str(path), why=str(error)) from None
     try:
@@ -160,6 +160,10 @@ def _locked(path: Path) -> int | None:
             next_step="give each member on this machine a name of its own: Consumer(…, name='till-1')",
         ) from None
     return lock
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _sync_folder(folder: Path) -> None:

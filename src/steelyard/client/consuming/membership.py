@@ -23,6 +23,7 @@ from steelyard.balance.events import (
     LineOpened,
     OffsetSeen,
     Pulled,
+    PullFailed,
     RouteFailed,
     Tick,
 )
@@ -32,6 +33,7 @@ from steelyard.balance.member_options import MemberOptions, Mode
 from steelyard.client.caller import Caller
 from steelyard.client.consuming.received import Received
 from steelyard.client.consuming.slaves import Slaves
+from steelyard.client.refusals import Refusals, refusal_of
 from steelyard.client.session import Session
 from steelyard.dialect.voice import NEVER_MS, Said, Voice
 from steelyard.errors import BrokerNotInRoute, ImpossibleEvent
@@ -74,6 +76,8 @@ class Membership:
         self._slaves = Slaves(session, self.voice, self._answered_by_slave)
         self._unrouted: list[AskRoute] = []
         """What a name server did not answer before its line broke."""
+        self.refusals = Refusals()
+        """What brokers say who refuse pulls."""
         self._names_lost = 0
         """Lines to name servers that broke, or never came up, since one was heard last."""
         self._events: deque[Event] = deque()
@@ -138,6 +142,8 @@ class Membership:
         if server is None:
             self._names_lost = 0
         heard = self.voice.hear(server, command, steady_ms(), self._holdings)
+        for note in heard.notes:
+            _log.warning("%s", note)
         for route in heard.routes:
             self._session.learn(route)
         for reply in heard.replies:
@@ -146,10 +152,16 @@ class Membership:
                 caller.say(reply)
         for said in heard.says:
             self._say(said)
-        if self._received is not None:
-            for event in heard.events:
-                if isinstance(event, Pulled):
+        for event in heard.events:
+            if isinstance(event, Pulled):
+                self.refusals.clear(event.queue)
+                if self._received is not None:
                     self._received(event)
+            elif isinstance(event, PullFailed) and not event.busy:
+                why = refusal_of(event.queue, command, event.queue.broker, event.why)
+                self.refusals.note(event.queue, why)
+                if event.why:
+                    self._report(Report("unreadable", f"{event.queue} stands still: {why}", (event.queue,)))
         self._feed(heard.events)
 
     def _ask_the_next(self, lost: Sequence[Event]) -> list[Event]:
@@ -170,8 +182,8 @@ class Membership:
 
     # -- the machine --------------------------------------------------------------------------------------------------
 
-    def _holdings(self) -> Holdings:
-        return self.member.holdings(steady_ms())
+    def _holdings(self, about: Sequence[Queue]) -> Holdings:
+        return self.member.holdings(steady_ms(), about)
 
     def _feed(self, events: Sequence[Event]) -> None:
         """Tell the machine what happened and do what it wants, and then what happened by that."""

@@ -96,7 +96,10 @@ class News:
         else:
             if report.kind == "degraded":
                 self._degraded[report.sentence] = Hazard(report.kind, report.sentence)
-            self._tell_seldom(Hazard(report.kind, report.sentence), now_ms)
+            # What cannot be read is told of each queue. Else queues and numbers differ from time to time, and what it
+            # is about comes before the colon.
+            said = report.queues if report.kind == "unreadable" else report.sentence.partition(":")[0]
+            self._tell_seldom(Hazard(report.kind, report.sentence), f"{report.kind}:{said}", now_ms)
 
     def lasting(self, found: list[Hazard]) -> None:
         """Take what looks wrong at this moment: what is new is told."""
@@ -116,9 +119,7 @@ class News:
         (_log.warning if lost else _log.info)("group %s: %s", self._group, move)
         self._on_move(move)
 
-    def _tell_seldom(self, hazard: Hazard, now_ms: int) -> None:
-        # Queues and numbers differ from time to time: what it is about comes before the colon.
-        about = f"{hazard.kind}:{hazard.sentence.partition(':')[0]}"
+    def _tell_seldom(self, hazard: Hazard, about: str, now_ms: int) -> None:
         told = self._told.get(about)
         if told is not None and now_ms - told.at_ms < _AGAIN_MS:
             self._told[about] = told._replace(untold=told.untold + 1)

@@ -1,5 +1,8 @@
 """SIGINT and SIGTERM while consumers run: the first one ends them in order, a second one at once.
 
+The second one, of either kind, abandons handlers that still run: nothing waits for them and nothing of them is
+committed, so their messages come again elsewhere, also those whose work is done by then.
+
 A loop has one handler for each signal and may run several consumers: all of them are told, and whoever ends last puts
 back what was there before the first.
 """

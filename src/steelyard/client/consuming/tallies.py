@@ -1,8 +1,9 @@
 """How a consumer gets on with each topic: messages a second, milliseconds each, failures. What tools ask for (307)."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from steelyard.net.clock import now_ms
 from steelyard.wire.bodies.running import TopicState
 
 __all__ = ["Tallies"]
@@ -15,9 +16,9 @@ _FAILURES_MS = 3_600_000
 class _Tally:
     __slots__ = ("done", "failed", "samples", "took_ns")
 
-    def __init__(self) -> None:
+    def __init__(self, began_ms: int) -> None:
         self.done = self.failed = self.took_ns = 0
-        self.samples: deque[tuple[int, int, int, int]] = deque()
+        self.samples: deque[tuple[int, int, int, int]] = deque([(began_ms, 0, 0, 0)])
 
     def sample(self, now_ms: int) -> None:
         self.samples.append((now_ms, self.done, self.failed, self.took_ns))
@@ -41,16 +42,24 @@ class _Tally:
 
 
 class Tallies:
-    """The tallies of one consumer, by topic."""
+    """The tallies of one consumer, by topic, each since its first message.
 
-    def __init__(self) -> None:
+    >>> tallies = Tallies(clock=lambda: 1_000)
+    >>> tallies.note("orders", 6, 1, [1_000_000] * 6)
+    >>> tallies.sample(6_000)
+    >>> tallies.states(6_000)["orders"].handled_tps, tallies.states(6_000)["orders"].failed_messages
+    (1.0, 1)
+    """
+
+    def __init__(self, clock: Callable[[], int] = now_ms) -> None:
+        self._clock = clock
         self._by_topic: dict[str, _Tally] = {}
 
     def note(self, topic: str, count: int, failed: int, took_ns: Sequence[int]) -> None:
         """Count messages that were handled, well or not."""
         tally = self._by_topic.get(topic)
         if tally is None:
-            tally = self._by_topic[topic] = _Tally()
+            tally = self._by_topic[topic] = _Tally(self._clock())
         tally.done += count - failed
         tally.failed += failed
         tally.took_ns += sum(took_ns)

@@ -18,7 +18,7 @@ __all__ = ["observed"]
 def observed(observing: "Observing", job: "Job") -> Iterator[None]:
     """Tell that the message that was begun last, or the whole batch, is handled within this context."""
     is_batch = job.handler.batch > 1
-    messages = job.messages if is_batch else (job.current,)
+    messages = job.given
     began, failed = job.count, len(job.failed)
     ended = observing.handling(Incoming(messages, job.handle.queue, job.handler.name, is_batch))
     began_ns = steady_ns()

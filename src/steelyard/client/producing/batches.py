@@ -48,7 +48,7 @@ async def send_many(
     for place, message in enumerate(checked):
         picker = await outbox.find_picker(message.topic)
         wanted = key(given[place]) if callable(key) else key
-        lanes.setdefault((message.topic, outbox.choose(picker, message, wanted, None, None)), []).append(place)
+        lanes.setdefault((message.topic, outbox.choose(picker, message, wanted, None, None, None)), []).append(place)
     results: list[Sent | SteelyardError] = [_NOT_SENT] * len(checked)
 
     async def send_in_turn(topic: str, queue: Queue | None, groups: list[list[int]]) -> None:

@@ -4,12 +4,14 @@ It may be used from any thread: a blocking producer prepares a message in the th
 """
 
 import asyncio
+import inspect
 import random
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from msgspec import structs
 
@@ -29,8 +31,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Outbox", "Select"]
 
-Select = str | Selector | Callable[[Sequence[Queue], Message], Queue | None]
-"""A selector: its name, one of `steelyard.balance.selectors`, or a callable ``(queues, message) -> queue``."""
+A = TypeVar("A")
+
+Select: TypeAlias = (
+    str | Callable[[Sequence[Queue], Message], Queue | None] | Callable[[Sequence[Queue], Message, A], Queue | None]
+)
+"""A selector: its name, one of `steelyard.balance.selectors`, or a callable ``(queues, message) -> queue``. One that
+has a third parameter is given ``select_arg``."""
 
 _OURS = ByKey | ByRandom | ByTurn | ByRoom
 _BY_HASH = selector("hash")
@@ -48,6 +55,7 @@ class Outbox:
             options.table if options.avoid_slow_brokers else None, against_median=options.against_median
         )
         self.next_key = UniqueKeys(session.address).next
+        self._rooms = options.rooms
         self._selectors: dict[str, Selector] = {}
         self._selecting = threading.Lock()
         session.routes.on_change.append(self.pickers.changed)
@@ -82,7 +90,8 @@ class Outbox:
         """Return the turns of a topic, and how to send in what is left of a send's time; raises NoNameServer."""
         began_ms = steady_ms()
         try:
-            picker = await asyncio.wait_for(self.find_picker(topic), options.timeout_ms / 1000)
+            async with asyncio.timeout(options.timeout_ms / 1000):
+                picker = await self.find_picker(topic)
         except TimeoutError:
             raise NoNameServer(
                 f"where topic {self._names.bare(topic)!r} is was not told in {options.timeout_ms} ms",
@@ -121,10 +130,16 @@ class Outbox:
         picker: SharedPicker,
         message: Message,
         key: str | int | None,
-        chooses: Select | None,
+        chooses: Select[Any] | None,
+        argument: object,
         queue: Queue | None,
     ) -> Queue | None:
         """Return the queue that the caller decided for; None leaves it to the turns."""
+        if argument is not None and (chooses is None or key is not None):
+            other = "no selector" if chooses is None else "a key too"
+            raise ConfigurationError(
+                f"select_arg is given, and {other}", next_step="give select and either key or select_arg"
+            )
         if queue is not None:
             return self._given(message, key, chooses, queue)
         if chooses is None:
@@ -134,9 +149,9 @@ class Outbox:
         shown = structs.replace(message, topic=names.bare(message.topic)) if names.namespace else message
         if isinstance(chooses, str | _OURS):
             with self._selecting:  # some of them take turns
-                chosen = select(self._named(chooses), queues, shown, key)
+                chosen = select(self._named(chooses), queues, shown, argument if key is None else key)
         else:
-            chosen = select(_without_argument(chooses, key), queues, shown)
+            chosen = select(_with_argument(chooses, key, argument), queues, shown, argument)
         return names.full_queue(chosen)
 
     def _given(self, message: Message, key: object, chooses: object, queue: Queue) -> Queue:
@@ -159,23 +174,50 @@ class Outbox:
         known = self._selectors.get(chooses)
         if known is None:
             known = self._selectors[chooses] = selector(
-                chooses, draw=lambda: random.getrandbits(31), start=random.getrandbits(31)
+                chooses, draw=lambda: random.getrandbits(31), rooms=self._rooms, start=random.getrandbits(31)
             )
         return known
 
 
-def _without_argument(chooses: Callable[..., Queue | None], key: object) -> Selector:
+def _with_argument(chooses: Callable[..., Queue | None], key: object, argument: object) -> Selector:
+    """Return a caller's own rule as a selector: one of two parameters is not given the argument."""
     if not callable(chooses) or key is not None:
         what = "a callable, and a key is given too" if callable(chooses) else f"of type {type(chooses).__name__}"
         raise ConfigurationError(
-            f"the selector is {what}", next_step="give a callable (queues, message) -> queue, or a name and a key"
+            f"the selector is {what}",
+            next_step="give a callable (queues, message, argument) -> queue and select_arg, or a name and a key",
         )
+    name = getattr(chooses, "__name__", type(chooses).__name__)
+    if argument is not None:
+        if not _takes(chooses, 3):
+            raise ConfigurationError(
+                f"select_arg is given, and the selector {name!r} has no parameter for it",
+                next_step="give a callable (queues, message, argument) -> queue",
+            )
+        return chooses
+    if not _takes(chooses, 2):
+        return chooses
 
     def chosen(queues: Sequence[Queue], message: Message, _argument: object) -> Queue | None:
         return chooses(queues, message)
 
-    chosen.__name__ = getattr(chooses, "__name__", type(chooses).__name__)
+    chosen.__name__ = name
     return chosen
+
+
+def _takes(function: Callable[..., object], count: int) -> bool:
+    """Say whether so many arguments can be given; what has no signature, as some of C, is believed to take them."""
+    if isinstance(function, FunctionType) and not function.__code__.co_flags & inspect.CO_VARARGS:
+        # Asked with every send: to ask for a signature takes longer than a queue takes to be chosen.
+        most = function.__code__.co_argcount
+        return most - len(function.__defaults__ or ()) <= count <= most
+    try:
+        inspect.signature(function).bind(*[None] * count)
+    except TypeError:
+        return False
+    except ValueError:
+        return True
+    return True
 
 
 def _refused(message: Message, why: str, next_step: str) -> MessageRefused:

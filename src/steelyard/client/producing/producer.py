@@ -24,7 +24,7 @@ from steelyard.client.observing.message_trace import MessageTrace
 from steelyard.client.observing.observing import Observing
 from steelyard.client.producing.batches import Key, Lingering, send_many
 from steelyard.client.producing.flights import Flights
-from steelyard.client.producing.outbox import Outbox, Select
+from steelyard.client.producing.outbox import A, Outbox, Select
 from steelyard.client.producing.parcels import Batch, HalfMessage, Parcel, Stamp
 from steelyard.client.producing.pickers import SharedPicker
 from steelyard.client.producing.producer_options import ProducerOptions, ProducerSettings
@@ -192,7 +192,8 @@ class Producer(Context):
         message: Message,
         *,
         key: str | int | None = None,
-        select: Select | None = None,
+        select: Select[A] | None = None,
+        select_arg: A | None = None,
         queue: Queue | None = None,
         delay_s: float | None = None,
         deliver_at: datetime | None = None,
@@ -201,8 +202,9 @@ class Producer(Context):
         """Send a message, and wait until a broker has stored it.
 
         Messages with one ``key`` go to one queue, as long as the topic keeps its queues: so make it first. They are in
-        the order of sending, as long as each is waited for. ``select`` chooses by another rule, ``queue`` names it.
-        Raises SendFailed, which lists each attempt.
+        the order of sending, as long as each is waited for. ``select`` chooses by another rule, which is given
+        ``select_arg`` if it has a third parameter; ``queue`` names the queue. Raises SendFailed, which lists each
+        attempt.
         """
         if self.observing is not None and self.observing.is_on and self.observing.takes(message):
             await self._ready()
@@ -213,6 +215,7 @@ class Producer(Context):
                         flight.message,
                         key=key,
                         select=select,
+                        select_arg=select_arg,
                         queue=queue,
                         delay_s=delay_s,
                         deliver_at=deliver_at,
@@ -228,7 +231,7 @@ class Producer(Context):
         picker = outbox.picker(message.topic)
         if picker is None:
             picker, options = await outbox.find_in_time(message.topic, options)
-        chosen = outbox.choose(picker, message, key, select, queue)
+        chosen = outbox.choose(picker, message, key, select, select_arg, queue)
         size = len(message.body)
         promise: asyncio.Future[Sent] = session.loop.create_future()
         if delay_s is not None or deliver_at is not None:
@@ -304,7 +307,8 @@ class Producer(Context):
         *,
         timeout_s: float = 3.0,
         key: str | int | None = None,
-        select: Select | None = None,
+        select: Select[A] | None = None,
+        select_arg: A | None = None,
         queue: Queue | None = None,
     ) -> StoredMessage:
         """Send a message that wants a reply, and return the reply; raises ReplyTimedOut."""
@@ -317,7 +321,7 @@ class Producer(Context):
                     return flight.stored(await send(flight.message, more))
             full = self.outbox.checked(message)
             picker, left = await self.outbox.find_in_time(full.topic, options)
-            chosen = self.outbox.choose(picker, full, key, select, queue)
+            chosen = self.outbox.choose(picker, full, key, select, select_arg, queue)
             return await self.deliver(picker, self.outbox.single(full, more=more), left, chosen)
 
         return await self._requests.ask(message, send, options.timeout_ms)

@@ -1,6 +1,6 @@
 """How a producer works: one value, checked together once; every option is a keyword of `Producer`."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import TypedDict
@@ -52,10 +52,12 @@ class ProducerOptions:
     """How long a slow broker is avoided: ``modern``, ``classic``, or a table of one's own."""
     against_median: bool = False
     """Whether slow means slower than the others; where all are slow nobody is avoided then."""
+    rooms: Collection[str] = ()
+    """The machine rooms that ``select="machine-room"`` prefers: those of brokers that are called ``room@name``."""
     compress_from: int | None = 4_096
     """Bodies of so many bytes, and larger ones, are compressed; None for never."""
     compression: str = "zlib"
-    """``zlib``, which every reader knows, ``lz4`` or ``zstd``."""
+    """``zlib``, which every reader knows, ``lz4`` (the extra ``lz4``) or ``zstd`` (``fast``, before Python 3.14)."""
     max_message_bytes: int = 4 * _MIB
     """The largest body; brokers refuse larger ones."""
     linger_ms: float | None = None
@@ -89,6 +91,8 @@ class ProducerOptions:
             )
         if isinstance(self.latency_table, str):
             latency_table(self.latency_table)
+        if isinstance(self.rooms, str):
+            raise ConfigurationError(f"rooms is {self.rooms!r}", next_step=f"give a collection: [{self.rooms!r}]")
         check_observers(self.observers)
 
     @property
@@ -124,6 +128,7 @@ class ProducerSettings(TypedDict, total=False):
     avoid_slow_brokers: bool
     latency_table: str | LatencyTable
     against_median: bool
+    rooms: Collection[str]
     compress_from: int | None
     compression: str
     max_message_bytes: int

@@ -40,10 +40,12 @@ class Requests:
         """Send a request, and wait for its reply; raises ReplyTimedOut, or SendFailed."""
         correlation_id = secrets.token_hex(16)
         end_ms = steady_ms() + timeout_ms
-        reply = self._waiting[correlation_id] = asyncio.get_running_loop().create_future()
+        reply: asyncio.Future[StoredMessage] = asyncio.get_running_loop().create_future()
+        self._waiting[correlation_id] = reply
         try:
             await send(message, request_properties(self._session.client_id, correlation_id, timeout_ms))
-            return await asyncio.wait_for(reply, max(0, end_ms - steady_ms()) / 1000)
+            async with asyncio.timeout((end_ms - steady_ms()) / 1000):
+                return await reply
         except TimeoutError:
             raise ReplyTimedOut(f"nobody replied to a request to {message.topic!r} in {timeout_ms} ms") from None
         finally:

@@ -53,7 +53,8 @@ async def has_new_route(routes: "Routes", topic: str, allowed_ms: int) -> bool:
     """Look a topic up again, and say whether its route is another one now."""
     before = routes.known_route(topic)
     try:
-        await asyncio.wait_for(routes.look_up(topic), allowed_ms / 1000)
+        async with asyncio.timeout(allowed_ms / 1000):
+            await routes.look_up(topic)
     except (SteelyardError, TimeoutError):
         return False
     return routes.known_route(topic) is not before

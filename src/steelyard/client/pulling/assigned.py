@@ -2,8 +2,11 @@
 
 Each queue has one pull under way, the next before the messages of the last one are polled, as long as not too many of
 them wait. A pull carries the subscription, so no broker has to know us. A pull that fails is repeated after a pause;
-one that was refused is also told to who polls next, since it will be refused again. An offset out of range goes on
-where the broker says, and that is said once.
+one whose refusal will last (refusals.py) is also told to who polls next. An offset out of range goes on where the
+broker says, and that is said once.
+
+A message that cannot be read is dealt with here as by a member (balance/handling.py); until its dead letter is stored
+its offset counts as not done.
 
 How far a queue is done is the first message that is not; if there is none, where the next pull begins.
 """
@@ -14,29 +17,28 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from steelyard.balance.actions import Pull
-from steelyard.balance.events import Pulled, PullFailed, PullOutcome
+from steelyard.balance.actions import Pull, Report
+from steelyard.balance.events import Pulled, PullFailed, PullOutcome, Unreadable
+from steelyard.balance.hazards import Hazard
+from steelyard.balance.member_options import OnUnreadable
+from steelyard.balance.pace import share_of
 from steelyard.client.caller import Caller
 from steelyard.client.consuming.explained import Explained, QueueStanding
+from steelyard.client.consuming.news import Moved, News
 from steelyard.client.consuming.received import Received, received_in
 from steelyard.client.pulling.puller_options import PullerOptions
 from steelyard.client.pulling.queue_offsets import ask_committed, ask_offset, commit_offset
+from steelyard.client.pulling.shared import unreadable_error
 from steelyard.client.pulling.shelves import Shelf, Shelves
+from steelyard.client.refusals import Refusals, refusal_of
 from steelyard.client.session import Session
+from steelyard.dialect.dead_letters import unreadable_letter
 from steelyard.dialect.pulling import pulled
 from steelyard.dialect.reading import HOLD_MS, read_request
-from steelyard.errors import (
-    ConfigurationError,
-    Fault,
-    MalformedRecord,
-    ServerError,
-    SteelyardError,
-    TransportError,
-    error_for,
-)
+from steelyard.errors import ConfigurationError, ServerError, SteelyardError, TransportError, error_for
 from steelyard.model import Queue, Subscription
 from steelyard.net.clock import steady_ms
-from steelyard.wire.codes import ResponseCode
+from steelyard.wire.codes import STORED, RequestCode
 from steelyard.wire.command import Command
 
 __all__ = ["Assigned"]
@@ -45,7 +47,15 @@ _PULL_MS = HOLD_MS + 15_000
 _AGAIN_S = (0.05, 0.1, 0.2, 0.5, 1.0)
 """Before a pull is tried again that failed; the last one repeats."""
 _BUSY_S = 0.02
+_EMPTY_MS, _MOST_HASTY = 100, 2
+"""After so many pulls that were answered at once with nothing, though the broker was asked to hold them."""
 _COMMIT_S = 1.0
+_LETTER_MS = 3_000
+_DONE = {
+    OnUnreadable.DEAD_LETTER: "it goes to the dead letters",
+    OnUnreadable.SKIP: "it is skipped",
+    OnUnreadable.STOP: "the queue stands still there",
+}
 
 _log = logging.getLogger("steelyard")
 
@@ -63,6 +73,10 @@ class _Reader:
     broker_id: int = 0
     """Which broker of the name is read from: the master, or the slave that it suggested."""
     failures: int = 0
+    hasty: int = 0
+    """How many pulls in a row were answered at once with nothing."""
+    stopped: str = ""
+    """Why it stands still."""
     task: "asyncio.Task[None] | None" = None
 
     def low(self) -> int | None:
@@ -81,7 +95,11 @@ class Assigned:
         wanted: Mapping[Queue, Subscription],
         shelves: Shelves,
         wake: Callable[[], None],
+        on_hazard: Callable[[Hazard], None],
     ) -> None:
+        self._news = News(options.group, session.names, _never, on_hazard)
+        self._letters: set[asyncio.Task[None]] = set()
+        """Dead letters that are on their way."""
         self._session, self._options, self._shelves, self._wake = session, options, shelves, wake
         self._group = session.names.full(options.group)
         self._make = received_in(session.names)
@@ -93,6 +111,7 @@ class Assigned:
         self._committing: asyncio.Task[None] | None = None
         self.trouble: SteelyardError | None = None
         """Why a queue cannot be read, for whoever polls next."""
+        self._refusals = Refusals()
         self._told: set[object] = set()
         """What was said once: by what it is about, since sentences have numbers in them that change."""
         self._since_ms = steady_ms()
@@ -110,6 +129,7 @@ class Assigned:
     async def close(self) -> None:
         """Stop reading; what is done is stored, if that is to happen by itself."""
         tasks = [reader.task for reader in self._readers.values() if reader.task is not None]
+        tasks += self._letters
         if self._committing is not None:
             tasks.append(self._committing)
         for task in tasks:
@@ -127,9 +147,45 @@ class Assigned:
         """Return the queues, in the order in which they were named."""
         return tuple(self._wanted)
 
-    def may_give(self, _shelf: Shelf) -> bool:
-        """Say whether messages of a shelf may be polled: always, since nobody else has the queue."""
-        return True
+    def may_give(self, shelf: Shelf) -> bool:
+        """Say whether messages of a shelf may be polled: nobody else has the queue, but it may stand still."""
+        return not self._readers[shelf.queue].stopped
+
+    def unreadable(self, message: Received, found: Unreadable) -> bool:
+        """Deal with a message that cannot be read; say whether its queue stands still."""
+        reader, offset = self._readers[message.queue], message.offset
+        choice = OnUnreadable.STOP if found.is_here else OnUnreadable(self._options.on_unreadable)
+        error = unreadable_error(self._session.names.bare_queue(message.queue), offset, found)
+        reader.shelf.withdraw(offset)
+        self._news.report(Report("unreadable", f"{error.what} ({_DONE[choice]})", (message.queue,)), steady_ms())
+        if choice is OnUnreadable.SKIP:
+            return False
+        reader.shelf.held.add(offset)
+        if choice is OnUnreadable.STOP:
+            reader.stopped = found.why
+            self.trouble = error
+            return True
+        task = asyncio.get_running_loop().create_task(self._bury(reader.shelf, message, found.why))
+        self._letters.add(task)
+        task.add_done_callback(self._letters.discard)
+        return False
+
+    async def _bury(self, shelf: Shelf, message: Received, why: str) -> None:
+        """Send a message to the dead letters, however often that takes: then it is done."""
+        queue, tries = message.queue, 0
+        letter = Command(RequestCode.SEND_MESSAGE_V2, unreadable_letter(self._group, message, why), message.body)
+        while True:
+            try:
+                answer = await self._session.broker(queue.broker).ask(letter, _LETTER_MS)
+                if answer.code in STORED:
+                    shelf.held.discard(message.offset)
+                    return
+                refused = error_for(answer.code, answer.remark or "", server=queue.broker)
+                self._tell_once(f"a dead letter of {queue} cannot be stored: {refused}", about=(queue, answer.code))
+            except TransportError as error:
+                _log.debug("a dead letter of %s cannot be stored now: %s", queue, error)
+            await asyncio.sleep(_AGAIN_S[min(tries, len(_AGAIN_S) - 1)])
+            tries += 1
 
     def look(self) -> None:
         """Look at what changed: nothing can."""
@@ -170,7 +226,7 @@ class Assigned:
         """Go on at another offset; what was pulled is forgotten, and what was polled before does not count any more."""
         reader = self._reader(queue)
         reader.shelf = self._begin(queue)
-        reader.next, reader.failures = offset, 0
+        reader.next, reader.failures, reader.stopped = offset, 0, ""
         self._run(reader)
 
     def _reader(self, queue: Queue) -> _Reader:
@@ -244,6 +300,7 @@ class Assigned:
                 self._refused(reader, error)
             else:
                 reader.failures = 0
+                self._refusals.clear(reader.queue)
                 continue
             reader.broker_id = 0
             reader.failures += 1
@@ -259,7 +316,10 @@ class Assigned:
 
     async def _room(self, reader: _Reader) -> None:
         options, shelf = self._options, reader.shelf
-        while shelf.count >= options.queue_messages or shelf.body_bytes >= options.queue_bytes:
+        queues = sum(queue.topic == reader.queue.topic for queue in self._wanted)
+        most = share_of(options.topic_messages, queues, options.queue_messages)
+        most_bytes = share_of(options.topic_bytes, queues, options.queue_bytes)
+        while shelf.count >= most or shelf.body_bytes >= most_bytes:
             await self._change()
 
     async def _pull(self, reader: _Reader, offset: int) -> None:
@@ -267,6 +327,7 @@ class Assigned:
         pull = Pull(reader.queue, shelf.generation, offset, self._options.pull_batch)
         wanted = self._wanted[reader.queue]
         server = self._server(reader)
+        asked_ms = steady_ms()
         answer = await server.ask(read_request(self._group, pull, wanted), _PULL_MS)
         event, broker_id = pulled(pull, answer, {wanted.topic: wanted}, self._make)
         if isinstance(event, PullFailed):
@@ -274,6 +335,10 @@ class Assigned:
             return
         reader.broker_id = max(broker_id, 0)
         self._take(reader, event)
+        is_empty = event.outcome is PullOutcome.NOTHING and event.next_offset <= offset
+        reader.hasty = reader.hasty + 1 if is_empty and steady_ms() - asked_ms < _EMPTY_MS else 0
+        if reader.hasty >= _MOST_HASTY:
+            await asyncio.sleep(_EMPTY_MS / 1_000)
 
     def _take(self, reader: _Reader, event: Pulled) -> None:
         if event.outcome is PullOutcome.MOVED:
@@ -285,13 +350,9 @@ class Assigned:
             self._wake()
 
     async def _failed(self, event: PullFailed, answer: Command, server: Caller) -> None:
-        if event.busy:
-            await asyncio.sleep(_BUSY_S)
-        elif answer.code == ResponseCode.SUCCESS:
-            next_step = "seek behind it to go on"
-            raise MalformedRecord(f"the next message of {event.queue} is damaged", where="record", next_step=next_step)
-        else:
-            raise error_for(answer.code, answer.remark or "", server=server.server or server.address)
+        if not event.busy:
+            raise refusal_of(event.queue, answer, server.server or server.address, event.why)
+        await asyncio.sleep(_BUSY_S)
 
     def _server(self, reader: _Reader) -> Caller:
         broker = reader.queue.broker
@@ -302,12 +363,12 @@ class Assigned:
         return self._session.broker(broker)
 
     def _refused(self, reader: _Reader, error: SteelyardError) -> None:
-        if isinstance(error, ServerError) and error.fault is not Fault.CALLER:
+        if self._refusals.note(reader.queue, error):
+            self.trouble = error
+            self._note()
+            self._wake()
+        elif isinstance(error, ServerError):
             self._tell_once(f"{reader.queue} cannot be read: {error}", about=(reader.queue, error.code))
-            return
-        self.trouble = error
-        self._note()
-        self._wake()
 
     # -- waiting ------------------------------------------------------------------------------------------------------
 
@@ -329,4 +390,10 @@ def _standing(reader: _Reader) -> str:
     if reader.next is None:
         return "where to begin is asked"
     said = f"done up to {reader.low()}, {reader.shelf.count} wait and {len(reader.shelf.polled)} are polled"
+    if reader.stopped:
+        return f"{said}; it stands still at a message that cannot be read: {reader.stopped}"
     return f"{said}; it cannot be read now, and is tried again" if reader.failures else said
+
+
+def _never(_moved: Moved) -> None:
+    """Hear of moves, which there are none of."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypedDict
 
 from steelyard.balance.actions import Start
-from steelyard.balance.member_options import MemberOptions, Times
+from steelyard.balance.member_options import MemberOptions, OnUnreadable, Times
 from steelyard.client.consuming.consumer_options import Allocate, ConsumerOptions
 from steelyard.client.moments import StartFrom
 from steelyard.client.observing.observer import Observer
@@ -34,6 +34,9 @@ class PullerSettings(TypedDict, total=False):
     pull_batch: int
     queue_messages: int
     queue_bytes: int
+    topic_messages: int | None
+    topic_bytes: int | None
+    on_unreadable: str
     times: Times
     observers: Sequence[Observer]
 
@@ -60,7 +63,7 @@ class PullerOptions:
     mixed: Allocate | None = None
     """How they are shared while members of other makes are in the group."""
     allocate_settings: Mapping[str, object] = field(default_factory=dict)
-    """What a strategy needs to know: rooms, fixed queues, weights."""
+    """What a strategy needs to know: rooms, fixed queues, weights; of single members by their ``name``."""
     drain_s: float | None = 30.0
     """How long a queue that goes to another member waits for what was polled of it; None: as long as it takes."""
     pull_batch: int = 32
@@ -69,6 +72,14 @@ class PullerOptions:
     """More than these of one queue waiting to be polled, and it is not pulled from."""
     queue_bytes: int = 100 << 20
     """The same for the bytes of their bodies."""
+    topic_messages: int | None = None
+    """The same for all queues of a topic together: each that is owned has an equal share, anew after each rebalance."""
+    topic_bytes: int | None = None
+    """The same for the bytes of a topic."""
+    on_unreadable: str = "dead-letter"
+    """What becomes of a message whose body cannot be opened: ``dead-letter`` sends its bytes and the reason to the
+    dead letters, ``skip`` passes over it, ``stop`` lets its queue stand still and raises an error in `poll`. A missing
+    extra always stops."""
     times: Times = field(default_factory=Times)
     """The times of the balancing protocol; all members of a group should have the same."""
     observers: Sequence[Observer] = ()
@@ -87,6 +98,9 @@ class PullerOptions:
             pull_batch=self.pull_batch,
             queue_messages=self.queue_messages,
             queue_bytes=self.queue_bytes,
+            topic_messages=self.topic_messages,
+            topic_bytes=self.topic_bytes,
+            on_unreadable=self.on_unreadable,
             times=self.times,
             observers=self.observers,
         )
@@ -112,7 +126,10 @@ class PullerOptions:
             pull_most=self.pull_batch,
             queue_messages=self.queue_messages,
             queue_bytes=self.queue_bytes,
+            topic_messages=self.topic_messages,
+            topic_bytes=self.topic_bytes,
             queue_span=_NO_SPAN,
             has_retries=False,
+            on_unreadable=OnUnreadable(self.on_unreadable),
             times=replace(self.times, drain_ms=checked.drain_ms),
         )

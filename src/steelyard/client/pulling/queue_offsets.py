@@ -1,13 +1,13 @@
 """Questions about offsets: where a queue begins and ends, what was stored at a time, how far a group is.
 
 14 QUERY_CONSUMER_OFFSET and 15 UPDATE_CONSUMER_OFFSET are about a group; 29, 30 and 31 about a queue alone. A 4.9
-broker says 0 for a group that never committed anything in a young queue: nobody can tell that from a real 0.
+broker says 0 for a group that never committed anything in a young queue: its table of all offsets (43) has the truth.
 """
 
 from steelyard.balance.actions import Start
 from steelyard.client.session import Session
-from steelyard.dialect.starting import FindStart, request_of
-from steelyard.errors import NotFound
+from steelyard.dialect.starting import FindStart, has_true_offsets, request_of, stored_in
+from steelyard.errors import NotFound, ProtocolError, ServerError
 from steelyard.model import Queue
 from steelyard.wire.codes import RequestCode
 from steelyard.wire.command import Command
@@ -15,6 +15,8 @@ from steelyard.wire.headers.common import OffsetAnswer
 from steelyard.wire.headers.group import CommitOffset, QueryOffset
 
 __all__ = ["ask_committed", "ask_offset", "commit_offset"]
+
+_TABLE_MS = 10_000
 
 
 async def ask_offset(session: Session, queue: Queue, start: Start) -> int:
@@ -32,7 +34,15 @@ async def ask_committed(session: Session, group: str, queue: Queue) -> int | Non
         answer = await session.ask_well(broker, Command(RequestCode.QUERY_CONSUMER_OFFSET, header))
     except NotFound:
         return None
-    return answer.header(OffsetAnswer).offset
+    offset = answer.header(OffsetAnswer).offset
+    if offset or has_true_offsets(answer.version):
+        return offset
+    request = Command(RequestCode.GET_ALL_CONSUMER_OFFSET, {})
+    try:
+        answer = await session.ask_well(broker, request, timeout_ms=_TABLE_MS)
+        return stored_in(answer.body, group, queue)
+    except (ServerError, ProtocolError):
+        return offset
 
 
 async def commit_offset(session: Session, group: str, queue: Queue, offset: int) -> None:

@@ -6,7 +6,9 @@ Queues and topics are full names here. Messages wait on shelves, which the pulle
 from collections.abc import Mapping
 from typing import Protocol
 
+from steelyard.balance.events import Unreadable
 from steelyard.client.consuming.explained import Explained
+from steelyard.client.consuming.received import Received
 from steelyard.client.pulling.shelves import Shelf
 from steelyard.errors import SteelyardError
 from steelyard.model import Queue
@@ -31,6 +33,9 @@ class Reading(Protocol):
 
     def may_give(self, shelf: Shelf) -> bool:
         """Say whether messages of a shelf may be polled."""
+
+    def unreadable(self, message: Received, found: Unreadable) -> bool:
+        """Take note that a message which was to be polled cannot be; say whether its queue stands still for that."""
 
     def look(self) -> None:
         """Drop what is here of queues that are not read any more."""

@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import cast
 
 from steelyard.balance.actions import Handle, Report
-from steelyard.balance.events import CommitAsked, Handled, Lent, OffsetReset
+from steelyard.balance.events import CommitAsked, Handled, Lent, OffsetReset, Unreadable
 from steelyard.balance.hazards import Hazard
 from steelyard.balance.life import State
+from steelyard.balance.member_options import OnUnreadable
 from steelyard.balance.progress import Progress
 from steelyard.client.consuming.explained import Explained, explain_member
 from steelyard.client.consuming.membership import Membership
@@ -24,11 +25,11 @@ from steelyard.client.consuming.received import Received, received_in
 from steelyard.client.pulling.puller_options import PullerOptions
 from steelyard.client.pulling.shelves import Shelf, Shelves
 from steelyard.client.session import Session
-from steelyard.errors import ConfigurationError, QueuesLost, SteelyardError, TimedOut
+from steelyard.errors import ConfigurationError, MalformedRecord, QueuesLost, SteelyardError, TimedOut
 from steelyard.model import Queue, Subscription
 from steelyard.net.clock import now_ms, steady_ms
 
-__all__ = ["Shared", "lost_error"]
+__all__ = ["Shared", "lost_error", "unreadable_error"]
 
 _COMMIT_S = 5.0
 _DRAIN_MS = 1_000
@@ -48,6 +49,13 @@ def lost_error(queues: Iterable[Queue]) -> QueuesLost:
     return QueuesLost(what, queues=tuple(map(str, queues)))
 
 
+def unreadable_error(queue: Queue, offset: int, found: Unreadable) -> MalformedRecord:
+    """Make the error for who polls a queue that stands still."""
+    what = f"{queue}, offset {offset}, cannot be read: {found.why}"
+    next_step = "start it again with that installed" if found.is_here else "seek behind it to go on"
+    return MalformedRecord(what, where="record", next_step=next_step)
+
+
 class _Wait:
     """Offsets that somebody waits for to be stored."""
 
@@ -64,6 +72,7 @@ class Shared:
     """The share of one puller in a group. It runs on the loop of its session."""
 
     trouble: SteelyardError | None = None
+    """Why a queue stands still, for whoever polls next."""
 
     def __init__(
         self,
@@ -142,6 +151,18 @@ class Shared:
         """Tell the machine what is done."""
         queue, generation = shelf.queue, shelf.generation
         self.membership.feed_all((Handled(queue, generation, offsets), Lent(queue, generation, len(shelf.polled))))
+
+    def unreadable(self, message: Received, found: Unreadable) -> bool:
+        """Let the machine decide about a message that cannot be read; who polls is told if its queue stands still."""
+        queue, offset = message.queue, message.offset
+        shelf = self._shelves.find(queue)
+        if shelf is not None:
+            shelf.withdraw(offset)
+            self.membership.feed(Handled(queue, shelf.generation, (), unreadable={offset: found}))
+        is_still = found.is_here or self.member.options.on_unreadable is OnUnreadable.STOP
+        if is_still:
+            self.trouble = unreadable_error(self._session.names.bare_queue(queue), offset, found)
+        return is_still
 
     def lost(self) -> tuple[Queue, ...]:
         """Return the queues that went while messages of them were polled and not done, each once."""

@@ -22,7 +22,7 @@ _TURN = 32
 class Shelf:
     """The messages of one queue in one generation."""
 
-    __slots__ = ("_at", "_batches", "body_bytes", "count", "generation", "is_in_line", "polled", "queue")
+    __slots__ = ("_at", "_batches", "body_bytes", "count", "generation", "held", "is_in_line", "polled", "queue")
 
     def __init__(self, queue: Queue, generation: int) -> None:
         self.queue, self.generation = queue, generation
@@ -32,6 +32,8 @@ class Shelf:
         """What those take."""
         self.polled: list[int] = []
         """The offsets that the user has and nobody called done, in order."""
+        self.held: set[int] = set()
+        """Offsets that nobody polls, since they cannot be read, and that are not done."""
         self.is_in_line = False
         self._batches: deque[tuple[Sequence[int], Sequence[Received]]] = deque()
         self._at = 0
@@ -81,7 +83,13 @@ class Shelf:
 
     def low(self) -> int | None:
         """Return the first offset that is not done, if there is one here."""
-        return self.polled[0] if self.polled else self.first()
+        first = self.polled[0] if self.polled else self.first()
+        return min(self.held if first is None else (*self.held, first)) if self.held else first
+
+    def withdraw(self, offset: int) -> None:
+        """Take a message out of what was polled: nobody was given it."""
+        if offset in self.polled:
+            self.polled.remove(offset)
 
     def done(self, below: int | None = None) -> list[int]:
         """Call polled messages done, all or those below an offset; return which."""

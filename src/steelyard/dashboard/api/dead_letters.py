@@ -7,7 +7,7 @@ meanwhile does not count.
 
 from collections.abc import AsyncIterator
 
-from steelyard.client.admin.dead_letters import GivenUp, origin_id_of, topic_of
+from steelyard.client.admin.dead_letters import GivenUp, origin_id_of, topic_of, unreadable_because
 from steelyard.client.names import Names
 from steelyard.dashboard.api.dead_letter_answers import (
     DeadAnswer,
@@ -64,7 +64,7 @@ async def _groups(desk: Desk, _: Ask) -> GroupsAnswer:
 async def _of_group(desk: Desk, ask: Ask) -> DeadListAnswer:
     group, most = ask.path("group"), ask.whole("most", _FIRST, least=1, most=_MOST_LISTED)
     rules = await desk.admin.group_rules(group)
-    found = await desk.admin.dead_letters(group, most=most, newest=True)
+    found = await desk.admin.dead_letters(group, most=most, newest=True, opened=False)
     total = (await desk.admin.topic(f"{DEAD}{group}")).messages if found else 0
     retries = {each.retries for each in rules.values()}
     names = Names(desk.connect.namespace)
@@ -82,7 +82,10 @@ async def _one(desk: Desk, ask: Ask) -> DeadAnswer:
     group, id_ = ask.path("group"), ask.path("id")
     dead = await desk.admin.dead_letter(group, id_)
     origin = await _origin(desk, dead)
+    why = unreadable_because(dead)
     notes = ["a dead letter does not say why its last attempt failed: the logs of the group's members do"]
+    if why is not None:
+        notes = [f"no handler saw it, since its body could not be read: {why}"]
     if origin is None:
         notes.append("the message that was given up is not to be found any more where it was sent to")
     return DeadAnswer(
@@ -156,7 +159,9 @@ class _Chosen:
         for each in self.ends:
             queue, at = Queue(f"{DEAD}{self.group}", each.broker, each.queue_id), each.start
             while at < each.end:
-                part = await desk.admin.dead_letters(self.group, start=at, queue=queue, most=min(_READ, each.end - at))
+                part = await desk.admin.dead_letters(
+                    self.group, start=at, queue=queue, most=min(_READ, each.end - at), opened=False
+                )
                 if not part:
                     break
                 for dead in part:
@@ -178,7 +183,7 @@ async def _chosen(desk: Desk, ask: Ask) -> _Chosen:
     words = [word for id_ in ids for word in ("--id", id_)] or ["--all"]
     ask.means(desk.command("dead-letters", "resend", group, *words, "--yes"))
     if ids:
-        named = [await desk.admin.dead_letter(group, id_) for id_ in ids]
+        named = [await desk.admin.dead_letter(group, id_, opened=False) for id_ in ids]
         return _Chosen(group, named, (), len(named))
     ends = await _ends(desk, group) if wish.ends is None else tuple(wish.ends)
     messages = sum(max(0, each.end - each.start) for each in ends)

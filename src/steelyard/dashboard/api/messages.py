@@ -163,7 +163,7 @@ async def _find(desk: Desk, ask: Ask) -> FoundAnswer:
 async def _by_id(desk: Desk, ask: Ask) -> FoundAnswer:
     wanted, topic = ask.wanted("id").strip(), ask.text("topic")
     try:
-        message = await desk.admin.message(wanted.upper(), topic)
+        message = await desk.admin.message(wanted.upper(), topic, opened=False)
     except MalformedRecord:
         raise ConfigurationError(
             f"{wanted[:60]!r} is no message id",
@@ -176,7 +176,7 @@ async def _by_id(desk: Desk, ask: Ask) -> FoundAnswer:
 async def _by_key(desk: Desk, ask: Ask, topic: str) -> FoundAnswer:
     key, count = ask.wanted("key"), min(ask.whole("count", _MOST_BY_KEY, least=1, most=_MOST_ROWS), _MOST_BY_KEY)
     start, end = _moment(ask, "from"), _moment(ask, "until")
-    found = await desk.admin.messages_by_key(topic, key, start=start, end=end, most=count)
+    found = await desk.admin.messages_by_key(topic, key, start=start, end=end, most=count, opened=False)
     times = ("--since", _words(start), "--until", _words(end))
     line = ("message", "find", *times, "--count", count)
     # Two dashes end the options, for a key that looks like one.

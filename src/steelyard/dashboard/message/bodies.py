@@ -9,6 +9,7 @@ from codecs import getincrementaldecoder
 
 from msgspec import Struct
 
+from steelyard.client.pulling.peeking import beginning
 from steelyard.model import StoredMessage
 
 __all__ = ["SHOWN_BYTES", "Body", "Row", "body_of", "row_of"]
@@ -54,6 +55,7 @@ class Row(Struct, frozen=True, gc=False):
     """The beginning of its body: text, or bytes in hexadecimal."""
     is_text: bool
     size: int
+    """Bytes of the body; of one that is compressed and was not opened whole, of what was."""
     is_cut: bool
     """Whether the body goes on after its beginning."""
 
@@ -74,8 +76,9 @@ def body_of(body: bytes, most: int = SHOWN_BYTES) -> Body:
 
 def row_of(topic: str, message: StoredMessage) -> Row:
     """Return a message as a list shows it; ``topic`` is what it was asked for by."""
+    message, is_whole = beginning(message, SHOWN_BYTES)
     body = message.body
-    text = _text(body[:_START_BYTES], is_cut=len(body) > _START_BYTES)
+    text = _text(body[:_START_BYTES], is_cut=not is_whole or len(body) > _START_BYTES)
     start = body[:_START_HEX_BYTES].hex(" ") if text is None else text[:_START_LETTERS]
     shown = _START_HEX_BYTES if text is None else len(start.encode())
     return Row(
@@ -90,7 +93,7 @@ def row_of(topic: str, message: StoredMessage) -> Row:
         start,
         text is not None,
         len(body),
-        len(body) > shown,
+        not is_whole or len(body) > shown,
     )
 
 

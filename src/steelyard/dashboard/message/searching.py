@@ -15,9 +15,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from steelyard.client.admin.asking import TOOLS_GROUP
 from steelyard.client.connect import Connect
 from steelyard.client.consuming.received import Received
+from steelyard.client.pulling.peeking import Peek
 from steelyard.client.pulling.puller import Puller
 from steelyard.dashboard.message.bodies import Row, row_of
 from steelyard.errors import ConfigurationError
@@ -171,10 +171,8 @@ async def look_through(connect: Connect, search: Search) -> Found:
     return Found([row for _, row in chosen], looked, max(0, left), budget.ended_by)
 
 
-def _puller(connect: Connect) -> Puller:
-    return Puller(
-        connect, TOOLS_GROUP, auto_commit=False, pull_batch=256, queue_messages=_AHEAD, queue_bytes=_AHEAD_BYTES
-    )
+def _puller(connect: Connect) -> Peek:
+    return Peek(connect, pull_batch=256, queue_messages=_AHEAD, queue_bytes=_AHEAD_BYTES)
 
 
 async def _span(puller: Puller, queue: Queue, begin: int, end: int, search: Search, *, depth: int) -> _Span:

@@ -14,9 +14,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from steelyard.client.admin.asking import TOOLS_GROUP
 from steelyard.client.connect import Connect
 from steelyard.client.consuming.received import Received
+from steelyard.client.pulling.peeking import Peek
 from steelyard.client.pulling.puller import Puller
 from steelyard.dashboard.message.bodies import Row, row_of
 from steelyard.dashboard.message.searching import queues_of, wanted_tags, wanted_text
@@ -142,13 +142,8 @@ class Tail:
     async def _read_on(self, began: asyncio.Event) -> None:
         """Read, with another puller whenever the topic has got more queues."""
         while True:
-            async with Puller(
-                self._connect,
-                TOOLS_GROUP,
-                auto_commit=False,
-                pull_batch=128,
-                queue_messages=2 * self._limits.looked,
-                queue_bytes=512 << 10,
+            async with Peek(
+                self._connect, pull_batch=128, queue_messages=2 * self._limits.looked, queue_bytes=512 << 10
             ) as puller:
                 await self._find_queues(puller)
                 puller.assign(self._positions, tags=self._wanted.tags)

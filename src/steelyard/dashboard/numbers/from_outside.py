@@ -66,7 +66,8 @@ async def measure_from_outside(admin: Admin) -> list[Family]:
 async def _in_time(work: Awaitable[T]) -> T | None:
     """Return an answer, or None if there is none in time."""
     try:
-        return await asyncio.wait_for(work, _PART_S)
+        async with asyncio.timeout(_PART_S):
+            return await work
     except (TimeoutError, SteelyardError):
         return None
 

@@ -21,7 +21,7 @@ __all__ = [
 
 _DISK_LOOK, _DISK_BAD = 0.75, 0.90
 """Apache's brokers begin to delete early at the first, and take no messages from the second on."""
-_HARMLESS = ("idle members", "foreign members")
+_HARMLESS = ("idle members", "foreign members", "different topics")
 _DAY_MS = 86_400_000
 
 

@@ -100,7 +100,8 @@ class Survey:
             await self._news.wait()
         while self._is_new and self._trouble is None and (left_ms := until_ms - steady_ms()) > 0:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._news.wait(), left_ms / 1_000)
+                async with asyncio.timeout(left_ms / 1_000):
+                    await self._news.wait()
 
     @property
     def _is_new(self) -> bool:
@@ -123,8 +124,9 @@ class Survey:
         try:
             while self._watchers or steady_ms() - self._wanted_ms < _LINGER_MS:
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._closing.wait(), _PERIOD_MS / 1_000)
-                    return
+                    async with asyncio.timeout(_PERIOD_MS / 1_000):
+                        await self._closing.wait()
+                        return
         finally:
             for walk in walks:
                 walk.cancel()

@@ -12,21 +12,25 @@ Left out: telling replicas that the smallest id changed, which Apache's does onl
 """
 
 import zlib
+from typing import TypeVar
 
 from steelyard.nameserver.key_values import ORDER_TOPICS
 from steelyard.nameserver.names import refusal
 from steelyard.nameserver.registry import comparable
 from steelyard.nameserver.state import State
-from steelyard.wire.bodies import decode_body, encode_body
+from steelyard.wire.bodies import decode_request, encode_body
 from steelyard.wire.bodies.registration import Registration, decompress_registration
 from steelyard.wire.bodies.shared import TableVersion, TextTable
 from steelyard.wire.bodies.topics import TopicTable
 from steelyard.wire.codes import ResponseCode, Version
 from steelyard.wire.command import Command, answer_to
 from steelyard.wire.headers.nameserver import BrokerBeat, BrokerIdentity, ChangedAnswer, RegisterAnswer, RegisterBroker
+from steelyard.wire.limits import FRAME_BYTES, REGISTRATION_MARKS
 from steelyard.wire.peers import Peer
 
 __all__ = ["beat", "query_version", "register", "unregister"]
+
+T = TypeVar("T")
 
 _JAVA_CRC_BITS = 0x7FFF_FFFF
 
@@ -55,7 +59,7 @@ def unregister(state: State, command: Command, _peer: Peer, _now_ms: int) -> Com
 def query_version(state: State, command: Command, _peer: Peer, now_ms: int) -> Command:
     """322: tell whether a broker's topics are as they are known here."""
     header = command.header(BrokerIdentity)
-    asked = decode_body(TableVersion, command.body) if command.body else None
+    asked = decode_request(TableVersion, command.body) if command.body else None
     replica = state.registry.heard_of(header.cluster_name, header.broker_addr, now_ms)
     if replica is None:
         return answer_to(command, fields=ChangedAnswer(True))
@@ -74,7 +78,11 @@ def _registration(command: Command, header: RegisterBroker) -> Registration:
     if not command.body:
         return Registration()
     if command.version < Version.V3_0_11:
-        return Registration(table=decode_body(TopicTable, command.body))
+        return Registration(table=_table(TopicTable, command))
     if header.compressed:
         return decompress_registration(command.body, version=command.version)
-    return decode_body(Registration, command.body)
+    return _table(Registration, command)
+
+
+def _table(kind: type[T], command: Command) -> T:
+    return decode_request(kind, command.body, most_bytes=FRAME_BYTES, most_marks=REGISTRATION_MARKS)

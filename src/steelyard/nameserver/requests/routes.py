@@ -19,7 +19,7 @@ from steelyard.nameserver.key_values import ORDER_TOPICS
 from steelyard.nameserver.names import check_name, refusal
 from steelyard.nameserver.registry import READ, WRITE, without_write
 from steelyard.nameserver.state import State
-from steelyard.wire.bodies import decode_body, encode_body
+from steelyard.wire.bodies import decode_request, encode_body
 from steelyard.wire.bodies.routes import BrokerGroup, BrokerGroupAnswer, ClusterBody, RouteBody
 from steelyard.wire.codes import ResponseCode, Version
 from steelyard.wire.command import Command, answer_to
@@ -100,6 +100,6 @@ def delete_topic(state: State, command: Command, _peer: Peer, _now_ms: int) -> C
 def add_queues(state: State, command: Command, _peer: Peer, _now_ms: int) -> Command:
     """217: this topic has these queues."""
     topic = check_name("topic", command.header(RegisterTopic).topic)
-    queues = decode_body(RouteBody, command.body).queues if command.body else ()
+    queues = decode_request(RouteBody, command.body).queues if command.body else ()
     state.registry.add_queues(topic, queues)
     return answer_to(command)

@@ -13,6 +13,7 @@ from string import Template
 
 from steelyard.client.connect import Connect
 from steelyard.errors import ConfigurationError
+from steelyard.errors.extras import how_to_install
 
 __all__ = ["render", "write_template"]
 
@@ -55,6 +56,7 @@ def render(root: Path, *, namesrv: str, topic: str) -> dict[str, str]:
         "table": _table(topic),
         "plain_topic": topic,
         "plain_index": index,
+        "install": how_to_install("spark,local,pipelines"),
         # JSON is YAML.
         "storage": json.dumps((root / "storage").as_uri()),
         "namesrv": json.dumps(";".join(Connect(namesrv).name_servers)),

@@ -4,7 +4,7 @@ While the history runs, on our broker: what a member held who died is freed with
 broker itself is up and well. In the end: the owner of each lock lives and has the queue in some state. On Apache's
 broker a lock of a member that died while it took a queue may last its 60 s, and so may one that was asked for on a line
 which was lost; otherwise a living one must know of its locks there too, within seconds, and keeps no lease once it owns
-the queue.
+the queue, unless something went wrong that may have made a member silent.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from steelyard.sim.checkers.checker import Checker, End, Finding, Held, Terms
 from steelyard.sim.checkers.lives import LEASE, Holders
-from steelyard.sim.checkers.scene import SCENE, Scene
+from steelyard.sim.checkers.scene import NEVER_MS, SCENE, Scene
 from steelyard.sim.facts import Fact, Freed, Gone, Granted
 
 if TYPE_CHECKING:
@@ -135,6 +135,7 @@ class NoOrphanLocks(Checker):
 
     def _knows(self, broker: str, lock_group: str, state: str | None) -> bool:
         """Say whether a member with a queue in this state reckons with a lock of it."""
-        if self.terms.is_ours(broker) or not lock_group.endswith(LEASE):
+        # Who takes a queue while a member is silent keeps the lock (possible_holders.py): only in trouble can one be.
+        if self.terms.is_ours(broker) or not lock_group.endswith(LEASE) or self._scene.last_ms != NEVER_MS:
             return state is not None
         return state is not None and state not in ("OWNED", "DRAINING", "COMMITTING")

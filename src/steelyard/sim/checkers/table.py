@@ -15,6 +15,7 @@ from steelyard.sim.checkers.goodbye_last import GoodbyeLast
 from steelyard.sim.checkers.grace_kept import GraceKept
 from steelyard.sim.checkers.halves_invisible import HalvesInvisible
 from steelyard.sim.checkers.handled_below_commit import HandledBelowCommit
+from steelyard.sim.checkers.healthy_stay_read import HealthyStayRead
 from steelyard.sim.checkers.holders_asked import HoldersAsked
 from steelyard.sim.checkers.holders_first import HoldersFirst
 from steelyard.sim.checkers.leases_kept import LeasesKept
@@ -32,6 +33,7 @@ from steelyard.sim.checkers.progress import Progress
 from steelyard.sim.checkers.retries_do_not_multiply import RetriesDoNotMultiply
 from steelyard.sim.checkers.sends_find_a_way import SendsFindAWay
 from steelyard.sim.checkers.settled_as_planned import SettledAsPlanned
+from steelyard.sim.checkers.settles_in_time import SettlesInTime
 from steelyard.sim.checkers.starts_once import StartsOnce
 from steelyard.sim.checkers.waits_are_short import WaitsAreShort
 from steelyard.sim.facts import Fact
@@ -64,6 +66,8 @@ ALL: tuple[type[Checker], ...] = (
     FewRounds,
     NewcomersPlan,
     CrashBounds,
+    HealthyStayRead,
+    SettlesInTime,
     WaitsAreShort,
     LeaversLeave,
     SendsFindAWay,

@@ -12,7 +12,7 @@ from steelyard.sim.planted.bug import Bug
 
 __all__ = ["Catch", "hunt"]
 
-MOST_HISTORIES = 500
+MOST_HISTORIES = 1_000
 """A bug that shows in none of so many histories counts as not caught."""
 
 

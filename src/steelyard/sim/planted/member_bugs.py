@@ -106,10 +106,16 @@ def _count_failure_as_done(
 
 
 def _send_back_and_go_on(
-    handling: Handling, record: Record, offset: int, message: object, attempt: int, level: int
+    handling: Handling,
+    record: Record,
+    offset: int,
+    message: object,
+    attempt: int,
+    level: int,
+    unreadable: str = "",
 ) -> None:
     """Count a message as done as soon as it is on its way back."""
-    _send_back(handling, record, offset, message, attempt, level)
+    _send_back(handling, record, offset, message, attempt, level, unreadable)
     record.window.finish((offset,))
     record.backs.pop(offset, None)
 

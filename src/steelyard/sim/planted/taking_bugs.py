@@ -1,5 +1,7 @@
 """Mistakes in how a member takes queues, keeps them and gives them up: locks, questions to the others, doubt, pokes."""
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from steelyard.balance import board, lives
@@ -93,8 +95,8 @@ def _take_silence_for_no(asking: Asking, event: HoldersSeen | HoldersFailed) -> 
     _answered(asking, event)
 
 
-def _hold_what_is_owned(member: Member, now_ms: int) -> Holdings:
-    return replace(_holdings(member, now_ms), held=member.assignment(), draining=())
+def _hold_what_is_owned(member: Member, now_ms: int, about: Sequence[Queue]) -> Holdings:
+    return replace(_holdings(member, now_ms, about), held=member.assignment(), draining=())
 
 
 # -- doubt ------------------------------------------------------------------------------------------------------------

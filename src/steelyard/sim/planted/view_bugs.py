@@ -6,6 +6,7 @@ from dataclasses import replace
 from steelyard.balance import views
 from steelyard.balance.events import Event, GroupSeen, MembersChanged, Poked
 from steelyard.balance.lists import Lists, Sight
+from steelyard.balance.owners import OwnersSeen
 from steelyard.balance.rounds import NEVER_MS, Rounds
 from steelyard.balance.routes import Routes
 from steelyard.balance.views import Views
@@ -16,6 +17,7 @@ __all__ = ["VIEW_BUGS"]
 
 # What is right, for the wrong ones that go on from there.
 _sight, _note, _note_a_reason = Lists.sight, Lists.note, Views._note_a_reason
+_owners_of = Views._owners_of
 
 
 # -- lists ------------------------------------------------------------------------------------------------------------
@@ -40,8 +42,22 @@ def _keep_first_owners(known: Lists, seen: GroupSeen, now_ms: int) -> bool:
     return has_changed
 
 
+def _keep_one_answer_back(known: Lists, seen: GroupSeen, now_ms: int) -> bool:
+    before: dict[str, GroupSeen] = vars(known).setdefault("_answers_before", {})
+    told, before[seen.broker] = before.get(seen.broker, seen), seen
+    return _note(known, told, now_ms)
+
+
 def _depart_at_once(_known: Lists, _broker: str, missing_ms: int) -> int:
     return missing_ms
+
+
+# -- owners -----------------------------------------------------------------------------------------------------------
+
+
+def _share_as_java_does_when_somebody_is_silent(known: Views, sight: Sight, now_ms: int) -> OwnersSeen:
+    seen = _owners_of(known, sight, now_ms)
+    return OwnersSeen(None) if seen.unanswering else OwnersSeen(seen.owned)
 
 
 # -- looking ----------------------------------------------------------------------------------------------------------
@@ -87,6 +103,18 @@ VIEW_BUGS: tuple[Bug, ...] = (
         "A member plans by the owners that it was told first.",
         ("churn", "storm"),
         (swap(Lists, "note", _keep_first_owners),),
+    ),
+    Bug(
+        "list-one-answer-old",
+        "A member plans by the list that its broker told the last time but one.",
+        ("crash", "churn"),
+        (swap(Lists, "note", _keep_one_answer_back),),
+    ),
+    Bug(
+        "silence-changes-the-strategy",
+        "While a member does not answer what it holds, the others share as Java does.",
+        ("hung",),
+        (swap(Views, "_owners_of", _share_as_java_does_when_somebody_is_silent),),
     ),
     Bug(
         "blip-counts-as-gone",

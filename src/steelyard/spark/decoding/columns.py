@@ -6,7 +6,8 @@ cannot be read so is read one by one, as a consumer reads it (slow_rows.py), and
 wanted cost nothing.
 
 The rule: whatever the records are, the columns say what `steelyard.wire.stored.messages` says of them, and what is
-damaged is an error that names the queue. How much is decoded at once is up to the caller: some thousand messages or a
+damaged is an error that names the queue. A message whose body alone cannot be opened may be let through, without a
+body. How much is decoded at once is up to the caller: some thousand messages or a
 few MiB go best, since a call has a price of its own of about half a millisecond.
 """
 
@@ -20,6 +21,7 @@ from pyspark.sql.types import BinaryType, DataType, IntegerType, LongType, MapTy
 
 from steelyard.client.names import Names
 from steelyard.errors import LimitExceeded, MalformedRecord, ProtocolError
+from steelyard.model import OffsetRange
 from steelyard.model.message import KEYS, TAGS, UNIQUE_KEY
 from steelyard.spark.decoding.damage import damage_among, damage_at
 from steelyard.spark.decoding.property_columns import MAP, Properties
@@ -27,7 +29,7 @@ from steelyard.spark.decoding.record_columns import MOMENT, Rows
 from steelyard.spark.decoding.record_walk import record_starts
 from steelyard.spark.decoding.scratch import joined
 from steelyard.spark.decoding.segments import numbers, repeated
-from steelyard.spark.decoding.slow_rows import Opener, column_of
+from steelyard.spark.decoding.slow_rows import Opener, column_of, sealed_message
 from steelyard.spark.schema import SCHEMA
 from steelyard.wire.sysflag import COMPRESSED, STORE_IPV6, WRAPPED
 
@@ -54,6 +56,9 @@ _OF_PROPERTIES = frozenset({"tags", "keys", "message_id", "properties"})
 # Arrow counts the bytes of a column in 31 bits; a letter that is read one by one may become four bytes.
 _MOST_BYTES = 1 << 28
 
+# What comes out of compressed bodies in one batch: it is copied a few times on its way into a column.
+_OPENED_BYTES = 64 << 20
+
 
 @lru_cache(maxsize=256)
 def arrow_schema(columns: tuple[str, ...]) -> pa.Schema:
@@ -61,11 +66,18 @@ def arrow_schema(columns: tuple[str, ...]) -> pa.Schema:
     return pa.schema([_FIELDS[column] for column in columns])
 
 
-def decode(pieces: "Sequence[Piece]", columns: tuple[str, ...], *, namespace: str = "") -> pa.RecordBatch:
+def decode(
+    pieces: "Sequence[Piece]",
+    columns: tuple[str, ...],
+    *,
+    namespace: str = "",
+    unreadable: dict[OffsetRange, ProtocolError] | None = None,
+) -> pa.RecordBatch:
     """Return the messages of some pieces, in order, as the columns that are wanted, in the order that is wanted.
 
     Messages outside the range of their piece are left out. Topics lose the namespace. `LimitExceeded` where one batch
-    cannot hold all: fewer pieces at once can.
+    cannot hold all: fewer pieces at once can. With ``unreadable`` messages whose bodies cannot be opened are noted
+    there and have no body; else the first of them is an error.
     """
     schema = arrow_schema(columns)
     filled = [piece for piece in pieces if piece.records]
@@ -75,14 +87,20 @@ def decode(pieces: "Sequence[Piece]", columns: tuple[str, ...], *, namespace: st
     if not filled:
         return _nothing(schema)
     with joined([piece.records for piece in filled]) as data:
-        return _Batch(filled, data, Names(namespace)).columns(schema)
+        return _Batch(filled, data, Names(namespace), unreadable).columns(schema)
 
 
 class _Batch:
     """The rows of some pieces on their way to columns."""
 
-    def __init__(self, pieces: "Sequence[Piece]", data: bytes | bytearray, names: Names) -> None:
-        self._pieces, self._names = pieces, names
+    def __init__(
+        self,
+        pieces: "Sequence[Piece]",
+        data: bytes | bytearray,
+        names: Names,
+        unreadable: dict[OffsetRange, ProtocolError] | None,
+    ) -> None:
+        self._pieces, self._names, self._unreadable = pieces, names, unreadable
         bounds = np.cumsum([0, *[len(piece.records) for piece in pieces]])
         end = int(bounds[-1])
         try:
@@ -95,7 +113,7 @@ class _Batch:
             # One piece was cut, and what the next one begins with made up for it.
             raise damage_among(pieces)
         self._odd: set[int] = set()
-        self._opener = Opener(_MOST_BYTES)
+        self._opener = Opener(min(_MOST_BYTES, _OPENED_BYTES))
         self._keep_wanted(bounds)
 
     def _keep_wanted(self, bounds: "NDArray[np.int64]") -> None:
@@ -165,14 +183,18 @@ class _Batch:
         packed = np.flatnonzero(rows.are_flagged(COMPRESSED) & ~rows.are_flagged(WRAPPED))
         if not len(packed):
             return rows.body()
-        opened = []
+        opened: list[bytes | None] = []
         for row in packed.tolist():
             try:
                 opened.append(self._opener.body(rows.body_of(row), int(rows.sys_flags[row])))
             except ProtocolError as error:
-                raise self._damage(row, error) from error
+                self._note_unreadable(row, error)
+                opened.append(None)
             self._opener.check_room()
-        return _replaced(rows.body(), packed, pa.array(opened, pa.binary()))
+        others = pa.array(opened, pa.binary())
+        opened.clear()
+        # Mostly all are packed, or none: then nothing has to be copied once more.
+        return others if len(packed) == len(rows) else _replaced(rows.body(), packed, others)
 
     def _message_id(self, properties: Properties) -> pa.Array:
         """Return the ids: those that producers gave, and where there is none, those made of the place."""
@@ -187,26 +209,40 @@ class _Batch:
         """Return columns with the odd rows read one by one; one of them may become several rows, or none."""
         odd, count = sorted(self._odd), len(self._rows)
         opened: list[StoredMessage] = []
+        bodiless: set[int] = set()
         copies, is_odd = np.ones(count, np.int64), np.zeros(count, np.bool_)
         is_odd[odd] = True
         for row in odd:
-            found = self._open(row)
+            found, is_readable = self._open(row)
+            if not is_readable:
+                bodiless.add(len(opened))
             self._opener.check_room()
             copies[row] = len(found)
             opened += found
         order = np.repeat(np.arange(count), copies)
         order[np.repeat(is_odd, copies)] = count + np.arange(len(opened))
         return [
-            pa.concat_arrays([array, column_of(opened, field, self._names)]).take(pa.array(order))
+            pa.concat_arrays([array, column_of(opened, field, self._names, bodiless)]).take(pa.array(order))
             for array, field in zip(arrays, schema, strict=True)
         ]
 
-    def _open(self, row: int) -> "list[StoredMessage]":
-        piece = self._piece_of(row)
+    def _open(self, row: int) -> "tuple[list[StoredMessage], bool]":
+        """Return what is in an odd row, and whether it could be opened."""
+        piece, record = self._piece_of(row), self._rows.record(row)
         try:
-            return self._opener.messages(self._rows.record(row), piece.queue.broker, piece.start, piece.end)
+            return self._opener.messages(record, piece.queue.broker, piece.start, piece.end), True
         except ProtocolError as error:
+            self._note_unreadable(row, error)
+            if not piece.start <= int(self._rows.offsets[row]) < piece.end:
+                # A batch that began before the piece: what of it is missing is told as lost.
+                return [], True
+            return [sealed_message(record, piece.queue.broker)], False
+
+    def _note_unreadable(self, row: int, error: ProtocolError) -> None:
+        if self._unreadable is None:
             raise self._damage(row, error) from error
+        offset = int(self._rows.offsets[row])
+        self._unreadable[OffsetRange(self._piece_of(row).queue, offset, offset + 1)] = error
 
     def _piece_of(self, row: int) -> "Piece":
         return self._pieces[int(np.searchsorted(self._firsts, row, "right")) - 1]

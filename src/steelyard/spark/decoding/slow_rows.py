@@ -3,7 +3,7 @@
 They are read one by one, as every consumer reads them: by wire/compression.py and wire/stored.py.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -13,9 +13,9 @@ from steelyard.client.names import Names
 from steelyard.errors import LimitExceeded
 from steelyard.model.message import KEYS, StoredMessage
 from steelyard.wire.compression import decompress
-from steelyard.wire.stored import messages
+from steelyard.wire.stored import messages, sealed_of
 
-__all__ = ["Opener", "column_of"]
+__all__ = ["Opener", "column_of", "sealed_message"]
 
 # What a message takes beside its texts and its body.
 _MESSAGE_BYTES = 256
@@ -56,8 +56,18 @@ class Opener:
             raise LimitExceeded("what comes out of the records of one batch", where="records", limit=self._limit)
 
 
-def column_of(opened: Sequence[StoredMessage], field: pa.Field, names: Names) -> pa.Array:
-    """Return one column of messages."""
+def sealed_message(record: bytes, broker: str) -> StoredMessage:
+    """Return the message of a record that cannot be opened, as it is stored."""
+    return next(sealed_of(StoredMessage, record, broker))
+
+
+def column_of(
+    opened: Sequence[StoredMessage], field: pa.Field, names: Names, bodiless: Collection[int] = ()
+) -> pa.Array:
+    """Return one column of messages; some of them have no body that could be read."""
+    if field.name == "body":
+        bodies = [None if place in bodiless else message.body for place, message in enumerate(opened)]
+        return pa.array(bodies, field.type)
     if field.name == "topic":
         return pa.array([names.bare(message.topic) for message in opened], field.type)
     read: Callable[[StoredMessage], Any] = _READ.get(field.name) or attrgetter(field.name)

@@ -46,18 +46,17 @@ def bundles_of(
     columns: RowColumns,
     options: WriteOptions,
     ids: RowIds,
-    first: int,
     queues_of: Callable[[str], Sequence[Queue]],
 ) -> Iterator[Bundle]:
     """Yield the rows of a batch as messages, those of each topic and queue in their order.
 
-    ``first`` is the first row's number in its task; ``queues_of`` says which queues a topic has.
+    ``queues_of`` says which queues a topic has.
 
     Raises RowRefused, whose row counts from the batch's beginning, before it yields anything.
     """
     if not batch.num_rows:
         return
-    items = encode(batch, columns, ids, first=first, most_bytes=options.max_message_bytes)
+    items = encode(batch, columns, ids, most_bytes=options.max_message_bytes)
     topics, topic_of = _topics(batch, columns, options)
     delays = _delays(batch, columns)
     queues = [queues_of(topic) for topic in topics]

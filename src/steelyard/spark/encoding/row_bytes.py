@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-__all__ = ["as_binary", "cells", "lengths_of", "span_of", "texts_of_width"]
+__all__ = ["as_binary", "as_text", "cells", "is_whole", "lengths_of", "span_of", "texts_of_width"]
 
 _NO_BYTES = np.zeros(0, np.uint8)
 
@@ -18,6 +18,20 @@ def as_binary(column: pa.Array) -> pa.Array:
     if column.type in (pa.large_string(), pa.large_binary()):
         column = column.cast(pa.binary() if column.type == pa.large_binary() else pa.string())
     return column if column.type == pa.binary() else column.view(pa.binary())
+
+
+def as_text(column: pa.Array) -> pa.Array:
+    """Return a column of texts, or of whole numbers as they are written, as one of bytes.
+
+    >>> as_text(pa.array([7, None])).to_pylist()
+    [b'7', None]
+    """
+    return as_binary(column.cast(pa.string()) if is_whole(column.type) else column)
+
+
+def is_whole(kind: pa.DataType) -> bool:
+    """Say whether a column has whole numbers."""
+    return kind in (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 
 
 def span_of(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:

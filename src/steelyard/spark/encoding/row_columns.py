@@ -2,10 +2,12 @@
 
 ``body`` alone must be there, and ``topic`` unless an option names it. Rows with one ``key`` go to one queue, that of
 the client's ``send(key=…)``, and keep their order; others go in turns. A ``delay`` is in milliseconds: such rows travel
-one by one, and brokers of 4.9 round up to their next level. What is left out of ``properties`` is in row_properties.py.
+one by one, and brokers of 4.9 round up to their next level. An ``id`` becomes the message's id. What is left out of
+``properties`` is in row_properties.py.
 
-A frame that was read from topics can be written as it is: its columns that say where a message was (`IGNORED`) are
-passed over. Any other column is a mistake, and the sentence says which was meant.
+A frame that was read from topics can be written as it is: its columns that say where a message was (`IGNORED`) are not
+sent; those that say which message it was (`SOURCE`) are part of the new one's id, if all of them are there. Any other
+column is a mistake, and the sentence says which was meant.
 """
 
 from dataclasses import dataclass
@@ -26,7 +28,7 @@ from pyspark.sql.types import (
 from steelyard.client.nearest import nearest
 from steelyard.errors import ConfigurationError
 
-__all__ = ["COLUMNS", "IGNORED", "RowColumns"]
+__all__ = ["COLUMNS", "IGNORED", "SOURCE", "RowColumns"]
 
 _WHOLE = (ByteType, ShortType, IntegerType, LongType)
 
@@ -38,11 +40,15 @@ COLUMNS = {
     "properties": "map<string,string>",
     "key": "string or a whole number",
     "delay": "a whole number (milliseconds)",
+    "id": "string or a whole number",
 }
 """What may be written, and as what."""
 
 IGNORED = ("broker", "queue_id", "offset", "message_id", "born_at", "stored_at", "reconsume_times")
-"""Columns of a frame that was read from topics which say where a message was: they are passed over."""
+"""Columns of a frame that was read from topics which say where a message was: they are not sent."""
+
+SOURCE = {"topic": (StringType,), "broker": (StringType,), "queue_id": _WHOLE, "offset": _WHOLE}
+"""Columns of a frame that was read from topics which say, together, which message a row was."""
 
 _ELSEWHERE_CALLED = {"value": "body", "payload": "body", "headers": "properties", "tag": "tags", "delay_ms": "delay"}
 
@@ -56,7 +62,7 @@ class RowColumns:
     >>> RowColumns.of(StructType().add("value", "binary"), topic="orders")
     Traceback (most recent call last):
     steelyard.errors.ConfigurationError: a message has no column 'value'; did you mean 'body'? \
-Rename or drop it: columns are body, topic, tags, keys, properties, key, delay
+Rename or drop it: columns are body, topic, tags, keys, properties, key, delay, id
     """
 
     body: int
@@ -66,6 +72,9 @@ Rename or drop it: columns are body, topic, tags, keys, properties, key, delay
     properties: int | None = None
     key: int | None = None
     delay: int | None = None
+    id: int | None = None
+    source: tuple[int, ...] | None = None
+    """The columns that say which message of a topic a row was."""
 
     @classmethod
     def of(cls, schema: StructType, *, topic: str | None) -> "RowColumns":
@@ -93,7 +102,17 @@ Rename or drop it: columns are body, topic, tags, keys, properties, key, delay
             raise ConfigurationError(
                 "nothing says which topic the rows go to", next_step="give the option 'topic', or a column 'topic'"
             )
-        return cls(**places)
+        return cls(**places, source=_source(schema))
+
+
+def _source(schema: StructType) -> tuple[int, ...] | None:
+    places = {field.name.lower(): place for place, field in enumerate(schema.fields)}
+    found = tuple(
+        places[name]
+        for name, kinds in SOURCE.items()
+        if name in places and isinstance(schema.fields[places[name]].dataType, kinds)
+    )
+    return found if len(found) == len(SOURCE) else None
 
 
 def _is_right(name: str, kind: DataType) -> bool:
@@ -109,7 +128,7 @@ def _is_right(name: str, kind: DataType) -> bool:
             and isinstance(kind.keyType, StringType)
             and isinstance(kind.valueType, StringType)
         )
-    if name == "key":
+    if name in ("key", "id"):
         return isinstance(kind, (StringType, *_WHOLE))
     return isinstance(kind, _WHOLE if name == "delay" else StringType)
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from steelyard.model import java_hash
-from steelyard.spark.encoding.row_bytes import as_binary, span_of
+from steelyard.spark.encoding.row_bytes import as_binary, is_whole, span_of
 
 __all__ = ["java_hashes", "queue_numbers"]
 
@@ -27,7 +27,7 @@ def queue_numbers(keys: pa.Array, queues: int | NDArray[np.int64]) -> NDArray[np
     >>> queue_numbers(pa.array(["order-1", None, "order-2"]), 4).tolist()
     [2, -1, 1]
     """
-    hashes = _number_hashes(keys) if _is_whole(keys.type) else java_hashes(keys)
+    hashes = _number_hashes(keys) if is_whole(keys.type) else java_hashes(keys)
     numbers = np.abs(hashes) % np.asarray(queues, np.int64)
     if keys.null_count:
         numbers[keys.is_null().to_numpy(zero_copy_only=False)] = -1
@@ -70,10 +70,6 @@ def _hash_one_by_one(
     encoded = as_binary(texts).take(places).dictionary_encode()
     each = [java_hash(text.decode(errors="replace")) for text in encoded.dictionary.to_pylist()]
     hashes[places] = np.array(each, np.int64)[encoded.indices.to_numpy(zero_copy_only=False)]
-
-
-def _is_whole(kind: pa.DataType) -> bool:
-    return kind in (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 
 
 def _number_hashes(keys: pa.Array) -> NDArray[np.int64]:

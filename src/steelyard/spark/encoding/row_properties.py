@@ -15,16 +15,31 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from steelyard.errors import RowRefused
-from steelyard.model.message import KEYS, RESERVED_PROPERTIES, TAGS
-from steelyard.spark.encoding.row_bytes import as_binary, cells, lengths_of, span_of
-from steelyard.wire.property_names import CHECK_TIMES, INNER_BASE, INNER_COUNT, TRANSACTION_ID
+from steelyard.model.message import KEYS, RESERVED_PROPERTIES, TAGS, UNIQUE_KEY
+from steelyard.spark.encoding.row_bytes import as_binary, as_text, cells, lengths_of, span_of
+from steelyard.wire.property_names import CHECK_TIMES, INNER_BASE, INNER_COUNT, TRANSACTION_ID, WAIT
 
-__all__ = ["WRITTEN_BY_OTHERS", "key_texts", "own_texts", "tag_texts"]
+__all__ = ["WRITTEN_BY_OTHERS", "id_texts", "key_texts", "own_texts", "tag_texts"]
 
 WRITTEN_BY_OTHERS = RESERVED_PROPERTIES | {CHECK_TIMES, INNER_BASE, INNER_COUNT, TRANSACTION_ID}
 """Names that are left out of the map: clients and brokers write them themselves."""
 
 _EQUALS, _END = b"\x01", b"\x02"
+_WAITS = f"\x02{WAIT}\x01true\x02".encode()
+
+
+def id_texts(column: pa.Array) -> pa.Array:
+    r"""Return what each row's message id is sent as, and that its sender waits for the answer.
+
+    >>> id_texts(pa.array([b"order-1"])).to_pylist()
+    [b'UNIQ_KEY\x01order-1\x02WAIT\x01true\x02']
+    """
+    ids = as_text(column)
+    if ids.null_count:
+        row = int(np.flatnonzero(ids.is_null().to_numpy(zero_copy_only=False))[0])
+        raise RowRefused("it is null", row=row, column="id", next_step="fill it, or drop the column")
+    _check("id", ids)
+    return pc.binary_join_element_wise(f"{UNIQUE_KEY}\x01".encode(), ids, _WAITS, b"")
 
 
 def own_texts(column: pa.MapArray, *, has_tags: bool, has_keys: bool) -> pa.Array:

@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from steelyard.errors import RowRefused
-from steelyard.spark.encoding.row_bytes import as_binary, lengths_of, texts_of_width
-from steelyard.spark.encoding.row_columns import RowColumns
-from steelyard.spark.encoding.row_ids import ID_BYTES, RowIds
-from steelyard.spark.encoding.row_properties import key_texts, own_texts, tag_texts
+from steelyard.spark.encoding.row_bytes import as_binary, as_text, lengths_of, texts_of_width
+from steelyard.spark.encoding.row_columns import SOURCE, RowColumns
+from steelyard.spark.encoding.row_ids import RowIds
+from steelyard.spark.encoding.row_properties import id_texts, key_texts, own_texts, tag_texts
 from steelyard.wire.limits import PROPERTIES_BYTES
 
 __all__ = ["encode"]
@@ -25,8 +25,8 @@ _HEAD_BYTES = 20
 _LENGTH_BYTES = 2
 
 
-def encode(batch: pa.RecordBatch, columns: RowColumns, ids: RowIds, *, first: int, most_bytes: int) -> pa.Array:
-    """Return the rows of a batch as items, a binary column; ``first`` is the first row's number in its task.
+def encode(batch: pa.RecordBatch, columns: RowColumns, ids: RowIds, *, most_bytes: int) -> pa.Array:
+    """Return the rows of a batch as items, a binary column.
 
     Raises RowRefused, whose row counts from the batch's beginning.
     """
@@ -41,18 +41,31 @@ def encode(batch: pa.RecordBatch, columns: RowColumns, ids: RowIds, *, first: in
     if columns.keys is not None:
         texts.append(key_texts(batch.column(columns.keys)))
     body_lengths = lengths_of(body)
-    property_lengths = sum(map(lengths_of, texts), start=np.full(count, ID_BYTES, np.int64))
+    own = None if columns.id is None else batch.column(columns.id)
+    texts.insert(0, id_texts(ids.of(_contents(batch, columns, body, texts)) if own is None else own))
+    property_lengths = sum(map(lengths_of, texts), start=np.zeros(count, np.int64))
     _check_properties(property_lengths)
     heads = np.zeros((count, _HEAD_BYTES // 4), ">i4")
     heads[:, 0] = _HEAD_BYTES + body_lengths + _LENGTH_BYTES + property_lengths
     heads[:, -1] = body_lengths
-    # The properties' length and the id are as long for every row: they are one part.
-    begun = np.empty((count, _LENGTH_BYTES + ID_BYTES), np.uint8)
-    begun[:, :_LENGTH_BYTES] = property_lengths.astype(">u2").view(np.uint8).reshape(-1, _LENGTH_BYTES)
-    begun[:, _LENGTH_BYTES:] = ids.texts(first=first, count=count)
+    lengths = texts_of_width(property_lengths.astype(">u2").view(np.uint8).reshape(-1, _LENGTH_BYTES))
     return pc.binary_join_element_wise(
-        texts_of_width(heads.view(np.uint8)), body, texts_of_width(begun), *texts, b"", null_handling="skip"
+        texts_of_width(heads.view(np.uint8)), body, lengths, *texts, b"", null_handling="skip"
     )
+
+
+def _contents(batch: pa.RecordBatch, columns: RowColumns, body: pa.Array, texts: list[pa.Array]) -> pa.Array:
+    """Return what each row says, with all that tells it from others: equal texts are equal rows."""
+    places = {"topic": columns.topic, "key": columns.key, "delay": columns.delay}
+    places |= dict(zip(SOURCE, columns.source or (), strict=False))
+    # No property has an empty name: so whatever comes behind such a one is none.
+    others = [
+        pc.binary_join_element_wise(f"\x01{name}\x01".encode(), as_text(batch.column(place)), b"\x02", b"")
+        for name, place in places.items()
+        if place is not None
+    ]
+    lengths = texts_of_width(lengths_of(body).astype(">i4").view(np.uint8).reshape(-1, 4))
+    return pc.binary_join_element_wise(lengths, body, *texts, *others, b"", null_handling="skip")
 
 
 def _checked_body(column: pa.Array, most_bytes: int) -> pa.Array:

@@ -5,6 +5,7 @@ What each is called, what it means and its default is in option_table.py.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from enum import Enum
 
 from steelyard.client.connect import Connect
 from steelyard.client.tls import Tls
@@ -13,12 +14,21 @@ from steelyard.model import FilterKind, Subscription
 from steelyard.spark.options.places import FIRST, LAST, OfGroup, Place, end_of, start_of
 from steelyard.spark.options.table import Mode
 from steelyard.spark.options.topics import Topics, topics_of
-from steelyard.spark.options.values import Given
+from steelyard.spark.options.values import Given, wrong
 
-__all__ = ["PULL_GROUP", "ReadOptions", "WriteOptions"]
+__all__ = ["PULL_GROUP", "OnUnreadable", "ReadOptions", "WriteOptions"]
 
 PULL_GROUP = "steelyard-spark"
 """The group that pulls are made under if no other is given; nothing is ever committed for it."""
+
+
+class OnUnreadable(Enum):
+    """What becomes of a message whose body cannot be opened."""
+
+    FAIL = "fail"
+    SKIP = "skip"
+    NULL = "null"
+    """It is a row without a body."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +52,7 @@ class ReadOptions:
     wanted: tuple[str, str] | None = None
     """What brokers filter by: ``("TAG", "paid || new")`` or ``("SQL92", "price > 3")``."""
     fail_on_data_loss: bool = True
+    on_unreadable: OnUnreadable = OnUnreadable.FAIL
     max_offsets: int | None = None
     min_offsets: int | None = None
     max_trigger_delay_ms: int = 15 * 60_000
@@ -78,6 +89,7 @@ class ReadOptions:
             group=group,
             wanted=_wanted(given),
             fail_on_data_loss=given.switch("failOnDataLoss"),
+            on_unreadable=_on_unreadable(given),
             min_partitions=given.count("minPartitions"),
             max_partitions=given.number("maxPartitions"),
             max_records=given.number("maxRecordsPerPartition"),
@@ -185,6 +197,13 @@ def _tls(given: Given) -> "bool | str | Tls":
         key=given.words("tlsKey"),
         password=given.words("tlsKeyPassword"),
     )
+
+
+def _on_unreadable(given: Given) -> OnUnreadable:
+    value = (given.words("onUnreadable") or "").lower()
+    if value not in [choice.value for choice in OnUnreadable]:
+        raise wrong("onUnreadable", value, "give fail, skip or null")
+    return OnUnreadable(value)
 
 
 def _wanted(given: Given) -> tuple[str, str] | None:

@@ -188,6 +188,15 @@ OPTIONS: tuple[Option, ...] = (
         "Whether a query fails when messages that it should read are gone: deleted before it came to them, or with "
         "their topic. Otherwise one line of the log names each range, and it goes on with what is there.",
     ),
+    Option(
+        "onUnreadable",
+        Kind.TEXT,
+        "fail",
+        Mode.READ,
+        "What becomes of a message whose body cannot be opened, such as one that says it is compressed and is not: "
+        "fail ends the query with its queue and offset, skip leaves it out, null gives it without a body; the last two "
+        "say so in the log. A query that does not want the body opens none.",
+    ),
     # -- how much at a time -------------------------------------------------------------------------------------------
     Option(
         "maxOffsetsPerTrigger",

@@ -4,6 +4,8 @@ Reading tries the text as it is first, which is right for nearly every body. Onl
 standard (json_text.py) and tried again, and only when its values then do not fit are they mended (mending.py), which
 takes many times the body's memory and is therefore for bodies of a sane size. Whatever happens, only `MalformedBody`
 and `LimitExceeded` leave.
+
+`decode_request` is for servers. Text that comes from anybody, and that all others wait for, has closer limits.
 """
 
 import re
@@ -11,13 +13,14 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from steelyard.errors import ConfigurationError, MalformedBody
+from steelyard.errors import ConfigurationError, LimitExceeded, MalformedBody
+from steelyard.wire import limits
 from steelyard.wire.bodies.mending import mended
 from steelyard.wire.json_text import check_shape, standard_json
 from steelyard.wire.maps import map_writer, read_map
 from steelyard.wire.numbers import UNREADABLE
 
-__all__ = ["decode_body", "encode_body"]
+__all__ = ["decode_body", "decode_request", "encode_body"]
 
 T = TypeVar("T")
 
@@ -40,20 +43,43 @@ def decode_body(kind: type[T], data: bytes) -> T:
     Traceback (most recent call last):
     steelyard.errors.MalformedBody: body of BrokerGroup: Input data was truncated
     """
-    where = f"body of {getattr(kind, '__name__', kind)}"
-    check_shape(data, where)
+    return _decoded(kind, data, limits.JSON_MARKS, limits.FRAME_BYTES, _MENDED_BYTES)
+
+
+def decode_request(
+    kind: type[T], data: bytes, *, most_bytes: int = limits.REQUEST_BYTES, most_marks: int = limits.JSON_MARKS
+) -> T:
+    """Read the body of a request, with no more work than a server has for one.
+
+    >>> from steelyard.wire.bodies.routes import BrokerGroup
+    >>> decode_request(BrokerGroup, b" " * 65_537)
+    Traceback (most recent call last):
+    steelyard.errors.LimitExceeded: body of BrokerGroup: size in bytes is 65537, the limit is 65536
+    """
+    if len(data) > most_bytes:
+        raise LimitExceeded("size in bytes", where=_name(kind), limit=most_bytes, found=len(data))
+    return _decoded(kind, data, most_marks, limits.REQUEST_TOKENS, limits.REQUEST_MENDED_BYTES)
+
+
+def _name(kind: object) -> str:
+    return f"body of {getattr(kind, '__name__', kind)}"
+
+
+def _decoded(kind: type[T], data: bytes, most_marks: int, most_tokens: int, mended_bytes: int) -> T:
+    where = _name(kind)
+    check_shape(data, where, most_marks=most_marks)
     decoder = _decoder(kind)
     try:
         return decoder.decode(data)
     except UNREADABLE as error:
         what, misfit = str(error), isinstance(error, msgspec.ValidationError)
-    standard = standard_json(data, where)
+    standard = standard_json(data, where, most_tokens=most_tokens)
     if standard is not data:
         try:
             return decoder.decode(standard)
         except UNREADABLE as error:
             what, misfit = str(error), isinstance(error, msgspec.ValidationError)
-    if misfit and len(standard) <= _MENDED_BYTES:
+    if misfit and len(standard) <= mended_bytes:
         try:
             plain = mended(msgspec.json.decode(standard), kind)
             return msgspec.convert(plain, kind, strict=False, str_keys=True, dec_hook=read_map)

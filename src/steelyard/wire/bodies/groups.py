@@ -5,6 +5,7 @@ from enum import Enum
 
 from msgspec import field
 
+from steelyard.model import FilterKind
 from steelyard.wire.bodies.shared import TableVersion
 from steelyard.wire.body import Body, always, always_map
 from steelyard.wire.numbers import Int32, Int64
@@ -15,9 +16,11 @@ __all__ = [
     "GroupSettings",
     "GroupSettingsList",
     "GroupTable",
+    "KeptSubscription",
     "RetryKind",
     "RetryPolicy",
     "SimpleSubscription",
+    "SubscriptionTable",
 ]
 
 
@@ -83,6 +86,20 @@ class GroupSettingsList(Body, frozen=True, kw_only=True):
     """Groups to create or change together (Java: SubscriptionGroupList)."""
 
     groups: tuple[GroupSettings, ...] = always((), "groupConfigList")
+
+
+class KeptSubscription(Body, frozen=True, kw_only=True):
+    """What a group wanted of a topic, as our broker keeps it for its next start."""
+
+    kind: str = always(FilterKind.TAG.value, "expressionType")
+    expression: str = always("*", "subString")
+    version: Int64 = always(0, "subVersion")
+
+
+class SubscriptionTable(Body, frozen=True, kw_only=True):
+    """What the groups of a broker of ours wanted when it was saved, by group and topic."""
+
+    groups: Mapping[str, Mapping[str, KeptSubscription]] = always_map("subscriptionTable")
 
 
 class GroupTable(Body, frozen=True, kw_only=True):

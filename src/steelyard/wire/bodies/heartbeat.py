@@ -136,6 +136,8 @@ class GroupWord(Body, frozen=True, kw_only=True):
     committed before that: in all, since it began. A client of another make would have them handled again."""
     held: Mapping[str, tuple[Held, ...]] | None = None
     """By topic; only in the first heartbeat of a line."""
+    stopped: tuple[str, ...] | None = None
+    """Queues of the broker that hears it which stand still since a message of theirs cannot be read, in sentences."""
     strategy: str | None = None
 
 

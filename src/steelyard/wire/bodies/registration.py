@@ -73,7 +73,7 @@ class _Parts:
     """Reads lengths and parts one after the other."""
 
     def __init__(self, data: bytes) -> None:
-        self._data, self._at = data, 0
+        self._data, self._at, self._count = data, 0, 0
 
     def part(self) -> bytes:
         """Read one part."""
@@ -86,9 +86,10 @@ class _Parts:
 
     def counted(self) -> Iterator[bytes]:
         """Read a number, and as many parts."""
-        count, most = self._number(), limits.REGISTERED_TOPICS
-        if count > most:
-            raise LimitExceeded("number of topics", where=_WHERE, limit=most, found=count, at=self._at - 4)
+        count, most = self._number(), limits.REGISTERED_PARTS
+        self._count += count
+        if self._count > most:
+            raise LimitExceeded("number of topics", where=_WHERE, limit=most, found=self._count, at=self._at - 4)
         for _ in range(count):
             yield self.part()
 

@@ -64,12 +64,18 @@ class RunningWord(Body, frozen=True, kw_only=True):
     """What our member says of its queues beyond Java; ``departed`` has the milliseconds since each id was seen.
 
     ``owned_ms`` has how long each of ``held`` has been its own, in the same order; -1 for one that is not for certain.
+    Of other members it says what they last reported if they do not answer it (``unheard``), and which of the queues in
+    question they may hold.
     """
 
     departed: Mapping[str, Int64] | None = None
     draining: tuple[Queue, ...] | None = None
     held: tuple[Queue, ...] | None = None
+    may_hold: Mapping[str, tuple[Queue, ...]] | None = None
     owned_ms: tuple[Int64, ...] | None = None
+    stopped: tuple[str, ...] | None = None
+    """Queues that stand still since a message cannot be read, in sentences."""
+    unheard: Mapping[str, tuple[Queue, ...]] | None = None
     v: Int32 = always(1)
     wanted: tuple[Queue, ...] | None = None
 

@@ -21,10 +21,8 @@ def decode_settings(data: bytes) -> dict[str, str]:
     >>> decode_settings(b"# comment\nbrokerName=broker-a\nrack = \n")
     {'brokerName': 'broker-a', 'rack': ''}
     """
-    if len(data) > limits.FRAME_BYTES:
-        raise LimitExceeded("size in bytes", where=_WHERE, limit=limits.FRAME_BYTES, found=len(data))
-    if (count := data.count(b"\n")) > limits.SETTINGS_LINES:
-        raise LimitExceeded("number of lines", where=_WHERE, limit=limits.SETTINGS_LINES, found=count)
+    if len(data) > limits.SETTINGS_BYTES:
+        raise LimitExceeded("size in bytes", where=_WHERE, limit=limits.SETTINGS_BYTES, found=len(data))
     try:
         lines = data.decode().split("\n")
     except UnicodeDecodeError as error:

@@ -113,6 +113,7 @@ class AskRunningState(BrokerRequest, frozen=True):
     client_id: str
     jstack_enable: bool | None = None
     steelyard_wants: str | None = None
+    steelyard_asker: str | None = None
 
 
 class ConsumeDirectly(TopicRequest, frozen=True):

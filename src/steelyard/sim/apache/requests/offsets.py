@@ -1,4 +1,4 @@
-"""Offsets, as Apache keeps and tells them: 14, 15, 29, 30, 31.
+"""Offsets, as Apache keeps and tells them: 14, 15, 29, 30, 31, 43.
 
 A commit is taken from whoever sends it, higher or lower, and may be for a queue that is not there; release 5 wants the
 group (26) and the topic (17) to exist. Nothing stored: release 4.9 says 0, release 5 says 0 only if the queue has a
@@ -12,10 +12,13 @@ from steelyard.sim.apache.release import Release
 from steelyard.sim.apache.state import Handler, State
 from steelyard.sim.facts import Committed
 from steelyard.sim.line import Line
+from steelyard.wire.bodies import encode_body
+from steelyard.wire.bodies.offsets import GroupOffsets
 from steelyard.wire.codes import RequestCode, ResponseCode
 from steelyard.wire.command import Command
 from steelyard.wire.headers.common import OffsetAnswer, QueueRequest
 from steelyard.wire.headers.group import CommitOffset, GetMaxOffset, QueryOffset, SearchOffset
+from steelyard.wire.maps import ById
 
 __all__ = ["HANDLERS", "commit"]
 
@@ -65,6 +68,14 @@ def _says_zero(state: State, header: QueryOffset) -> bool:
     return header.set_zero_if_not_found is not False and state.log.end(header.topic, header.queue_id) > 0
 
 
+def _all(state: State, request: Command, _line: Line, _now_ms: int) -> Command:
+    table: dict[str, dict[int, int]] = {}
+    for (group, queue), offset in state.offsets.table().items():
+        table.setdefault(f"{queue.topic}@{group}", {})[queue.queue_id] = offset
+    offsets = {name: ById(by_queue) for name, by_queue in table.items()}
+    return state.answer(request, body=encode_body(GroupOffsets(offsets=offsets)))
+
+
 def _max(state: State, request: Command, _line: Line, _now_ms: int) -> Command:
     header = request.header(GetMaxOffset)
     return state.answer(request, fields=OffsetAnswer(state.log.end(header.topic, header.queue_id)))
@@ -88,6 +99,7 @@ def _search(state: State, request: Command, _line: Line, _now_ms: int) -> Comman
 HANDLERS: Mapping[int, Handler] = {
     RequestCode.UPDATE_CONSUMER_OFFSET: _commit,
     RequestCode.QUERY_CONSUMER_OFFSET: _query,
+    RequestCode.GET_ALL_CONSUMER_OFFSET: _all,
     RequestCode.GET_MAX_OFFSET: _max,
     RequestCode.GET_MIN_OFFSET: _min,
     RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: _search,

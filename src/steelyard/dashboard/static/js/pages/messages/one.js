@@ -100,6 +100,7 @@ function sentences(story) {
   if (story.correlation_id) say("request", { id: story.correlation_id });
   if (story.sharding_key) say("sharding", { key: story.sharding_key });
   if (story.is_compressed) say("compressed");
+  if (story.unreadable) say("unreadable", { why: story.unreadable });
   return said;
 }
 

@@ -1,0 +1,35 @@
+"""Five megabytes of messages never cost a reader two gigabytes: 320 bodies of 16 kB that hold 16 MiB each.
+
+It takes half a minute for each kind of reader, so it runs with STEELYARD_SLOW=1; test_opening.py is its short version.
+"""
+
+import os
+import subprocess
+import sys
+import zlib
+
+import pytest
+from tests.client.consumer_scene import make_topic, put
+
+from steelyard.serve.embedded import Cluster
+
+_MOST_MIB = 800
+"""What is open at a time takes 100 MiB, and what the allocator keeps for each thread some times that."""
+
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif("STEELYARD_SLOW" not in os.environ, reason="takes minutes: STEELYARD_SLOW=1"),
+    pytest.mark.timeout(600),
+]
+
+
+@pytest.mark.parametrize("kind", ["consumer", "batches", "puller"])
+def test_a_reader_of_small_messages_with_large_bodies_stays_small(kind: str) -> None:
+    body = zlib.compress(bytes(16 << 20))
+    with Cluster() as cluster:
+        make_topic(cluster, "large", queues=4)
+        for queue_id in range(4):
+            put(cluster, "large", queue_id, [body] * 80, sys_flag=0x301)
+        command = [sys.executable, "-m", "tests.client.read_large", cluster.namesrv, "large", "readers", "320", kind]
+        told = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert int(told.stdout) < _MOST_MIB

@@ -1,0 +1,70 @@
+"""How to install stands in one place: docs/install.md for pages, steelyard.errors.extras for messages.
+
+README shows the same commands and the same table. The tutorial types its own, and a test types along.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterator
+
+from tests.docs.written import TUTORIAL, read
+from tests.tidy.tree import ROOT, Source, complain, fences, texts
+
+_INSTALL = "docs/install.md"
+_MESSAGES = "src/steelyard/errors/extras.py"
+_MAY_SAY_HOW = {_INSTALL, _MESSAGES, "README.md", TUTORIAL}
+_READ_BY_USERS = ("docs/", "examples/", "src/")
+
+_SAYS_HOW = re.compile(r"\bpip\s+install\b")
+_BY_ITS_NAME = re.compile(r"\bpip\s+install\s+(?:-\S+\s+)*['\"]?steelyard\b")
+_TABLE_ROW = re.compile(r"^\|.*\|$", re.MULTILINE)
+
+
+def test_how_to_install_stands_in_one_place() -> None:
+    complain(line for source in texts() for line in install_complaints(source))
+
+
+def test_readme_installs_as_the_page_does() -> None:
+    section = read("README.md").partition("\n## Install\n")[2].partition("\n## ")[0]
+    page = read(_INSTALL)
+    commands, rows = [fence.text for fence in fences("README.md", section)], _TABLE_ROW.findall(section)
+    assert commands
+    assert rows
+    complain(f"README.md installs in another way than {_INSTALL}: {each}" for each in commands if each not in page)
+    assert rows == _TABLE_ROW.findall(page)
+
+
+def test_the_table_has_every_extra() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    listed = re.findall(r"^\| `(\w+)` \|", read(_INSTALL), re.MULTILINE)
+    assert sorted(listed) == sorted(project["optional-dependencies"])
+
+
+def test_another_way_to_install_is_seen() -> None:
+    def said(path: str, text: str) -> list[str]:
+        return list(install_complaints(Source(path, text)))
+
+    by_name, from_clone = "run pip install\n  --quiet 'steelyard[page]'", "run pip install -e '.[page]'"
+    assert not said(_INSTALL, by_name)
+    for path in ("README.md", TUTORIAL, _MESSAGES, "docs/spark.md", "src/steelyard/otel.py"):
+        (complaint,) = said(path, by_name)
+        assert f"{path}:1" in complaint
+        assert "is not published" in complaint
+    assert not said("README.md", from_clone)
+    assert not said(TUTORIAL, "pip install --quiet '../steelyard[page]'")
+    assert "link to" in said("docs/spark.md", f"words\n{from_clone}")[0]
+    assert "how_to_install" in said("src/steelyard/otel.py", from_clone)[0]
+    assert not said("tests/docs/test_install.py", by_name)
+
+
+def install_complaints(source: Source) -> Iterator[str]:
+    """Say where users read how to install, apart from the one place, or what does not work before a release."""
+    if source.path == _INSTALL or not (source.path.startswith(_READ_BY_USERS) or source.path.endswith(".md")):
+        return
+    elsewhere = "call how_to_install" if source.path.startswith("src/") else f"name the extra and link to {_INSTALL}"
+    for found in _SAYS_HOW.finditer(source.text):
+        place = f"{source.path}:{source.text.count(chr(10), 0, found.start()) + 1}"
+        if _BY_ITS_NAME.match(source.text, found.start()):
+            yield f"{place} installs steelyard by its name, and it is not published"
+        elif source.path not in _MAY_SAY_HOW:
+            yield f"{place} says how to install: {elsewhere}"

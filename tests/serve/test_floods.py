@@ -1,0 +1,151 @@
+"""A cluster under floods, as processes: others are served meanwhile, and it stops and starts as quickly as ever.
+
+How long something takes depends on the machine, so none of this is asserted in the ordinary run: `make chaos` does it
+(STEELYARD_SLOW=1), with bounds that are generous for a machine that has nothing else to do.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from tests.serve.line import Line, send, send_command
+from tests.serve.test_embedded import until
+
+from steelyard.wire.codes import RequestCode
+from steelyard.wire.command import Command
+from steelyard.wire.frames import encode_frame
+
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif("STEELYARD_SLOW" not in os.environ, reason="measures time: STEELYARD_SLOW=1"),
+]
+
+_WAIT_S = 1.0
+"""How long a request may take beside a flood; a lease lasts 12 s."""
+_STOP_S = _START_S = 2.0
+
+
+class Running:
+    """A cluster in a process of its own."""
+
+    def __init__(self, data: Path) -> None:
+        command = [sys.executable, "-m", "steelyard", "up", "--data", str(data), "--port", "0", "--no-page", "--json"]
+        began = time.monotonic()
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        self.address: str = json.loads(self.process.stdout.readline())["brokers"]["broker-0"]
+        self.started_s = time.monotonic() - began
+
+    def stop(self) -> float:
+        """Stop it in order; return how long that took."""
+        began = time.monotonic()
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(120)
+        return time.monotonic() - began
+
+
+@contextmanager
+def running(data: Path) -> Iterator[Running]:
+    found = Running(data)
+    try:
+        yield found
+    finally:
+        if found.process.poll() is None:
+            found.process.kill()
+            found.process.wait()
+        assert found.process.stdout is not None
+        found.process.stdout.close()
+
+
+class Flood:
+    """Sends bytes on a line of its own, and reads whatever is answered."""
+
+    def __init__(self, address: str, data: bytes) -> None:
+        self._line = Line(address, seconds=120)
+        self._threads = [threading.Thread(target=self._send, args=(data,)), threading.Thread(target=self._read)]
+        for thread in self._threads:
+            thread.start()
+
+    def _send(self, data: bytes) -> None:
+        with suppress(OSError):
+            self._line.socket.sendall(data)
+
+    def _read(self) -> None:
+        with suppress(OSError):
+            while self._line.socket.recv(1 << 16):
+                pass
+
+    @property
+    def is_sent(self) -> bool:
+        return not self._threads[0].is_alive()
+
+    def close(self) -> None:
+        self._line.socket.shutdown(2)
+        self._line.socket.close()
+        for thread in self._threads:
+            thread.join()
+
+
+def heartbeats(count: int, name: str) -> bytes:
+    text = b'{"clientID":"flood","consumerDataSet":[{"groupName":"%s-%d","subscriptionDataSet":[{"topic":"health"}]}]}'
+    return b"".join(
+        encode_frame(Command(RequestCode.HEART_BEAT, {}, text % (name.encode(), number), opaque=number))
+        for number in range(count)
+    )
+
+
+def sends(count: int, name: str) -> bytes:
+    return b"".join(encode_frame(send_command(f"{name}-{number}", b"x")) for number in range(count))
+
+
+def longest_wait_s(address: str, floods: list[Flood]) -> float:
+    """Send one message after the other until all of a flood is sent, and a second longer."""
+    longest, end = 0.0, 0.0
+    with Line(address, seconds=120) as line:
+        while not end or time.monotonic() < end:
+            began = time.monotonic()
+            send(line, "health", b"fine")
+            longest = max(longest, time.monotonic() - began)
+            if not end and all(flood.is_sent for flood in floods):
+                end = time.monotonic() + 1
+    return longest
+
+
+def test_ten_thousand_new_groups_at_once_keep_nobody_waiting(tmp_path: Path) -> None:
+    with running(tmp_path) as cluster:
+        floods = [Flood(cluster.address, heartbeats(10_000, "group"))]
+        try:
+            assert longest_wait_s(cluster.address, floods) < _WAIT_S
+        finally:
+            floods[0].close()
+        assert cluster.stop() < _STOP_S
+
+
+def test_many_who_flood_at_once_keep_nobody_waiting_and_it_stops_and_starts_quickly(tmp_path: Path) -> None:
+    with running(tmp_path) as cluster:
+        empty_s = cluster.started_s
+        data = [heartbeats(2_500, f"group-{each}") for each in range(4)]
+        data += [sends(2_500, f"topic-{each}") for each in range(4)]
+        floods = [Flood(cluster.address, each) for each in data]
+        try:
+            assert longest_wait_s(cluster.address, floods) < _WAIT_S
+        finally:
+            for flood in floods:
+                flood.close()
+        with Line(cluster.address, seconds=60) as line:
+            until(lambda: line.ask(RequestCode.GET_BROKER_RUNTIME_INFO, {}).code == 0)
+        stop_s = cluster.stop()
+    with running(tmp_path) as cluster:
+        start_s = cluster.started_s - empty_s
+        print(f"started in {empty_s:.2f} s, stopped in {stop_s:.2f} s, started again in {start_s:.2f} s more")
+        assert stop_s < _STOP_S
+        assert start_s < _START_S
+        assert cluster.stop() < _STOP_S
