@@ -103,7 +103,8 @@ def test_the_demo_tells_its_story_and_proves_it(stage: Stage) -> None:
     numbers = check_story(lines)
     assert (numbers["rows in Parquet"], numbers["rows in Parquet that are there twice"]) == (numbers["sent"], 0)
     assert numbers["messages in Spark's windowed table"] == numbers["sent"]
-    windows = [number for name, number in numbers.items() if re.match(r"\d+-\d+ s ", name)]
+    # A window with a few messages has no bar.
+    windows = [number for name, number in numbers.items() if re.match(r"\d+-\d+ s( |$)", name)]
     assert sum(windows) == numbers["sent"]
     killed = re.search(r"it is killed \(-9\) after batch (\d+)", done.stdout)
     assert re.search(
