@@ -14,7 +14,7 @@ from tests import forkserver
 
 from steelyard.client.blocking.admin import Admin
 
-__all__ = ["SECONDS", "Verb", "create_topic", "run", "until", "verb"]
+__all__ = ["SECONDS", "Verb", "create_topic", "run", "verb"]
 
 SECONDS = 40
 """How long anything may take on a busy machine."""
@@ -30,14 +30,6 @@ def run(namesrv: str, *words: str, stdin: bytes = b"") -> "subprocess.CompletedP
     """Run a verb as a process of its own, to its end."""
     command = [*forkserver.python(), "-m", "steelyard", *words, "--namesrv", namesrv]
     return subprocess.run(command, input=stdin, capture_output=True, timeout=SECONDS, check=False)
-
-
-def until(true: Callable[[], bool]) -> None:
-    """Wait until something is true, or fail."""
-    end = time.monotonic() + SECONDS
-    while not true():
-        assert time.monotonic() < end, "it never became true"
-        time.sleep(0.01)
 
 
 class Verb:

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 from tests import forkserver
-from tests.cli.live import SECONDS, create_topic, run, until, verb
+from tests.cli.live import SECONDS, create_topic, run, verb
 from tests.serve.refusing import Refusing
+from tests.waiting import until
 
 from steelyard.broker.options import BrokerOptions
 from steelyard.cli.frame.exits import Exit

@@ -113,7 +113,7 @@ def test_the_demo_tells_its_story_and_proves_it(stage: Stage) -> None:
     went_on = re.search(r"Spark went on with batch (\d+)", done.stdout)
     assert killed is not None
     assert went_on is not None
-    assert int(went_on[1]) in (int(killed[1]), int(killed[1]) + 1)  # one that was not yet noted down is done again
+    assert int(went_on[1]) == int(killed[1]) + 1
     assert stage.left() == []
 
 
@@ -176,6 +176,9 @@ class LossyLake(Archivist):
     @property
     def archived(self) -> list[Archived]:
         return [Archived(0, 1)]
+
+    def last_committed(self) -> int:
+        return 0
 
     def table(self) -> Table:
         return {(0, "broker-0"): self.sent - 1}

@@ -5,9 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable
 from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
 
@@ -15,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
+from tests.waiting import until
 
 from steelyard.balance.ledger import Standing
 from steelyard.cli.demo import families
@@ -215,13 +214,6 @@ class TalkingArchivist(Archivist):
     def __init__(self, directory: Path, program: str) -> None:
         super().__init__("localhost:1", "orders", directory, 0)
         self._words = [sys.executable, "-c", program]
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    end = time.monotonic() + 30
-    while not is_so():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 @pytest.mark.process

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from socketserver import StreamRequestHandler, ThreadingTCPServer
 
 import pytest
-from tests.cli.live import until
+from tests.waiting import until
 
 from steelyard.cli.frame.exits import Exit
 from steelyard.cli.main import main

@@ -12,7 +12,8 @@ from datetime import datetime
 
 import pytest
 from tests import forkserver
-from tests.cli.live import create_topic, run, until, verb
+from tests.cli.live import create_topic, run, verb
+from tests.waiting import until
 
 from steelyard.cli.frame.exits import Exit
 from steelyard.cli.main import main

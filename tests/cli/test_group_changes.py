@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 from tests.cli.desk import Desk
-from tests.cli.live import create_topic, run, until
+from tests.cli.live import create_topic, run
 from tests.cli.test_group import member
 from tests.client.admin_scene import put
+from tests.waiting import until
 
 from steelyard.cli.frame.exits import Exit
 from steelyard.client.blocking.admin import Admin

@@ -6,8 +6,9 @@ import subprocess
 
 import pytest
 from tests import forkserver
-from tests.cli.live import create_topic, until
+from tests.cli.live import create_topic
 from tests.cli.test_group import member
+from tests.waiting import until
 
 from steelyard.cli.frame.exits import Exit
 from steelyard.cli.main import main

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 from tests.cli.desk import Desk
-from tests.cli.live import create_topic, until
+from tests.cli.live import create_topic
 from tests.cli.test_group import have_all, member
+from tests.waiting import until
 
 from steelyard.cli.frame.exits import Exit
 from steelyard.client.blocking.consumer import Consumer

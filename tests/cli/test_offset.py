@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 from tests import forkserver
 from tests.cli.desk import Desk, desk_at
-from tests.cli.live import create_topic, run, until
+from tests.cli.live import create_topic, run
 from tests.cli.test_group import member
 from tests.client.admin_scene import commit, put
 from tests.nameserver.desk import crc
 from tests.serve.line import Line
+from tests.waiting import until
 
 from steelyard.cli.frame.exits import Exit
 from steelyard.client.blocking.admin import Admin

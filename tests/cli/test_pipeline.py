@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.cli import live
-from tests.cli.live import create_topic, until, verb
+from tests.cli.live import create_topic, verb
 from tests.pipelines.lake import places, send
+from tests.waiting import until
 
 from steelyard.cli.frame.exits import Exit
 from steelyard.cli.main import main

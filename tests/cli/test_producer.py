@@ -2,7 +2,7 @@
 
 from tests.cli.desk import Desk
 from tests.cli.live import create_topic
-from tests.client.sending_scene import until
+from tests.waiting import until
 
 from steelyard.cli.frame.exits import Exit
 from steelyard.client.blocking.producer import Producer

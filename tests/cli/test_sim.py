@@ -96,6 +96,21 @@ def test_a_failure_is_made_smaller_and_can_be_replayed(
         assert f"{kind}, the delivery half: lost at 0.007 s: it is gone" in said
 
 
+def test_every_history_that_failed_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(seed: int, *_: object, dropped: tuple[str, ...] = (), **__: object) -> Outcome:
+        return Outcome(seed, "churn", dropped=dropped, error="Traceback\nValueError: no" if seed % 2 else None)
+
+    monkeypatch.setattr(history, "run_history", run)
+    assert main(["sim", "--seed", f"{SEED}", "--histories", "4", "--only", "churn", "--jobs", "1"]) == 4
+    said = capsys.readouterr().out
+    for seed in (SEED + 1, SEED + 3):
+        assert said.count(f"history {seed}, churn: ") == 1
+        assert f"replay: steelyard sim --replay {seed} --only churn" in said
+    assert "2 of 4 histories failed" in said
+
+
 def test_a_planted_bug_ends_the_run_that_finds_it_and_is_replayed_with_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sim", "--plant", "half-visible", "--histories", "20", "--jobs", "1"]) == 1
     said = capsys.readouterr().out

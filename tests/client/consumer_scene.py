@@ -1,12 +1,12 @@
 """What tests of consumers share: messages that are put into queues, what handlers saw, and waiting for it."""
 
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from tests.serve.line import Line
+from tests.waiting import until
 
 from steelyard.client.blocking.admin import Admin
 from steelyard.client.consuming.received import Received
@@ -17,17 +17,9 @@ from steelyard.wire.codes import RequestCode
 from steelyard.wire.headers.send import SendShort
 from steelyard.wire.properties import encode_properties
 
-__all__ = ["Seen", "clocked", "fill", "make_topic", "put", "until"]
+__all__ = ["Seen", "clocked", "fill", "make_topic", "put"]
 
 _LONGEST_S = 30.0
-
-
-def until(condition: Callable[[], object], what: str = "it", timeout_s: float = _LONGEST_S) -> None:
-    """Wait for something that is to happen."""
-    end_s = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < end_s, f"{what} did not happen in {timeout_s:g} s"
-        time.sleep(0.003)
 
 
 @contextmanager

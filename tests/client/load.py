@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
-from tests.client.consumer_scene import until
+from tests.waiting import until
 
 from steelyard import aio
 from steelyard.balance.latency_table import LatencyTable

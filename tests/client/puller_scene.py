@@ -16,15 +16,7 @@ from steelyard.wire.headers.admin import CreateTopic
 from steelyard.wire.headers.send import SendShort
 from steelyard.wire.properties import encode_properties
 
-__all__ = ["bodies", "crash", "drain", "fill", "make_topic", "poll_until", "put_all", "until"]
-
-
-def until(true: Callable[[], bool], seconds: float = 20) -> None:
-    """Wait until something is true, or fail."""
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it never became true"
-        time.sleep(0.005)
+__all__ = ["bodies", "crash", "drain", "fill", "make_topic", "poll_until", "put_all"]
 
 
 def make_topic(cluster: Cluster, topic: str, queues: int = 4) -> list[Queue]:

@@ -1,7 +1,6 @@
 """What tests of the producer share: a cluster with topics, what is stored in it, and waiting for something to be so."""
 
-import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 from tests.serve.line import Line, pull_all
@@ -12,7 +11,7 @@ from steelyard.model import Queue, StoredMessage
 from steelyard.serve.embedded import Cluster
 from steelyard.wire.stored import to_message
 
-__all__ = ["scene", "stored", "stored_bodies", "until"]
+__all__ = ["scene", "stored", "stored_bodies"]
 
 
 @contextmanager
@@ -42,11 +41,3 @@ def stored(
 def stored_bodies(cluster: Cluster, topic: str = "orders", queues: int = 4) -> list[bytes]:
     """Read the bodies of all messages of a topic."""
     return [message.body for messages in stored(cluster, topic, queues).values() for message in messages]
-
-
-def until(holds: Callable[[], bool], *, seconds: float = 20) -> None:
-    """Wait until something is so."""
-    end_s = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end_s, "it did not come about in time"
-        time.sleep(0.005)

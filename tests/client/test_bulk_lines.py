@@ -5,8 +5,8 @@ import socket
 from collections.abc import Iterator
 
 import pytest
-from tests.client.consumer_scene import until
 from tests.client.scripted_broker import Broker, broker
+from tests.waiting import until
 
 from steelyard.client.bulk.finding import find_route
 from steelyard.client.bulk.lines import LineShelf, shared_lines

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.client.scripted_broker import Broker, Says, broker, queue_of, record
-from tests.client.sending_scene import until
+from tests.waiting import until
 
 from steelyard.client.bulk.lines import LineShelf
 from steelyard.client.bulk.reading import Piece, fail_on_loss, read_ranges

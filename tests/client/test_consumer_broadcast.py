@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.client.consumer_scene import Seen, fill, make_topic, put, until
+from tests.client.consumer_scene import Seen, fill, make_topic, put
+from tests.waiting import until
 
 from steelyard.balance.hazards import Hazard
 from steelyard.client.blocking.consumer import Consumer

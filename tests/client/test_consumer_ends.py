@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.client.consumer_scene import Seen, fill, make_topic, put, until
+from tests.client.consumer_scene import Seen, fill, make_topic, put
+from tests.waiting import until
 
 from steelyard import aio
 from steelyard.client.blocking.admin import Admin

@@ -3,8 +3,9 @@
 import logging
 
 import pytest
-from tests.client.consumer_scene import Seen, fill, make_topic, put, until
+from tests.client.consumer_scene import Seen, fill, make_topic, put
 from tests.serve.refusing import Refusing
+from tests.waiting import until
 
 from steelyard.balance.hazards import Hazard
 from steelyard.client.blocking.admin import Admin

@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.client.consumer_scene import Seen, clocked, fill, make_topic, put, until
+from tests.client.consumer_scene import Seen, clocked, fill, make_topic, put
+from tests.waiting import until
 
 from steelyard import aio
 from steelyard.broker import deliveries

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from functools import partial
 
 import pytest
-from tests.client.consumer_scene import Seen, clocked, fill, make_topic, put, until
+from tests.client.consumer_scene import Seen, clocked, fill, make_topic, put
+from tests.waiting import until
 
 from steelyard import aio
 from steelyard.client.blocking.admin import Admin

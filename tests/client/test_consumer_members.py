@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
-from tests.client.consumer_scene import Seen, fill, make_topic, put, until
+from tests.client.consumer_scene import Seen, fill, make_topic, put
+from tests.waiting import until
 
 from steelyard.client.blocking.consumer import Consumer
 from steelyard.client.consuming.consumer_options import ConsumerSettings

@@ -4,8 +4,9 @@ import logging
 from collections.abc import Iterator
 
 import pytest
-from tests.client.consumer_scene import Seen, fill, make_topic, put, until
+from tests.client.consumer_scene import Seen, fill, make_topic, put
 from tests.serve.line import Line
+from tests.waiting import until
 
 from steelyard.client.blocking.admin import Admin
 from steelyard.client.blocking.consumer import Consumer

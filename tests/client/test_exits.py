@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.client.consumer_scene import make_topic, put, until
+from tests.client.consumer_scene import make_topic, put
+from tests.waiting import until
 
 from steelyard.client.blocking.admin import Admin
 from steelyard.serve.embedded import Cluster

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from tests.client.consumer_scene import Seen, until
+from tests.client.consumer_scene import Seen
 from tests.client.watching import Keeping
+from tests.waiting import until
 
 from steelyard import Admin, Consumer, Message, Observer, Producer, Puller, Received, aio
 from steelyard.client.observing.observer import HandleEnded, Incoming, Observed, Outgoing, SendEnded

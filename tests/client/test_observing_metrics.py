@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from tests.client.consumer_scene import Seen, until
+from tests.client.consumer_scene import Seen
+from tests.waiting import until
 
 from steelyard import Consumer, Message, Producer, Puller, Queue, Received
 from steelyard.client.observing.observer import Delivered, Observed, Outgoing

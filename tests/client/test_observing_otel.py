@@ -12,7 +12,8 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
-from tests.client.consumer_scene import clocked, until
+from tests.client.consumer_scene import clocked
+from tests.waiting import until
 
 from steelyard import Admin, Consumer, Message, Producer, Puller, Received, aio
 from steelyard.errors import MessageRefused

@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Iterator
 
 import pytest
-from tests.client.consumer_scene import until
+from tests.waiting import until
 
 from steelyard import Admin, Connect, Message, Producer, Queue, StoredMessage
 from steelyard.broker.options import BrokerOptions

@@ -6,7 +6,8 @@ import zlib
 from collections.abc import Iterator
 
 import pytest
-from tests.client.consumer_scene import Seen, make_topic, put, until
+from tests.client.consumer_scene import Seen, make_topic, put
+from tests.waiting import until
 
 from steelyard import Consumer, Hazard, Puller, Queue, Received
 from steelyard.balance.events import Unreadable

@@ -8,8 +8,9 @@ import threading
 
 import pytest
 from tests.client.proxy import Detour, detour
-from tests.client.sending_scene import scene, stored, stored_bodies, until
+from tests.client.sending_scene import scene, stored, stored_bodies
 from tests.client.sending_ways import Way, both_ways
+from tests.waiting import until
 
 from steelyard.balance.latency_table import LatencyTable
 from steelyard.client.blocking.producer import Producer

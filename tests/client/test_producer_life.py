@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 from tests.client.proxy import detour
-from tests.client.sending_scene import scene, stored_bodies, until
+from tests.client.sending_scene import scene, stored_bodies
+from tests.waiting import until
 
 from steelyard.aio import Producer as AsyncProducer
 from steelyard.client.blocking.producer import Producer

@@ -7,7 +7,8 @@ from concurrent.futures import wait
 
 import pytest
 from tests.client.proxy import Proxy, detour
-from tests.client.sending_scene import scene, stored, stored_bodies, until
+from tests.client.sending_scene import scene, stored, stored_bodies
+from tests.waiting import until
 
 from steelyard.aio import Producer as AsyncProducer
 from steelyard.client.blocking.producer import Producer

@@ -5,8 +5,8 @@ import socket
 
 import pytest
 from tests.client.proxy import Detour
-from tests.client.sending_scene import until
 from tests.client.sending_ways import Way, both_ways
+from tests.waiting import until
 
 from steelyard.balance.latency_table import LatencyTable
 from steelyard.client.blocking.producer import Producer

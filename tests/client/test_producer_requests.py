@@ -4,7 +4,8 @@ import asyncio
 import threading
 
 import pytest
-from tests.client.sending_scene import scene, stored, until
+from tests.client.sending_scene import scene, stored
+from tests.waiting import until
 
 from steelyard.aio import Producer as AsyncProducer
 from steelyard.client.blocking.producer import Producer

@@ -10,7 +10,8 @@ from functools import partial
 
 import pytest
 from tests.client.proxy import detour
-from tests.client.sending_scene import scene, stored, stored_bodies, until
+from tests.client.sending_scene import scene, stored, stored_bodies
+from tests.waiting import until
 
 from steelyard.aio import Producer as AsyncProducer
 from steelyard.balance.key_hashes import fnv1a

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 from msgspec import structs
 from tests.client.proxy import detour
-from tests.client.sending_scene import scene, stored_bodies, until
+from tests.client.sending_scene import scene, stored_bodies
+from tests.waiting import until
 
 from steelyard.aio import Producer as AsyncProducer
 from steelyard.broker.options import BrokerOptions

@@ -6,8 +6,9 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from tests.client.puller_scene import bodies, crash, drain, fill, make_topic, put_all, until
+from tests.client.puller_scene import bodies, crash, drain, fill, make_topic, put_all
 from tests.serve.refusing import Refusing
+from tests.waiting import until
 
 from steelyard.client.blocking.puller import Puller
 from steelyard.client.connect import Connect

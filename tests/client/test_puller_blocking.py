@@ -12,7 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from tests.client.puller_scene import bodies, drain, fill, make_topic, poll_until, put_all, until
+from tests.client.puller_scene import bodies, drain, fill, make_topic, poll_until, put_all
+from tests.waiting import until
 
 from steelyard.aio import Puller as AsyncPuller
 from steelyard.client.blocking.puller import Puller

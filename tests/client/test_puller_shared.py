@@ -7,7 +7,8 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from tests.client.puller_scene import bodies, crash, drain, fill, make_topic, poll_until, put_all, until
+from tests.client.puller_scene import bodies, crash, drain, fill, make_topic, poll_until, put_all
+from tests.waiting import until
 
 from steelyard.client.blocking.puller import Puller
 from steelyard.errors import ConfigurationError, QueuesLost, SubscriptionUnreadable

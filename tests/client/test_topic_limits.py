@@ -5,7 +5,8 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from tests.client.puller_scene import bodies, drain, fill, make_topic, until
+from tests.client.puller_scene import bodies, drain, fill, make_topic
+from tests.waiting import until
 
 from steelyard.client.blocking.consumer import Consumer
 from steelyard.client.blocking.puller import Puller

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from tests.client.consumer_scene import until
 from tests.client.grounds import Ground, detour_of
 from tests.client.load import WAYS, Load, Stay, Told, reading
 from tests.interop.mixed.figures import percentile
+from tests.waiting import until
 
 from steelyard.balance.latency_table import LatencyTable
 from steelyard.client.blocking.admin import Admin

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from unittest.mock import patch
 
 import pytest
-from tests.client.consumer_scene import make_topic, put, until
+from tests.client.consumer_scene import make_topic, put
 from tests.dashboard.asking import get
+from tests.waiting import until
 
 from steelyard import Consumer
 from steelyard.client.pulling.peeking import LOOKED_AT_BYTES

@@ -6,9 +6,10 @@ Release 4.9 says of a group that never was there that it is at 0, as long as the
 from collections.abc import Iterator
 
 import pytest
-from tests.client.consumer_scene import Seen, until
+from tests.client.consumer_scene import Seen
 from tests.interop.jars import SERVER_RELEASES, NotReady
 from tests.interop.servers import apache
+from tests.waiting import until
 
 from steelyard import Admin, Consumer, Message, Producer, Puller, Queue
 
@@ -23,7 +24,7 @@ def namesrv(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         with apache(request.param, store, mappedFileSizeCommitLog=64 << 20) as broker:
             address = f"127.0.0.1:{broker.name_port}"
             with Admin(address) as admin:
-                until(admin.cluster, "registering", timeout_s=60)
+                until(admin.cluster, "registering")
             yield address
     except NotReady as problem:
         pytest.skip(str(problem))

@@ -6,12 +6,12 @@ and where a server knows less than others a test says so and checks what is done
 
 import os
 import socket
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests import waiting
 from tests.interop.servers import apache
 
 from steelyard import Admin
@@ -118,12 +118,7 @@ def _apache(backend: str, root: Path) -> Iterator[Live]:
 def until(condition: Callable[[], object], what: str, meanwhile: Callable[[], object] | None = None) -> None:
     """Wait until something is so, and fail with what it was if it never is; ``meanwhile`` is done after each look."""
     seconds = _LONGEST_S if chosen() == EMBEDDED else _LONGEST_APACHE_S
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, f"not in {seconds} s: {what}"
-        time.sleep(0.01)
-        if meanwhile is not None:
-            meanwhile()
+    waiting.until(condition, what, seconds, meanwhile=meanwhile)
 
 
 def closed_port() -> int:

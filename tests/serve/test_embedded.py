@@ -1,14 +1,13 @@
 """A cluster inside a program: it is ready when it is started, and its servers come and go one by one."""
 
 import asyncio
-import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from tests.serve.line import Line, brokers_of, pull_all, pull_command, send, send_command
 from tests.threads import started_threads
+from tests.waiting import until
 
 from steelyard.errors import CannotListen, ConfigurationError, StoreLocked
 from steelyard.net.listener import Listener
@@ -24,14 +23,6 @@ from steelyard.wire.headers.send import SendAnswer
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let brokers ask a name server that was not there again soon."""
     monkeypatch.setattr("steelyard.broker.registration.PAUSE_MS", 50)
-
-
-def until(true: Callable[[], bool]) -> None:
-    """Wait until something is true, or fail."""
-    end = time.monotonic() + 20
-    while not true():
-        assert time.monotonic() < end, "it never became true"
-        time.sleep(0.005)
 
 
 def create_topic(address: str, topic: str) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from tests.serve.line import Line, send, send_command
-from tests.serve.test_embedded import until
+from tests.waiting import until
 
 from steelyard.wire.codes import RequestCode
 from steelyard.wire.command import Command

@@ -15,7 +15,7 @@ from msgspec import structs
 from tests.fuzzing import Dice, mutations, rounds
 from tests.golden_frames import golden_frames
 from tests.serve.line import Line, pull_all, pull_command, send, send_command
-from tests.serve.test_embedded import until
+from tests.waiting import until
 
 from steelyard.net.limits import LineLimits
 from steelyard.serve.embedded import Cluster

@@ -48,6 +48,7 @@ class Archivist:
             "TMPDIR": str(temporary),
             "XDG_CACHE_HOME": str(directory),
         }
+        self._commits = directory / "lake.checkpoint" / "query" / "commits"
         self._words = [
             *(sys.executable, "-m", "steelyard.cli.demo.lake_job"),
             *(namesrv, topic, str(directory), str(begin_ms)),
@@ -113,6 +114,13 @@ class Archivist:
         """The batches that are in the files since it was started last."""
         with self._lock:
             return list(self._archived)
+
+    def last_committed(self) -> int:
+        """Return the last batch that Spark has committed, as its checkpoint says: it tells of batches a little later.
+
+        Call it once it has written something.
+        """
+        return max(int(commit.name) for commit in self._commits.iterdir() if commit.name.isdigit())
 
     def table(self) -> Table:
         """Return the table of windows as it stands."""

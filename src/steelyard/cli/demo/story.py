@@ -183,10 +183,8 @@ class _Story:
             return
         self._spark_goes_on_until("Spark writes", self._spark.has_written)
         self._spark.kill()
-        last = self._spark.archived[-1]
-        self._page.say(
-            f"Spark was up after {self._spark.up_after_s:.1f} s; it is killed (-9) after batch {last.number}"
-        )
+        last = self._spark.last_committed()
+        self._page.say(f"Spark was up after {self._spark.up_after_s:.1f} s; it is killed (-9) after batch {last}")
         self._spark.start()
         self._page.detail("and started again, to go on where its checkpoints say")
 

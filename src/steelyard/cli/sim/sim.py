@@ -115,6 +115,8 @@ def _replay(
 
 
 def _run(out: IO[str], seeds: range, only: str | None, planted: str | None, jobs: int | None, *, as_json: bool) -> int:
+    from steelyard.sim.outcome import replay_command
+
     began, ran = time.monotonic(), 0
     situations: Counter[str] = Counter()
     counts: Counter[str] = Counter()
@@ -143,8 +145,13 @@ def _run(out: IO[str], seeds: range, only: str | None, planted: str | None, jobs
         _tell_situations(out, situations)
         summary = ", ".join(f"{count} {name}" for name, count in counts.items())
         out.write(f"{ran} histories in {seconds:.1f} s: {summary}\n")
-        for outcome in _different(failed):
+        told = _different(failed)
+        for outcome in told:
             _tell_failure(out, outcome, planted)
+        for outcome in failed:
+            if outcome not in told:
+                out.write(f"history {outcome.seed}, {outcome.kind}: {outcome.signature}\n")
+                out.write(f"  replay: {replay_command(outcome, planted)}\n")
         out.write(f"{len(failed)} of {ran} histories failed\n" if failed else "no history failed\n")
     return int(min((outcome.verdict.value for outcome in failed), default=0))
 
