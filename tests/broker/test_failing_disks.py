@@ -1,7 +1,5 @@
 """A broker on a disk that fails: what it acked is never lost, whom it refuses it tells, and it recovers with the disk.
 
-pytestmark = pytest.mark.thorough
-
 One fault strikes at every place of a life in turn, or some of them; then single stories, each about one way to lose.
 """
 
@@ -33,6 +31,7 @@ def test_a_life_on_a_good_disk_keeps_every_promise() -> None:
             assert life.book.places
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", _KINDS)
 @pytest.mark.parametrize("operation", _OPERATIONS)
 @pytest.mark.parametrize("flush", ["async", "sync"])

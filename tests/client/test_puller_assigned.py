@@ -285,8 +285,10 @@ def test_a_broker_that_fails_again_and_again_is_told_to_who_polls_and_one_that_r
         puller.seek(queue, 0)
         with pytest.raises(ServerFailed, match=f"{queue.broker} answered 1: it failed \\(no pull"):
             puller.poll(20)
-        refusing.left = 0
-        until(lambda: bodies(puller.poll(0)) == [b"there"])
+        refusing.left = 2
+        until(lambda: "done up to 0, 1 wait" in str(puller.explain().queues[0]))
+        assert bodies(puller.poll(0)) == [b"there"]
+        assert puller.poll(0) == []  # Those last two refusals are over, and nobody is told.
     told = [record.getMessage() for record in caplog.records if "cannot be read" in record.getMessage()]
     assert len(told) == 1
 

@@ -1,7 +1,5 @@
 """Every planted bug is caught, and the history that shows it is fine without it.
 
-pytestmark = pytest.mark.thorough
-
 The seed that is recorded is tried first. When something else in the program changed, its history is another one and may
 not show the bug any more: then the hunt goes on, and only a bug that nothing finds is a failure.
 """
@@ -20,6 +18,7 @@ from steelyard.sim.planted.hunt import MOST_HISTORIES, hunt
 from steelyard.sim.planted.table import BUGS, find_bug
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("name", BUGS)
 def test_a_planted_bug_is_caught_and_its_history_is_fine_without_it(name: str) -> None:

@@ -44,10 +44,9 @@ class Refusals:
         self._found[queue] = error, count
         return _lasts(error, count)
 
-    def clear(self, queue: Queue) -> None:
-        """Take note that a queue was answered well."""
-        if self._found:
-            self._found.pop(queue, None)
+    def clear(self, queue: Queue) -> SteelyardError | None:
+        """Take note that a queue was answered well, and return its last refusal."""
+        return self._found.pop(queue, (None, 0))[0] if self._found else None
 
     def lasting(self) -> dict[Queue, SteelyardError]:
         """Return the queues whose refusals will last."""

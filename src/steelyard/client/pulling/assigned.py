@@ -300,7 +300,10 @@ class Assigned:
                 self._refused(reader, error)
             else:
                 reader.failures = 0
-                self._refusals.clear(reader.queue)
+                refusal = self._refusals.clear(reader.queue)
+                if refusal is self.trouble:
+                    # It reads on: an error from before would only stop the one who polls.
+                    self.trouble = None
                 continue
             reader.broker_id = 0
             reader.failures += 1
