@@ -6,6 +6,7 @@ server that tells the brokers' addresses as those of the proxies.
 """
 
 import asyncio
+import socket
 import threading
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Mapping
@@ -44,7 +45,11 @@ class Proxy:
         self._server: asyncio.Server | None = None
         self._lines: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._port = 0
+        # Nobody else gets the port while it is refused here: another test's broker would take the messages.
+        self._reserved = socket.socket()
+        self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._reserved.bind(("127.0.0.1", 0))
+        self._port = self._reserved.getsockname()[1]
 
     @property
     def address(self) -> str:
@@ -77,6 +82,7 @@ class Proxy:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+        self._reserved.close()
 
     def cut(self) -> None:
         """Cut all lines; new ones are taken."""
@@ -96,7 +102,6 @@ class Proxy:
     async def _accept(self) -> None:
         if self._server is None:
             self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._port)
-            self._port = self._server.sockets[0].getsockname()[1]
 
     async def _refuse(self) -> None:
         server, self._server = self._server, None

@@ -1,6 +1,8 @@
 """A cluster inside a program: it is ready when it is started, and its servers come and go one by one."""
 
 import asyncio
+import socket
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from tests.waiting import until
 
 from steelyard.errors import CannotListen, ConfigurationError, StoreLocked
 from steelyard.net.listener import Listener
+from steelyard.serve.cluster import RunningCluster
 from steelyard.serve.embedded import Cluster
 from steelyard.wire.bodies import encode_body
 from steelyard.wire.bodies.heartbeat import ConsumerBeat, Heartbeat
@@ -96,15 +99,13 @@ def _vip_of(address: str) -> str:
 
 
 def _refuse_vip(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
-    """Let ports that are asked for by their number be in use, so many times."""
-    bind, left = Listener.bind, iter(range(times))
+    """Let the ports of VIP channels be in use, so many times."""
+    bind, left = RunningCluster._bind_vip, iter(range(times))
 
-    def refusing(host: str, port: int) -> Listener:
-        if port and next(left, None) is not None:
-            raise CannotListen(f"port {port} of {host} is in use")
-        return bind(host, port)
+    def refusing(cluster: RunningCluster, port: int) -> Listener | None:
+        return bind(cluster, port) if next(left, None) is None else None
 
-    monkeypatch.setattr(Listener, "bind", refusing)
+    monkeypatch.setattr(RunningCluster, "_bind_vip", refusing)
 
 
 @pytest.mark.parametrize("flush", ["async", "sync"])
@@ -127,6 +128,21 @@ def test_a_broker_comes_back_with_its_address_and_its_messages(
         with Line(address) as line:
             assert [record.body for record in pull_all(line, "orders")] == [b"%d" % number for number in range(50)]
             assert send(line, "orders", b"more").queue_offset == 50
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="other systems let no listener have a port beside a socket that keeps it"
+)
+def test_nobody_else_gets_the_port_of_a_broker_that_is_away() -> None:
+    with Cluster() as cluster, socket.socket() as other:
+        host, _, port = cluster.brokers["broker-0"].rpartition(":")
+        cluster.kill_broker("broker-0")
+        with pytest.raises(OSError, match="in use"):
+            other.bind((host, int(port)))
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection((host, int(port)))
+        cluster.start_broker("broker-0")
+        socket.create_connection((host, int(port))).close()
 
 
 def test_a_directory_outlives_its_cluster(tmp_path: Path) -> None:

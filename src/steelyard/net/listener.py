@@ -8,11 +8,12 @@ import asyncio
 import errno
 import logging
 import socket
+import sys
 
 from steelyard.errors import CannotListen
 from steelyard.net.switchboard import Switchboard
 
-__all__ = ["Listener", "is_loopback", "is_wildcard"]
+__all__ = ["Listener", "is_loopback", "is_wildcard", "reserve_port"]
 
 # Lines that may wait to be taken: when a broker comes back, all its clients come at once.
 _BACKLOG = 1_024
@@ -34,19 +35,11 @@ class Listener:
     @classmethod
     def bind(cls, host: str, port: int) -> "Listener":
         """Take a port, any free one if it is 0; say why not if it cannot be had."""
+        bound = _bound(host, port)
         try:
-            found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-            family, kind, protocol, _, (address, _, *scope) = found[0]
-            bound = socket.socket(family, kind, protocol)
-        except (OSError, UnicodeError, OverflowError) as error:
-            raise _refused(host, port, error) from None
-        try:
-            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            bound.setblocking(False)
-            bound.bind((address, port, *scope))
             # At once, and not when lines are taken: only then is the port surely ours alone.
             bound.listen(_BACKLOG)
-        except (OSError, OverflowError) as error:
+        except OSError as error:
             bound.close()
             raise _refused(host, port, error) from None
         return cls(bound)
@@ -104,6 +97,32 @@ async def _open(board: Switchboard, loop: asyncio.AbstractEventLoop, accepted: s
     except OSError as error:  # it is gone again
         accepted.close()
         _log.debug("a line was not opened: %s", error)
+
+
+def reserve_port(host: str, port: int) -> socket.socket | None:
+    """Keep a port, any free one if it is 0, while no server listens there; None: not on this system.
+
+    A socket that is bound and does not listen refuses connections. Linux lets a listener have the same port beside it,
+    and gives the port to nobody who asks for any free one: a server can stop and come back at its address.
+    """
+    return _bound(host, port) if sys.platform == "linux" else None
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, (address, _, *scope) = found[0]
+        bound = socket.socket(family, kind, protocol)
+    except (OSError, UnicodeError, OverflowError) as error:
+        raise _refused(host, port, error) from None
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.setblocking(False)
+        bound.bind((address, port, *scope))
+    except (OSError, OverflowError) as error:
+        bound.close()
+        raise _refused(host, port, error) from None
+    return bound
 
 
 def is_loopback(host: str) -> bool:

@@ -12,12 +12,13 @@ import logging
 from collections.abc import Callable
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, field, replace
+from socket import socket
 
 from steelyard.broker.options import BrokerOptions
 from steelyard.errors import CannotListen, ConfigurationError
 from steelyard.net.clock import now_ms as read_clock
 from steelyard.net.limits import LineLimits
-from steelyard.net.listener import Listener
+from steelyard.net.listener import Listener, reserve_port
 from steelyard.serve.broker import RunningBroker
 from steelyard.serve.files import RealDisk
 from steelyard.serve.memory import MemoryDisk
@@ -46,6 +47,8 @@ class _Place:
     port: int
     disk: Disk | None
     listener: Listener | None = None
+    reserved: socket | None = None
+    """Keeps the port while no server listens there: other programs take free ports, too."""
     vip: Listener | None = None
     """The VIP channel's port, of a broker."""
     broker: RunningBroker | None = None
@@ -57,6 +60,12 @@ class _Place:
             if listener is not None:
                 listener.close()
         self.listener = self.vip = None
+
+    def give_up(self) -> None:
+        """Leave the port to others: the server does not come back."""
+        self.let_go()
+        if self.reserved is not None:
+            self.reserved.close()
 
 
 @dataclass(slots=True)
@@ -107,8 +116,14 @@ class RunningCluster:
             undo.pop_all()
 
     def _bind(self, port: int) -> _Place:
-        listener = Listener.bind(self.plan.host, port)
-        return _Place(listener.port, None, listener)
+        with ExitStack() as undo:
+            reserved = reserve_port(self.plan.host, port)
+            if reserved is not None:
+                undo.callback(reserved.close)
+                port = reserved.getsockname()[1]
+            listener = Listener.bind(self.plan.host, port)
+            undo.pop_all()
+        return _Place(listener.port, None, listener, reserved)
 
     def _bind_broker(self, port: int) -> _Place:
         """Take a port for a broker, and the one of its VIP channel; of free ones a pair, if there is any."""
@@ -118,7 +133,7 @@ class RunningCluster:
             for _ in range(0 if port else _TRIES):
                 if place.vip is not None:
                     break
-                unfit.callback(place.let_go)  # only now: a port that is given back may be found again
+                unfit.callback(place.give_up)  # only now: a port that is given back may be found again
                 place = self._bind(0)
                 place.vip = self._bind_vip(place.port)
         return place
@@ -136,6 +151,8 @@ class RunningCluster:
         """Stop all servers: brokers first, so that they can say goodbye."""
         await asyncio.gather(*(self.stop_broker(name) for name in self._brokers))
         await asyncio.gather(*(self.stop_name_server(number) for number in range(len(self._name_servers))))
+        for place in (*self._brokers.values(), *self._name_servers):
+            place.give_up()
 
     # -- one by one ---------------------------------------------------------------------------------------------------
 
