@@ -20,8 +20,9 @@ from steelyard.sim.facts import Fact, Gone, Joined, Moved, Paused, Reported, Res
 __all__ = ["SettlesInTime"]
 
 _CALM_MS = 5_000
-_BOUNDS_MS = {"joined": 2_500, "left": 2_000, "killed": 2_000, "vanished": 17_000, "paused": 17_000, "resumed": 3_000}
-"""By what happened to a member. One that vanished, or hangs, is first to be missed by its broker."""
+_BOUNDS_MS = {"joined": 2_500, "left": 2_000, "killed": 3_000, "vanished": 17_000, "paused": 17_000, "resumed": 3_000}
+"""By what happened to a member. One that vanished, or hangs, is first to be missed by its broker. A process that was
+killed: its broker notices the broken connection after up to 2 s (Network), and waits 0.3 s whether it comes back."""
 _APACHE_MS = 1_000
 """Without leases: a second look, and everybody is asked."""
 _APACHE_MISSED_MS = 160_000
