@@ -23,7 +23,7 @@ UNIT := not spark and not process and not thorough
 PYTEST := $(PY) -m pytest -n $(WORKERS) --dist loadgroup
 
 LONG_TRIALS := tests/interop/test_churn.py tests/interop/test_convergence.py
-TRIALS := tests/interop/test_mixed_groups.py tests/interop/test_broker_trouble.py $(LONG_TRIALS)
+TRIALS := tests/interop/test_mixed_groups.py tests/interop/test_broker_failures.py $(LONG_TRIALS)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test compiled check lint unit pythons lowest browser bench fuzz interop sim chaos docs dist clean
@@ -32,7 +32,7 @@ help:  ## print these verbs
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
 
 demo: $(call ready,demo)  ## the shop window: a group that balances itself while members are killed, a broker is slow, and Spark reads along
-	@$(PY) -m steelyard.cli.demo
+	@$(PY) -m examples.demo
 
 test:  ## ruff, mypy strict and the whole suite: all that a newcomer needs to be convinced
 	@$(MAKE) --no-print-directory -j2 lint compiled
@@ -62,7 +62,7 @@ pythons:  ## the tests of `make check` on every Python 3.11 and newer that is fo
 lowest:  ## the tests of `make check` with the lowest versions that pyproject.toml allows (needs uv)
 	@test -n "$(UV)" || { echo "make lowest needs uv: pip install uv" >&2; exit 1; }
 	@uv venv --quiet --clear --python $(PYTHON) .venv-lowest
-	@uv pip install --quiet --python .venv-lowest/bin/python --resolution lowest-direct -e '.[fast,lz4,page,otel,testing]'
+	@uv pip install --quiet --python .venv-lowest/bin/python --resolution lowest-direct -e '.[fast,lz4,dashboard,otel,testing]'
 	@uv pip install --quiet --python .venv-lowest/bin/python -c constraints.txt --group tools
 	@.venv-lowest/bin/python -m pytest -n $(WORKERS) --dist loadgroup -m '$(UNIT)'
 
@@ -75,32 +75,33 @@ bench: $(call ready,whole)  ## ratios measured side by side in one run; leave th
 	@$(PY) -m bench
 
 fuzz: $(call ready,test)  ## 20,000 broken inputs for every reader of foreign bytes
-	@STEELYARD_FUZZ=20000 $(PYTEST) -m fuzz
+	@STEELYARD_FUZZ=20000 $(PYTEST) --timeout=0 -m fuzz
 
 interop: $(call ready,whole) $(call ready,browser)  ## Apache's Java classes and servers, and clients in Java, Go and Node, as tests of ours (needs a JDK 17 and Maven)
 	@$(PY) -m tests.interop.jars
-	@$(PY) -m tests.interop.guests
+	@$(PY) -m tests.interop.guest_clients
 	@$(PY) -m pytest tests/interop
 	@STEELYARD_INTEROP=apache-4.9.7 $(PY) -m pytest $(TRIALS)
 	@STEELYARD_LIVE=apache-4.9.7 $(PY) -m pytest tests/cli/test_sessions.py
 	@for backend in apache-4.9.7 apache-5.5.0; do STEELYARD_LIVE=$$backend $(PY) -m pytest tests/live tests/spark tests/browser || exit; done
 
-sim: $(call ready,test)  ## 10,000 simulated histories, with crashes, cuts and lost power, then a hunt for planted bugs (takes a while; a failure is replayed by its seed)
-	@STEELYARD_SLOW=1 $(PY) -m pytest tests/sim/test_planned_churn.py tests/sim/test_bounds.py
-	@$(PY) -m steelyard sim --histories 10000
-	@$(PY) -m steelyard sim --hunt
+sim: $(call ready,test)  ## 10,000 simulated histories with crashes, cuts and power losses, then a hunt for planted bugs (takes a while; a failure is replayed by its seed)
+	@STEELYARD_SLOW=1 $(PY) -m pytest tests/simulator/test_planned_churn.py tests/simulator/test_bounds.py
+	@$(PY) -m simulator --histories 10000
+	@$(PY) -m simulator --hunt
 
 chaos: $(call ready,whole)  ## the long trials: every disk call fails in every way, power losses, full file systems (needs root), a broker killed 200 times and flooded, Spark's driver 12 times, 100,000 messages while members come and go, and members that hang on Apache's brokers, 30 times in each way (takes a while)
 	@STEELYARD_STORE=long $(PYTEST) --timeout=0 tests/store
 	@STEELYARD_KILLS=200 $(PY) -m pytest -rP tests/serve/test_kill.py
 	@STEELYARD_MOUNTS=1 $(PY) -m pytest -rP tests/serve/test_full_disks.py
 	@STEELYARD_SLOW=1 $(PY) -m pytest -rP tests/serve/test_floods.py
-	@STEELYARD_DRIVER_KILLS=8 STEELYARD_SLOW=1 $(PY) -m pytest -rP tests/spark/trials tests/pipelines/test_declarative.py tests/cli/test_demo.py tests/cli/test_pipeline.py
+	@STEELYARD_DRIVER_KILLS=8 STEELYARD_SLOW=1 $(PY) -m pytest -rP tests/spark/trials tests/pipelines/test_declarative.py tests/examples/test_demo.py tests/cli/test_pipeline.py
 	@STEELYARD_SLOW=1 $(PY) -m pytest tests/packaging tests/docs/test_tutorial.py tests/client/test_memory.py
 	@STEELYARD_CHURN=100000 STEELYARD_CHANGES=100 STEELYARD_INTEROP=ours,apache-4.9.7 $(PY) -m pytest -rP $(LONG_TRIALS)
 	@STEELYARD_TRIALS=30 $(PY) -m pytest -rP tests/interop/test_hung_members.py
 
-docs: $(call ready,docs)  ## the documentation site, into site/
+docs: $(call ready,whole) $(call ready,docs)  ## the documentation site, into site/
+	@$(PY) -m tests.docs.generate
 	@$(PY) -m mkdocs build --strict
 
 dist: $(call ready,dist)  ## the wheel and the sdist, in dist/
@@ -109,7 +110,7 @@ dist: $(call ready,dist)  ## the wheel and the sdist, in dist/
 
 clean:  ## remove what the verbs made
 	rm -rf .venv .venv-* .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build site
-	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src simulator tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 define environment
 @test -n "$(VERSION)" || { echo "Steelyard needs Python 3.11 or newer and found none; install it, or run: make PYTHON=/path/to/python $(MAKECMDGOALS)" >&2; exit 1; }

@@ -14,15 +14,15 @@ from rich.table import Table
 
 from bench import (
     allocators,
+    balancing,
     broker,
     client,
     codec,
-    hands,
     rebalance,
     requests,
-    rules,
     spark,
     spark_decode,
+    startup,
     store,
     tracing,
 )
@@ -32,7 +32,7 @@ from bench.table import Row
 _BENCHMARKS: dict[str, Callable[[], Iterable[Row]]] = {
     "codec": codec.run,
     "allocators": allocators.run,
-    "rules": rules.run,
+    "balancing": balancing.run,
     "rebalance": rebalance.run,
     "requests": requests.run,
     "store": store.run,
@@ -41,7 +41,7 @@ _BENCHMARKS: dict[str, Callable[[], Iterable[Row]]] = {
     "tracing": tracing.run,
     "decode": spark_decode.run,
     "spark": spark.run,
-    "hands": hands.run,
+    "startup": startup.run,
 }
 _QUICK: dict[str, Callable[[], Iterable[Row]]] = {
     "broker": partial(broker.run, is_quick=True),

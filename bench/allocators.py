@@ -11,8 +11,8 @@ from heapq import heapify, heappop, heappush
 from time import process_time
 
 from bench.table import Row
-from steelyard.balance.allocate import Average, Plan, Ring, Sticky, plan, sticky
-from steelyard.model import Queue, names_in_order
+from steelyard.balance.assignors import AssignmentPlan, Average, ConsistentHash, Sticky, plan, sticky_plan
+from steelyard.model import Queue, sort_names
 
 __all__ = ["run"]
 
@@ -42,7 +42,7 @@ def _average() -> list[Row]:
 
 def _sticky_in_numbers() -> list[Row]:
     cut, nobody = [0, _QUEUES], [-1] * _QUEUES
-    settled = sticky(cut, _MEMBERS, nobody)
+    settled = sticky_plan(cut, _MEMBERS, nobody)
     left = [-1 if m == _LEAVER else m - (m > _LEAVER) for m in settled]
     cases = (
         ("fresh", _MEMBERS, nobody, 0.4),
@@ -51,7 +51,7 @@ def _sticky_in_numbers() -> list[Row]:
     )
     rows = []
     for what, members, owner, goal_s in cases:
-        ours = _cpu_s(partial(sticky, cut, members, owner))
+        ours = _cpu_s(partial(sticky_plan, cut, members, owner))
         beside = _cpu_s(partial(_by_heap, members, owner))
         rows.append(_row(f"sticky 1M x 10k, {what}", ours, "heap of members by load", beside, goal_s=goal_s))
     return rows
@@ -66,7 +66,7 @@ def _sticky_peak() -> Row:
         tracemalloc.stop()
         return peak
 
-    ours = one_leaves(lambda members, owner: sticky([0, _QUEUES], members, owner))
+    ours = one_leaves(lambda members, owner: sticky_plan([0, _QUEUES], members, owner))
     beside = one_leaves(_by_heap)
     return Row(
         "sticky 1M x 10k, peak of fresh and one leaves",
@@ -82,7 +82,7 @@ def _sticky_by_name() -> list[Row]:
     queues, members = _names()
     before = plan(Sticky(), "bench", queues, members)
     fewer = [member for member in members if member != members[_LEAVER]]
-    cases: tuple[tuple[str, list[str], Plan], ...] = (("fresh", members, {}), ("one leaves", fewer, before))
+    cases: tuple[tuple[str, list[str], AssignmentPlan], ...] = (("fresh", members, {}), ("one leaves", fewer, before))
     rows = []
     for what, those, previous in cases:
         ours = _cpu_s(partial(plan, Sticky(), "bench", queues, those, previous=previous), runs=2)
@@ -93,9 +93,9 @@ def _sticky_by_name() -> list[Row]:
 
 def _whole_ring() -> Row:
     queues, members = _names(queues=20_000, members=200)
-    ours = _cpu_s(lambda: plan(Ring(), "bench", queues, members))
+    ours = _cpu_s(lambda: plan(ConsistentHash(), "bench", queues, members))
     some = members[:10]
-    beside = _cpu_s(lambda: [Ring()("bench", member, queues, members) for member in some], runs=1) * 20
+    beside = _cpu_s(lambda: [ConsistentHash()("bench", member, queues, members) for member in some], runs=1) * 20
     return _row(
         "ring 20k x 200, whole plan", ours, "one question a member (10 asked, x 20)", beside, goal_s=beside / 20
     )
@@ -123,7 +123,7 @@ def _by_heap(members: int, owner: Sequence[int]) -> list[int]:
 def _names(queues: int = _QUEUES, members: int = _MEMBERS) -> tuple[list[Queue], list[str]]:
     each = queues // _BROKERS
     listed = [Queue("orders", f"broker-{broker:03d}", number) for broker in range(_BROKERS) for number in range(each)]
-    return listed, names_in_order(f"10.0.{n // 256}.{n % 256}@{n}#{n}" for n in range(members))
+    return listed, sort_names(f"10.0.{n // 256}.{n % 256}@{n}#{n}" for n in range(members))
 
 
 def _cpu_s(work: Callable[[], object], runs: int = 3) -> float:

@@ -10,14 +10,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tests.interop.talk import commit, create_group
-
+from bench.broker_alone import flat_in_queues, ready_time
 from bench.brokers import APACHE, OURS, Broker, running, stored
 from bench.java_load import BINARY, JSON, NotReady, batch_producer, check_java, consumer, producer
-from bench.neighbours import beside_neighbours
-from bench.single import flat_in_queues, ready_time
+from bench.noisy_neighbours import beside_neighbours
 from bench.table import Row
-from bench.watch import Measured, Progress, Stalled, watch
+from bench.throughput import BrokerCounts, Measurement, Stalled, measure_throughput
+from tests.interop.wire_client import commit, create_group
 
 __all__ = ["run"]
 
@@ -41,7 +40,7 @@ class Sizes:
 _QUICK = Sizes(many_threads=30_000, one_thread=4_000, batches=150_000, drained=100_000, synced=10_000)
 
 
-Results = dict[tuple[str, str], list[Measured]]
+Results = dict[tuple[str, str], list[Measurement]]
 """What was measured, by the name of the run and of the broker."""
 
 
@@ -65,12 +64,12 @@ def _beside_apache(sizes: Sizes, rounds: int) -> Iterator[Row]:
             for name in (APACHE, OURS):
                 with running(name, is_sync=is_sync) as broker:
                     for what, measure in runs.items():
-                        results[what, name].append(_tried(measure, broker))
+                        results[what, name].append(_measure_once(measure, broker))
     for what in dict.fromkeys(what for what, _ in results):
         yield _row(what, _best(results[what, OURS]), _best(results[what, APACHE]))
 
 
-Measure = Callable[[Broker], Measured]
+Measure = Callable[[Broker], Measurement]
 
 
 def _asynchronous(sizes: Sizes) -> dict[str, Measure]:
@@ -101,31 +100,33 @@ def _synchronous(sizes: Sizes) -> dict[str, Measure]:
 # -- the runs ---------------------------------------------------------------------------------------------------------
 
 
-def _sent(broker: Broker, topic: str, threads: int, messages: int, headers: str) -> Measured:
+def _sent(broker: Broker, topic: str, threads: int, messages: int, headers: str) -> Measurement:
     broker.make_topic(topic, _QUEUES)
     with broker.line() as line:
-        ask = Progress(line, topic, _QUEUES)
+        ask = BrokerCounts(line, topic, _QUEUES)
         with producer(broker, topic, threads=threads, messages=messages, headers=headers) as load:
-            rate, cpu_us = watch(ask.stored, broker.cpu_s, load, range(messages * 2 // 5, int(messages * _TIMED_UNTIL)))
+            rate, cpu_us = measure_throughput(
+                ask.stored, broker.cpu_s, load, range(messages * 2 // 5, int(messages * _TIMED_UNTIL))
+            )
             load.wait()
             faults = [f"{load.failed} failed"] if load.failed else []
             if (found := ask.stored()) != messages:
                 faults.append(f"{found:,} of {messages:,} stored")
-    return Measured(rate, cpu_us, ", ".join(faults))
+    return Measurement(rate, cpu_us, ", ".join(faults))
 
 
-def _sent_in_batches(broker: Broker, topic: str, messages: int) -> Measured:
+def _sent_in_batches(broker: Broker, topic: str, messages: int) -> Measurement:
     broker.make_topic(topic, _QUEUES)
     with broker.line() as line:
-        ask = Progress(line, topic, _QUEUES)
+        ask = BrokerCounts(line, topic, _QUEUES)
         with batch_producer(broker, topic, threads=_THREADS, batch=_BATCH, headers=BINARY) as load:
-            rate, cpu_us = watch(ask.stored, broker.cpu_s, load, range(messages * 2 // 5, messages))
+            rate, cpu_us = measure_throughput(ask.stored, broker.cpu_s, load, range(messages * 2 // 5, messages))
             # It tells once a second, and nothing before the tenth.
             fault = f"{load.failed} failed" if load.failed else ""
-    return Measured(rate, cpu_us, fault)
+    return Measurement(rate, cpu_us, fault)
 
 
-def _drained(broker: Broker, topic: str, group: str, messages: int, headers: str) -> Measured:
+def _drained(broker: Broker, topic: str, group: str, messages: int, headers: str) -> Measurement:
     with broker.line() as line:
         # The same count for both brokers: the last so many of each queue.
         ends = stored(line, topic, _QUEUES)
@@ -135,35 +136,44 @@ def _drained(broker: Broker, topic: str, group: str, messages: int, headers: str
         create_group(line, group)
         for queue, start in enumerate(starts):
             commit(line, group, topic, queue, start)
-        ask = Progress(line, topic, _QUEUES, group=group, start=sum(starts))
+        ask = BrokerCounts(line, topic, _QUEUES, group=group, start=sum(starts))
         with consumer(broker, topic, group, headers=headers) as load:
-            rate, cpu_us = watch(ask.handled, broker.cpu_s, load, range(messages // 5, int(messages * _TIMED_UNTIL)))
-            watch(ask.handled, broker.cpu_s, load, range(messages, messages))
-    return Measured(rate, cpu_us)
+            rate, cpu_us = measure_throughput(
+                ask.handled, broker.cpu_s, load, range(messages // 5, int(messages * _TIMED_UNTIL))
+            )
+            measure_throughput(ask.handled, broker.cpu_s, load, range(messages, messages))
+    return Measurement(rate, cpu_us)
 
 
-def _tried(measure: Measure, broker: Broker) -> Measured:
+def _measure_once(measure: Measure, broker: Broker) -> Measurement:
     try:
         return measure(broker)
     except (Stalled, RuntimeError, AssertionError, OSError) as problem:
         print(f"{broker.name}: {problem}")
-        return Measured(0, 0, "did not finish")
+        return Measurement(0, 0, "did not finish")
 
 
 # -- the table --------------------------------------------------------------------------------------------------------
 
 
-def _best(runs: Sequence[Measured]) -> Measured:
+def _best(runs: Sequence[Measurement]) -> Measurement:
     """Return the fastest run; a fault of any of them counts."""
     fastest = max(runs, key=lambda each: each.rate)
-    return Measured(fastest.rate, fastest.cpu_us, "; ".join(filter(None, (each.fault for each in runs))))
+    return Measurement(fastest.rate, fastest.cpu_us, "; ".join(filter(None, (each.fault for each in runs))))
 
 
-def _row(what: str, ours: Measured, beside: Measured) -> Row:
+def _row(what: str, ours: Measurement, beside: Measurement) -> Row:
     ratio = ours.rate / beside.rate if beside.rate else 0.0
-    return Row(what, _told(ours), f"{APACHE}: {_told(beside)}", f"{ratio:.2f}x", "≥ 1x", ratio >= 1 and not ours.fault)
+    return Row(
+        what,
+        _format_run(ours),
+        f"{APACHE}: {_format_run(beside)}",
+        f"{ratio:.2f}x",
+        "≥ 1x",
+        ratio >= 1 and not ours.fault,
+    )
 
 
-def _told(run: Measured) -> str:
+def _format_run(run: Measurement) -> str:
     fault = f" ({run.fault})" if run.fault else ""
     return f"{run.rate / 1000:,.1f} k/s, {run.cpu_us:.1f} µs of CPU{fault}"

@@ -15,14 +15,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic, sleep
 
-from tests.interop.servers import Line, apache
-from tests.interop.talk import create_topic
-
 from bench.load import cpu_s
 from steelyard.wire.codes import RequestCode
-from steelyard.wire.headers.common import OffsetAnswer
+from steelyard.wire.headers.common import OffsetResponse
 from steelyard.wire.headers.group import GetMaxOffset
 from steelyard.wire.headers.nameserver import GetRoute
+from tests.interop.servers import Line, apache
+from tests.interop.wire_client import create_topic
 
 __all__ = ["APACHE", "APACHE_RELEASE", "OURS", "Broker", "running", "running_ours", "stored"]
 
@@ -81,7 +80,7 @@ class Broker:
 def stored(line: Line, topic: str, queues: int) -> list[int]:
     """Return the next offset of every queue."""
     return [
-        line.ask(RequestCode.GET_MAX_OFFSET, GetMaxOffset(topic, queue)).header(OffsetAnswer).offset
+        line.ask(RequestCode.GET_MAX_OFFSET, GetMaxOffset(topic, queue)).header(OffsetResponse).offset
         for queue in range(queues)
     ]
 

@@ -18,12 +18,12 @@ from statistics import median
 
 from bench.brokers import APACHE, Broker, running
 from bench.client_load import BATCH, IN_FLIGHT
+from bench.client_runs import QUEUES, Client, ClientRun, consume, send
 from bench.java_load import BINARY, NotReady, batch_producer, check_java, consumer, producer
 from bench.load import Load, running_python
-from bench.rivals import CPP, NODE, cpp_consumer, node_producer, prepare_rivals
+from bench.other_clients import CPP, NODE, cpp_consumer, node_producer, prepare_other_clients
 from bench.table import Row
-from bench.turns import QUEUES, Client, Turn, be_handed, send
-from bench.watch import Measured, Stalled
+from bench.throughput import Measurement, Stalled
 
 __all__ = ["run"]
 
@@ -62,7 +62,7 @@ def run(*, is_quick: bool = False) -> Iterator[Row]:
     except NotReady as problem:
         print(f"client: left out, {problem}")
         return
-    prepare_rivals()
+    prepare_other_clients()
     sizes, rounds = (_QUICK, 1) if is_quick else (Sizes(), _ROUNDS)
     turns: _Turns = defaultdict(list)
     with running(APACHE, is_sync=False) as broker:
@@ -74,7 +74,7 @@ def run(*, is_quick: bool = False) -> Iterator[Row]:
         for number in range(rounds):
             for place, client in enumerate(_handlers(is_first=number == 0)):
                 group = f"drain-{number}-{place}"
-                _add(turns, client.name, partial(be_handed, client, broker, _FILLED, group, sizes.drained))
+                _add(turns, client.name, partial(consume, client, broker, _FILLED, group, sizes.drained))
     yield from _rates(turns)
     yield from _memory(turns)
 
@@ -143,17 +143,17 @@ def _cpp(broker: Broker, group: str, messages: int) -> AbstractContextManager[Lo
     return cpp_consumer(broker, _FILLED, group, messages)
 
 
-_Turns = dict[str, list[Turn]]
+_Turns = dict[str, list[ClientRun]]
 
 
-def _add(turns: _Turns, name: str, take: Callable[[], Turn]) -> None:
+def _add(turns: _Turns, name: str, take: Callable[[], ClientRun]) -> None:
     try:
         turns[name].append(take())
     except NotReady as problem:
         print(f"{name}: left out, {problem}")
     except (Stalled, RuntimeError, AssertionError, OSError) as problem:
         print(f"{name}: {problem}")
-        turns[name].append(Turn(Measured(0, 0, "did not finish")))
+        turns[name].append(ClientRun(Measurement(0, 0, "did not finish")))
 
 
 # -- the table --------------------------------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ def _memory(turns: _Turns) -> Iterator[Row]:
         )
 
 
-def _growth(turn: Turn) -> float:
+def _growth(turn: ClientRun) -> float:
     return turn.late_bytes / max(turn.early_bytes, 1)
 
 
@@ -203,15 +203,15 @@ def _at_least(turns: _Turns, what: str, ours: str, other: str, goal: int) -> Row
     return row._replace(goal=f"≥ {goal // 1000} k/s", met=is_met)
 
 
-def _median(turns: Sequence[Turn]) -> float:
+def _median(turns: Sequence[ClientRun]) -> float:
     return median(turn.measured.rate for turn in turns) if turns else 0.0
 
 
-def _faults(turns: Sequence[Turn]) -> str:
+def _faults(turns: Sequence[ClientRun]) -> str:
     return "; ".join(turn.measured.fault for turn in turns if turn.measured.fault)
 
 
-def _told(turns: Sequence[Turn]) -> str:
+def _told(turns: Sequence[ClientRun]) -> str:
     if not turns:
         return "left out"
     best = max(turn.measured.rate for turn in turns)

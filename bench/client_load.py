@@ -14,9 +14,9 @@ from functools import partial
 
 from bench.callback import BODY_BYTES, Callback
 from steelyard import Consumer, Message, Producer, aio
-from steelyard.client.producing.sent import Sent
+from steelyard.client.producer.send_result import SendResult
 from steelyard.errors import SteelyardError
-from steelyard.net.loops import new_loop
+from steelyard.net.event_loop import new_event_loop
 
 __all__ = ["BATCH", "IN_FLIGHT"]
 
@@ -56,7 +56,7 @@ def _send(name_server: str, topic: str, messages: int, group: str) -> None:
 
 def _submit(name_server: str, topic: str, messages: int, group: str, *, linger_ms: float | None = None) -> None:
     """Have so many on their way from one thread, and wait for the oldest before the next."""
-    counts, under_way = _Counts(), deque[Future[Sent]]()
+    counts, under_way = _Counts(), deque[Future[SendResult]]()
 
     def take_oldest() -> None:
         try:
@@ -91,7 +91,7 @@ def _tasks(name_server: str, topic: str, messages: int, group: str, *, linger_ms
         async with aio.Producer(name_server, group=group, linger_ms=linger_ms) as producer:
             await asyncio.gather(*(send_until_none_is_left(producer) for _ in range(IN_FLIGHT)))
 
-    with asyncio.Runner(loop_factory=new_loop) as runner:
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(send_all())
     counts.tell()
 

@@ -11,12 +11,12 @@ from time import process_time
 from typing import TypeVar
 
 from bench.table import Row
-from steelyard.wire.binary_header import decode_binary, encode_binary, pack_fields, texts_from_binary
+from steelyard.wire.binary_header import decode_binary_header, encode_binary_header, pack_fields, texts_from_binary
 from steelyard.wire.codes import HeaderType
-from steelyard.wire.command import RESPONSE, Command, decode_command, encode_header
-from steelyard.wire.fields import Header, from_texts, plan_of
-from steelyard.wire.headers.pull import Pull, PullAnswer
-from steelyard.wire.headers.send import SendAnswer, SendShort
+from steelyard.wire.command import RESPONSE_FLAG, Command, decode_command, encode_header
+from steelyard.wire.header_codec import Header, header_from_texts, header_layout
+from steelyard.wire.headers.pull import PullMessage, PullMessageResponse
+from steelyard.wire.headers.send import SendMessageResponse, SendMessageV2
 
 __all__ = ["run"]
 
@@ -30,28 +30,30 @@ def _send(n: int) -> Header:
     properties = f"UNIQ_KEY\x017F000001788F4E0E2F2A4C7DDF81{n:04X}\x02WAIT\x01true\x02TAGS\x01TagA\x02"
     born = 1_794_774_517_634 + n
     group, topic = "benchmark_producer", "BenchmarkTest"
-    return SendShort(group, topic, "TBW102", 4, n % 8, 0, born, 0, properties, 0, False, None, False, "broker-a")
+    return SendMessageV2(group, topic, "TBW102", 4, n % 8, 0, born, 0, properties, 0, False, None, False, "broker-a")
 
 
 def _send_answer(n: int) -> Header:
     place, unique = f"7F0000010000A7A9{100 + n:016X}", f"7F000001788F4E0E2F2A4C7DDF81{n:04X}"
-    return SendAnswer(place, n % 8, 1000 + n, unique, msg_region="DefaultRegion", trace_on="true")
+    return SendMessageResponse(place, n % 8, 1000 + n, unique, msg_region="DefaultRegion", trace_on="true")
 
 
 def _pull(n: int) -> Header:
     group, topic, version = "benchmark_consumer", "BenchmarkTest", 1_794_774_517_634
-    return Pull(group, topic, n % 8, 1000 + n, 32, 3, 1000 + n, 15_000, version, "*", "TAG", 262_144, broker="broker-a")
+    return PullMessage(
+        group, topic, n % 8, 1000 + n, 32, 3, 1000 + n, 15_000, version, "*", "TAG", 262_144, broker="broker-a"
+    )
 
 
 def _pull_answer(n: int) -> Header:
-    return PullAnswer(0, 1032 + n, 0, 5000 + n, None, 0, 0)
+    return PullMessageResponse(0, 1032 + n, 0, 5000 + n, None, 0, 0)
 
 
 HOT: tuple[tuple[str, Callable[[int], Header], Command], ...] = (
     ("send", _send, Command(310)),
-    ("send answer", _send_answer, Command(0, flag=RESPONSE)),
+    ("send answer", _send_answer, Command(0, flag=RESPONSE_FLAG)),
     ("pull", _pull, Command(11)),
-    ("pull answer", _pull_answer, Command(0, flag=RESPONSE, remark="FOUND")),
+    ("pull answer", _pull_answer, Command(0, flag=RESPONSE_FLAG, remark="FOUND")),
 )
 
 
@@ -95,7 +97,7 @@ class _Json:
     name = "json"
 
     def __init__(self, kind: type[Header], model: Command) -> None:
-        plan = plan_of(kind)
+        plan = header_layout(kind)
         self.kind, self.model, self.names = kind, model, plan.names
         self.fields = list(zip(plan.attributes, plan.names, plan.types, strict=True))
         self.encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
@@ -127,16 +129,16 @@ class _FieldByField:
     name = "field by field"
 
     def __init__(self, kind: type[Header], model: Command) -> None:
-        self.kind, self.model, self.names = kind, model, plan_of(kind).names
+        self.kind, self.model, self.names = kind, model, header_layout(kind).names
 
     def read(self, header: bytes) -> Header:
-        code, language, version, opaque, flag, remark, packed = decode_binary(header)
+        code, language, version, opaque, flag, remark, packed = decode_binary_header(header)
         Command(code, packed, b"", opaque, flag, remark, version, language)
-        return from_texts(self.kind, texts_from_binary(packed))
+        return header_from_texts(self.kind, texts_from_binary(packed))
 
     def write(self, header: Header) -> bytes:
         packed = pack_fields(zip(self.names, header.texts(), strict=True))
-        return encode_binary(
+        return encode_binary_header(
             self.model.code, "PYTHON", self.model.version, 7, self.model.flag, self.model.remark, packed
         )
 

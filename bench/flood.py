@@ -9,8 +9,8 @@ from time import perf_counter
 
 from steelyard.wire.codes import RequestCode
 from steelyard.wire.command import Command
-from steelyard.wire.frames import Splitter, encode_frame
-from steelyard.wire.headers.send import SendShort
+from steelyard.wire.frames import FrameDecoder, encode_frame
+from steelyard.wire.headers.send import SendMessageV2
 
 __all__ = ["Flood", "send_frame"]
 
@@ -22,7 +22,7 @@ _PROPERTIES = "UNIQ_KEY\x017F000001788F4E0E2F2A4C7DDF81%04X\x02WAIT\x01true\x02T
 def send_frame(topic: str, queue_id: int, opaque: int) -> bytes:
     """Return the frame of one send."""
     properties = _PROPERTIES % (opaque & 0xFFFF)
-    header = SendShort("flood", topic, "TBW102", 4, queue_id, 0, 1_794_774_517_634, 0, properties, 0, False)
+    header = SendMessageV2("flood", topic, "TBW102", 4, queue_id, 0, 1_794_774_517_634, 0, properties, 0, False)
     return encode_frame(Command(RequestCode.SEND_MESSAGE_V2, header, _BODY, opaque=opaque))
 
 
@@ -31,7 +31,7 @@ class Flood:
 
     def __init__(self, port: int, topic: str, queue_ids: Sequence[int]) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=30)
-        self._splitter = Splitter()
+        self._splitter = FrameDecoder()
         frames = [send_frame(topic, queue_id, opaque) for opaque, queue_id in enumerate(queue_ids)]
         self._handfuls = [b"".join(frames[at : at + IN_FLIGHT]) for at in range(0, len(frames), IN_FLIGHT)]
         self._counts = [len(frames[at : at + IN_FLIGHT]) for at in range(0, len(frames), IN_FLIGHT)]

@@ -6,11 +6,11 @@ There is one broker, of ours, and nobody else in the group. Every queue is endle
 from collections import deque
 from collections.abc import Iterator
 
-from steelyard.balance import actions, events
-from steelyard.balance.actions import Action
-from steelyard.balance.events import Event, PullOutcome
-from steelyard.balance.member import Member
-from steelyard.balance.member_options import MemberOptions
+from steelyard.balance.group import actions, events
+from steelyard.balance.group.actions import Action
+from steelyard.balance.group.events import Event, PullOutcome
+from steelyard.balance.group.member import MemberStateMachine
+from steelyard.balance.group.options import MemberOptions
 from steelyard.errors import ConfigurationError
 from steelyard.model import Queue, Subscription
 
@@ -28,8 +28,8 @@ class InstantHost:
     def __init__(self, queues: int, chunk: int = 1) -> None:
         self._queues = tuple(Queue("orders", _BROKER, number) for number in range(queues))
         topics = {"orders": Subscription("orders")}
-        self._options = MemberOptions("billing", "10.0.0.1@7#1@sy1", topics, chunk=chunk)
-        self._member = Member(self._options, 0)
+        self._options = MemberOptions("billing", "10.0.0.1@7#1@sy1", topics, handler_batch=chunk)
+        self._member = MemberStateMachine(self._options, 0)
         self._now_ms = 0
         self._unanswered: deque[Action] = deque()
         self._pulls: deque[Action] = deque()
@@ -39,7 +39,7 @@ class InstantHost:
 
     def _settle(self) -> None:
         self._step(events.Tick())
-        self._step(events.LineOpened(_BROKER))
+        self._step(events.ConnectionOpened(_BROKER))
         while len(self._member.assignment()) < len(self._queues):
             self._drain(most=0)
             self._now_ms += _STEP_MS
@@ -50,9 +50,9 @@ class InstantHost:
     def leave(self) -> None:
         """Let the member give everything up and go."""
         self._pulls.clear()
-        self._step(events.LeaveAsked())
+        self._step(events.LeaveRequested())
         self._drain(most=0)
-        if not self._member.is_done:
+        if not self._member.has_left:
             raise ConfigurationError("the member did not leave", next_step="see what it waits for")
 
     def run(self, messages: int) -> None:
@@ -67,34 +67,34 @@ class InstantHost:
 
     def _step(self, event: Event) -> None:
         for action in self._member.step(event, self._now_ms):
-            (self._pulls if isinstance(action, actions.Pull) else self._unanswered).append(action)
+            (self._pulls if isinstance(action, actions.PullMessages) else self._unanswered).append(action)
 
     def _answers(self, action: Action) -> Iterator[Event]:
         match action:
-            case actions.Handle():
+            case actions.HandleMessages():
                 self._handled += len(action.offsets)
                 yield events.Handled(action.queue, action.generation, action.offsets)
-            case actions.Pull():
-                offsets = range(action.offset, action.offset + action.most)
-                messages = [_MESSAGE] * action.most
-                found, end = PullOutcome.FOUND, action.offset + action.most
+            case actions.PullMessages():
+                offsets = range(action.offset, action.offset + action.max_messages)
+                messages = [_MESSAGE] * action.max_messages
+                found, end = PullOutcome.FOUND, action.offset + action.max_messages
                 yield events.Pulled(action.queue, action.generation, found, end, offsets, messages, 32_000)
             case actions.Commit():
                 yield events.CommitConfirmed(action.queue, action.offset)
-            case actions.AskRoute():
-                yield events.RouteSeen(action.topic, self._queues if action.topic == "orders" else ())
-            case actions.Heartbeat():
-                yield events.BeatAnswered(action.broker, ours=True)
-            case actions.AskUptime():
-                yield events.UptimeSeen(action.broker, 3_600_000)
-            case actions.AskGroup():
-                me = events.MemberFacts(self._options.id, ours=True)
-                yield events.GroupSeen(
-                    action.broker, (me.id,), 1, settled=True, members=(me,), owners={}, ticket=action.ticket
+            case actions.QueryRoute():
+                yield events.RouteReceived(action.topic, self._queues if action.topic == "orders" else ())
+            case actions.SendHeartbeat():
+                yield events.HeartbeatAcknowledged(action.broker, is_steelyard=True)
+            case actions.QueryUptime():
+                yield events.UptimeReceived(action.broker, 3_600_000)
+            case actions.QueryMemberList():
+                me = events.MemberFacts(self._options.id, is_steelyard=True)
+                yield events.MemberListReceived(
+                    action.broker, (me.id,), 1, is_settled=True, members=(me,), owners={}, request_id=action.request_id
                 )
-            case actions.Unlock():
+            case actions.UnlockQueues():
                 yield events.Unlocked(action.broker, action.queues)
-            case actions.Lock() | actions.Renew():
+            case actions.LockQueues() | actions.RenewLocks():
                 yield events.LocksAnswered(action.broker, dict.fromkeys(action.queues, 1), {})
-            case actions.AskOffset():
-                yield events.OffsetSeen(action.queue, 0, stored=True)
+            case actions.QueryStartOffset():
+                yield events.StartOffsetReceived(action.queue, 0, stored=True)

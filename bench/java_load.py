@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from tests.interop.jars import RELEASE_5, client_class_path, server_class_path
-from tests.interop.prepared import NotReady
-
 from bench.brokers import APACHE_RELEASE, Broker
 from bench.load import Load, running_load
+from tests.interop.jars import RELEASE_5, client_class_path, server_class_path
+from tests.interop.prepared import NotReady
 
 __all__ = ["BINARY", "JSON", "JavaLoad", "NotReady", "batch_producer", "check_java", "consumer", "producer"]
 

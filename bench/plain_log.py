@@ -10,8 +10,8 @@ from pathlib import Path
 from zlib import crc32
 
 from steelyard.model import java_hash
-from steelyard.wire.properties import parse_properties
-from steelyard.wire.record import read_records
+from steelyard.wire.properties import decode_properties
+from steelyard.wire.record import decode_records
 
 __all__ = ["Index", "PlainLog", "index_of"]
 
@@ -78,12 +78,12 @@ class PlainLog:
 def index_of(log: bytes) -> Index:
     """Make the index again from records that lie back to back."""
     index: Index = {}
-    for record in read_records(log, check_crc=True):
+    for record in decode_records(log, check_crc=True):
         entries = index.setdefault((record.topic, record.queue_id), [])
         entries.append((record.position, record.size, _tag_hash(record.properties)))
     return index
 
 
 def _tag_hash(properties: bytes) -> int:
-    tag = parse_properties(properties).get("TAGS")
+    tag = decode_properties(properties).get("TAGS")
     return java_hash(tag) if tag else 0

@@ -14,21 +14,21 @@ from msgspec.structs import replace
 
 from bench.instant_host import InstantHost
 from bench.table import Row
-from steelyard.balance.actions import Action, AskGroup
-from steelyard.balance.allocate import Plan, Sticky, plan
-from steelyard.balance.events import (
-    BeatAnswered,
+from steelyard.balance.assignors import AssignmentPlan, Sticky, plan
+from steelyard.balance.group.actions import Action, QueryMemberList
+from steelyard.balance.group.events import (
+    ConnectionOpened,
     Event,
-    GroupSeen,
-    LineOpened,
+    HeartbeatAcknowledged,
     MemberFacts,
+    MemberListReceived,
     MembersChanged,
-    RouteSeen,
+    RouteReceived,
     Tick,
 )
-from steelyard.balance.lines import Lines
-from steelyard.balance.member_options import MemberOptions
-from steelyard.balance.views import Views
+from steelyard.balance.group.heartbeats import BrokerSessions
+from steelyard.balance.group.options import MemberOptions
+from steelyard.balance.group.rebalance import Rebalancer
 from steelyard.model import Queue, Subscription
 
 __all__ = ["run"]
@@ -86,15 +86,15 @@ class _Crowd:
         self.queues = [Queue(_TOPIC, name, number) for name in self.brokers for number in range(queues // _BROKERS)]
         self._shared = self._share(self.members, {})
         options = MemberOptions(_GROUP, self.members[-1], {_TOPIC: Subscription(_TOPIC)})
-        self._lines = Lines(options)
-        self._views = Views(options, self._lines)
+        self._lines = BrokerSessions(options)
+        self._views = Rebalancer(options, self._lines)
         self._now_ms = 0
         self._hear(Tick())
-        self._hear(RouteSeen(options.retry_topic, ()))
-        self._hear(RouteSeen(_TOPIC, tuple(self.queues)))
+        self._hear(RouteReceived(options.retry_topic, ()))
+        self._hear(RouteReceived(_TOPIC, tuple(self.queues)))
         for name in self.brokers:
-            self._hear(LineOpened(name))
-            asked = self._hear(BeatAnswered(name, ours=True, heartbeat_ms=3_000))
+            self._hear(ConnectionOpened(name))
+            asked = self._hear(HeartbeatAcknowledged(name, is_steelyard=True, heartbeat_ms=3_000))
         self._answer(asked, self._lists(self.members))
 
     def round_s(self) -> float:
@@ -102,33 +102,33 @@ class _Crowd:
         times_s = []
         for number in range(6):
             self._now_ms += 1_000
-            lists, rounds = self._lists(self.members[1 - number % 2 :]), self._views.rounds
+            lists, rounds = self._lists(self.members[1 - number % 2 :]), self._views.timer.count
             times_s.append(_cpu_s(partial(self._look, lists)))
-            assert self._views.rounds == rounds + 1
-            assert len(self._views.members()) == len(self.members) - 1 + number % 2
+            assert self._views.timer.count == rounds + 1
+            assert len(self._views.assignment.members) == len(self.members) - 1 + number % 2
         return min(times_s)
 
-    def _look(self, lists: dict[str, GroupSeen]) -> None:
+    def _look(self, lists: dict[str, MemberListReceived]) -> None:
         self._answer(self._hear(MembersChanged("broker-0")), lists)
 
     def sharing_s(self) -> float:
         """Time the part of it that decides who gets what after a member left."""
         return min(_cpu_s(lambda: self._share(self.members[1:], self._shared)) for _ in range(3))
 
-    def _share(self, members: list[str], before: Plan) -> Plan:
+    def _share(self, members: list[str], before: AssignmentPlan) -> AssignmentPlan:
         return plan(Sticky(), _GROUP, self.queues, members, previous=before)
 
-    def _lists(self, members: list[str]) -> dict[str, GroupSeen]:
+    def _lists(self, members: list[str]) -> dict[str, MemberListReceived]:
         owners = {queue: member for member in members for queue in self._shared[member]}
-        facts = tuple(MemberFacts(name, ours=True, strategy="STICKY", topics=(_TOPIC,)) for name in members)
+        facts = tuple(MemberFacts(name, is_steelyard=True, strategy="STICKY", topics=(_TOPIC,)) for name in members)
         return {
-            name: GroupSeen(
+            name: MemberListReceived(
                 name,
                 tuple(members),
-                settled=True,
+                is_settled=True,
                 members=facts,
                 owners={queue: member for queue, member in owners.items() if queue.broker == name},
-                queues={_TOPIC: len(self.queues) // _BROKERS},
+                queue_counts={_TOPIC: len(self.queues) // _BROKERS},
             )
             for name in self.brokers
         }
@@ -136,10 +136,10 @@ class _Crowd:
     def _hear(self, event: Event) -> list[Action]:
         return self._lines.step(event, self._now_ms) + self._views.step(event, self._now_ms)
 
-    def _answer(self, asked: list[Action], lists: dict[str, GroupSeen]) -> None:
+    def _answer(self, asked: list[Action], lists: dict[str, MemberListReceived]) -> None:
         for action in asked:
-            if isinstance(action, AskGroup):
-                self._hear(replace(lists[action.broker], ticket=action.ticket))
+            if isinstance(action, QueryMemberList):
+                self._hear(replace(lists[action.broker], request_id=action.request_id))
 
 
 def _cpu_s(work: Callable[[], object]) -> float:

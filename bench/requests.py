@@ -6,9 +6,8 @@ tests/broker/worst_requests.py says how that is measured, and why beside a plain
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from tests.broker.worst_requests import MOST_LOOPS, broker_work, measured, name_server_work, refused, taken
-
 from bench.table import Row
+from tests.broker.worst_requests import MOST_LOOPS, broker_work, measured, name_server_work, refused, taken
 
 __all__ = ["run"]
 

@@ -14,14 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.interop.prepared import NotReady
-
 from bench.java_load import check_java
 from bench.kafka import prepare_kafka
 from bench.spark_cases import Contest
 from bench.spark_queues import many_queues
+from bench.spark_rounds import RoundCounts
 from bench.spark_servers import on_stage
-from bench.spark_turns import Pace
 from bench.spark_work import (
     Topic,
     as_it_comes,
@@ -37,6 +35,7 @@ from bench.spark_work import (
     written,
 )
 from bench.table import Row
+from tests.interop.prepared import NotReady
 
 __all__ = ["run"]
 
@@ -66,7 +65,7 @@ def run(*, is_quick: bool = False) -> Iterator[Row]:
     except NotReady as problem:
         print(f"spark: left out, {problem}")
         return
-    sizes, pace = (_QUICK, Pace(warm=0, rounds=1)) if is_quick else (Sizes(), Pace())
+    sizes, pace = (_QUICK, RoundCounts(warm=0, rounds=1)) if is_quick else (Sizes(), RoundCounts())
     small = Topic("small", "100 B", sizes.small, 100)
     big = Topic("big", "1 KiB", sizes.big, 1024)
     headed = Topic("headed", "100 B, all columns", sizes.small, 100, has_headers=True)

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from pyspark.sql import SparkSession
 
 from bench.spark_meter import Cost, Meter
+from bench.spark_rounds import Entrant, RoundCounts, RoundResults, run_rounds
 from bench.spark_sides import Side
-from bench.spark_turns import Entrant, Pace, Results, take_turns
 from bench.table import Row
 
 __all__ = ["Case", "Contest", "compared", "entrant", "told_by_row"]
@@ -46,7 +46,7 @@ class Contest:
     """Who takes turns: those who are beaten or not, and those who are only shown."""
 
     spark: SparkSession
-    pace: Pace
+    pace: RoundCounts
     ours: Sequence[Side]
     rivals: Sequence[Side]
     asides: Sequence[Side] = ()
@@ -55,7 +55,7 @@ class Contest:
         """Let everybody do it in turns."""
         entrants = [entrant(side, case.measure) for side in (*self.rivals, *self.ours)]
         entrants += [replace(entrant(side, case.measure), is_aside=True) for side in self.asides]
-        results = take_turns(self.spark, entrants, self.pace)
+        results = run_rounds(self.spark, entrants, self.pace)
         shown = "".join(f" ({side.name}: {results.told(side.name, case.told)})" for side in self.asides)
         for rival in self.rivals:
             for side in self.ours:
@@ -68,7 +68,7 @@ def entrant(side: Side, measure: Measure) -> Entrant:
     return Entrant(side.name, side.pids, lambda meter: measure(side, meter))
 
 
-def compared(what: str, results: Results, ours: str, rival: str, told: Told, goal: float = 1.0) -> Row:
+def compared(what: str, results: RoundResults, ours: str, rival: str, told: Told, goal: float = 1.0) -> Row:
     """Return the row of two of them: by the clock and by the processors, both have to reach the goal."""
     mine, other = results.of(ours), results.of(rival)
     wall, cpu = (other.wall_s / mine.wall_s, other.cpu_s / mine.cpu_s) if mine and other else (0.0, 0.0)

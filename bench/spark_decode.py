@@ -12,14 +12,13 @@ from time import process_time
 import pyarrow as pa
 
 from bench.table import Row
-from steelyard.client.bulk.reading import Piece
-from steelyard.client.names import Names
+from steelyard.client.bulk.range_reader import RecordChunk
+from steelyard.client.namespace import ClientNamespace
 from steelyard.model import Queue
-from steelyard.spark.decoding.columns import arrow_schema, decode
-from steelyard.spark.decoding.slow_rows import column_of
+from steelyard.spark.decode import arrow_schema, decode, message_column
 from steelyard.spark.schema import COLUMNS
 from steelyard.wire.record import pack_record
-from steelyard.wire.stored import messages
+from steelyard.wire.stored_messages import decode_messages
 
 __all__ = ["run"]
 
@@ -89,18 +88,18 @@ def _records(body_bytes: int, count: int) -> list[bytes]:
     return records
 
 
-def _pieces(records: list[bytes], in_each: int) -> list[Piece]:
+def _pieces(records: list[bytes], in_each: int) -> list[RecordChunk]:
     return [
-        Piece(QUEUE, start, start + in_each, b"".join(records[start : start + in_each]))
+        RecordChunk(QUEUE, start, start + in_each, b"".join(records[start : start + in_each]))
         for start in range(0, len(records), in_each)
     ]
 
 
-def _one_by_one(pieces: list[Piece], columns: tuple[str, ...]) -> pa.RecordBatch:
+def _one_by_one(pieces: list[RecordChunk], columns: tuple[str, ...]) -> pa.RecordBatch:
     """Read as a consumer does, and make a column of each list of values."""
-    schema, names = arrow_schema(columns), Names()
-    read = [message for piece in pieces for message in messages(piece.records, piece.queue.broker)]
-    return pa.RecordBatch.from_arrays([column_of(read, field, names) for field in schema], schema=schema)
+    schema, names = arrow_schema(columns), ClientNamespace()
+    read = [message for piece in pieces for message in decode_messages(piece.records, piece.queue.broker)]
+    return pa.RecordBatch.from_arrays([message_column(read, field, names) for field in schema], schema=schema)
 
 
 def _side_by_side(ours: Callable[[], object], theirs: Callable[[], object]) -> tuple[float, float]:

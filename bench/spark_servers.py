@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from bench.brokers import APACHE, OURS, Broker, running, running_ours
 from bench.kafka import connector_jars, running_kafka
 from bench.spark_sides import KafkaSide, OurSide, Side
-from steelyard.spark.local import session
+from steelyard.spark.spark_session import session
 from steelyard.wire.codes import RequestCode
 
 __all__ = ["RAISED", "STOCK", "Stage", "on_stage", "set_pull_limits"]

@@ -9,11 +9,11 @@ from pyspark.sql import DataFrame
 
 from bench.spark_cases import Case, Contest, compared, entrant, told_by_row
 from bench.spark_meter import Cost, Meter
+from bench.spark_rounds import Entrant, RoundCounts, run_rounds
 from bench.spark_rows import make_rows, wait_for_rows
 from bench.spark_servers import RAISED, STOCK, Stage, set_pull_limits
 from bench.spark_sides import Side
 from bench.spark_streams import drain, small_batches, trickle
-from bench.spark_turns import Entrant, Pace, take_turns
 from bench.table import Row
 
 __all__ = [
@@ -108,7 +108,7 @@ def _write_files(rows: DataFrame, folder: Path) -> None:
     rows.write.mode("overwrite").parquet(str(folder))
 
 
-def as_it_comes(stage: Stage, topic: Topic, pace: Pace) -> Iterator[Row]:
+def as_it_comes(stage: Stage, topic: Topic, pace: RoundCounts) -> Iterator[Row]:
     """Do the same with Apache's broker as it comes: it hands out 32 messages at a time."""
     case, side = into_nothing(topic), stage.apache
 
@@ -120,17 +120,17 @@ def as_it_comes(stage: Stage, topic: Topic, pace: Pace) -> Iterator[Row]:
             set_pull_limits(side.broker, *RAISED)
 
     stock = replace(entrant(side, measure), name=f"{side.name}, {STOCK[0]} a pull")
-    results = take_turns(stage.spark, [entrant(stage.short_wait, case.measure), stock], pace)
+    results = run_rounds(stage.spark, [entrant(stage.short_wait, case.measure), stock], pace)
     yield compared(f"{case.what}, {stock.name}", results, stock.name, stage.short_wait.name, case.told)
 
 
-def beside_parquet(stage: Stage, topic: Topic, folder: Path, pace: Pace, goal: float) -> Iterator[Row]:
+def beside_parquet(stage: Stage, topic: Topic, folder: Path, pace: RoundCounts, goal: float) -> Iterator[Row]:
     """Read the rows from a topic, and from files that Spark has written of them."""
     case, place, scan = into_nothing(topic), folder / "scanned", "a scan of Parquet"
     _write_files(_read(stage.ours, topic), place)
     scanning = Entrant(scan, (), lambda meter: meter.measure(lambda: _throw_away(stage.spark.read.parquet(str(place)))))
     sides = (stage.apache, stage.ours)
-    results = take_turns(stage.spark, [scanning, *(entrant(side, case.measure) for side in sides)], pace)
+    results = run_rounds(stage.spark, [scanning, *(entrant(side, case.measure) for side in sides)], pace)
     for side in sides:
         yield compared(f"{case.what} beside Parquet, {side.name}", results, side.name, scan, case.told, goal)
 
@@ -180,7 +180,7 @@ def one_by_one(contest: Contest, topic: Topic, messages: int) -> Iterator[Row]:
 # -- and back ---------------------------------------------------------------------------------------------------------
 
 
-def written(stage: Stage, topic: Topic, pace: Pace) -> Iterator[Row]:
+def written(stage: Stage, topic: Topic, pace: RoundCounts) -> Iterator[Row]:
     """Write rows that are in memory to topics."""
     rows, name = make_rows(stage.spark, topic.rows, topic.value_bytes).persist(), _written_to(topic)
     rows.count()

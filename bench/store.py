@@ -19,7 +19,7 @@ from time import perf_counter, process_time
 
 from bench.plain_log import PlainLog, index_of
 from bench.table import Row
-from steelyard.serve.files import RealDisk
+from steelyard.serve.disks import RealDisk
 from steelyard.store.options import StoreOptions
 from steelyard.store.store import Store
 

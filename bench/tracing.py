@@ -15,14 +15,14 @@ from statistics import median
 
 from bench.brokers import Broker, running_ours
 from bench.table import Row
-from steelyard import Message, Observer, Producer, Queue, Received, aio
-from steelyard.balance.actions import Handle
-from steelyard.balance.events import Handled
-from steelyard.client.consuming.crew import Crew
-from steelyard.client.consuming.handlers import Handler
-from steelyard.client.observing.observing import Observing
+from steelyard import Message, Observer, Producer, Queue, ReceivedMessage, aio
+from steelyard.balance.group.actions import HandleMessages
+from steelyard.balance.group.events import Handled
+from steelyard.client.consumer.handler_pool import HandlerPool
+from steelyard.client.consumer.handlers import Handler
+from steelyard.client.observers.observers import Observers
 from steelyard.errors import MissingExtra
-from steelyard.net.loops import new_loop
+from steelyard.net.event_loop import new_event_loop
 
 __all__ = ["run"]
 
@@ -129,7 +129,7 @@ def _tasks(broker: Broker, watched: Sequence[Sequence[Observer]], sizes: _Sizes)
             await asyncio.gather(*(send(producer, left) for _ in range(_IN_FLIGHT)))
         return took[0]
 
-    with asyncio.Runner(loop_factory=new_loop) as runner:
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
         plain, other = (aio.Producer(broker.name_server, observers=observers) for observers in watched)
         for producer in (plain, other):
             runner.run(producer.open())
@@ -144,7 +144,7 @@ def _tasks(broker: Broker, watched: Sequence[Sequence[Observer]], sizes: _Sizes)
 
 def _handled(watched: Sequence[Sequence[Observer]], sizes: _Sizes) -> list[_Pair]:
     """Give chunks of messages to a worker of a consumer; how they come from a broker would only add its noise."""
-    with asyncio.Runner(loop_factory=new_loop) as runner:
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
 
         async def crew_of(observers: Sequence[Observer]) -> _Worked:
             return _Worked(observers)
@@ -168,17 +168,17 @@ class _Worked:
 
     def __init__(self, observers: Sequence[Observer]) -> None:
         queue = Queue(_TOPIC, "broker-a", 0)
-        messages = [Received(queue, offset, _BODY) for offset in range(_CHUNK)]
-        self._handle = Handle(queue, 1, range(_CHUNK), messages, None)
+        messages = [ReceivedMessage(queue, offset, _BODY) for offset in range(_CHUNK)]
+        self._handle = HandleMessages(queue, 1, range(_CHUNK), messages, None)
         self._left = 0
         self._done = asyncio.Event()
-        self.crew = Crew(
+        self.crew = HandlerPool(
             {_TOPIC: Handler(_TOPIC, _nothing)},
             workers=1,
             may_start=lambda *_: True,
-            told=self._told,
-            resize=lambda *_: None,
-            observing=Observing.of("consumer", "billing", observers),
+            on_handled=self._told,
+            set_chunk=lambda *_: None,
+            observers=Observers("consumer", "billing", observers),
         )
 
     async def work(self, chunks: int) -> None:
@@ -186,7 +186,7 @@ class _Worked:
         self._left = chunks * _CHUNK
         self._done.clear()
         for _ in range(chunks):
-            self.crew.take(self._handle)
+            self.crew.submit(self._handle)
         await self._done.wait()
 
     def _told(self, results: Sequence[Handled]) -> None:
@@ -195,5 +195,5 @@ class _Worked:
             self._done.set()
 
 
-def _nothing(_message: Received) -> None:
+def _nothing(_message: ReceivedMessage) -> None:
     """Do nothing."""

@@ -3,20 +3,20 @@
 import asyncio
 import sys
 
-from steelyard import Message, Received
+from steelyard import Message, ReceivedMessage
 from steelyard.aio import Consumer, Producer
 
 
-async def main(where: str) -> None:
+async def main(namesrv: str) -> None:
     """Send some orders and handle them on the same loop."""
-    consumer = Consumer(where, group="async-billing", start_from="first")
+    consumer = Consumer(namesrv, group="async-billing", start_from="first")
 
     @consumer.handles("async-orders")
-    async def bill(message: Received) -> None:
+    async def bill(message: ReceivedMessage) -> None:
         await asyncio.sleep(0.01)
         print("billed", message.body.decode(), flush=True)
 
-    async with Producer(where, group="async-shop") as producer:
+    async with Producer(namesrv, group="async-shop") as producer:
         await asyncio.gather(*(producer.send(Message("async-orders", f"order-{n}".encode())) for n in range(5)))
         await consumer.run()
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from steelyard import Consumer, Message, Producer, StoredMessage
 
-where, folder = sys.argv[1], Path(sys.argv[2])
+namesrv, folder = sys.argv[1], Path(sys.argv[2])
 both = threading.Barrier(3, timeout=30)
 
 
 def member(name: str) -> Consumer:
     """Make a member that keeps in a file how far it is."""
-    consumer = Consumer(where, group="caches", mode="broadcast", start_from="first", offsets_dir=folder, name=name)
+    consumer = Consumer(namesrv, group="caches", mode="broadcast", start_from="first", offsets_dir=folder, name=name)
 
     @consumer.handles("prices")
     def forget(message: StoredMessage) -> None:
@@ -22,7 +22,7 @@ def member(name: str) -> Consumer:
     return consumer
 
 
-with Producer(where, group="shop") as producer:
+with Producer(namesrv, group="shop") as producer:
     producer.send(Message("prices", b"sku-1"))
 with member("left"), member("right"):
     both.wait()

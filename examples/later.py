@@ -3,15 +3,15 @@
 import sys
 import threading
 
-from steelyard import Admin, Consumer, Message, Producer, Received
+from steelyard import Admin, Consumer, Message, Producer, ReceivedMessage
 
-where = sys.argv[1]
+namesrv = sys.argv[1]
 is_done = threading.Event()
-consumer = Consumer(where, group="mailers", start_from="first")
+consumer = Consumer(namesrv, group="mailers", start_from="first")
 
 
 @consumer.handles("mails")
-def post(message: Received) -> None:
+def post(message: ReceivedMessage) -> None:
     """Wait for the other side without an error, and give up what will never work."""
     if message.body == b"impossible":
         raise ValueError("nobody lives there")
@@ -23,14 +23,14 @@ def post(message: Received) -> None:
         is_done.set()
 
 
-with Admin(where) as admin:
-    admin.create_topic("mails", 4)
-    admin.create_group("mailers", retries=0)
-with Admin(where) as admin, Producer(where, group="shop") as producer, consumer:
+with Admin(namesrv) as admin:
+    admin.topics.create("mails", 4)
+    admin.groups.create("mailers", retries=0)
+with Admin(namesrv) as admin, Producer(namesrv, group="shop") as producer, consumer:
     producer.send(Message("mails", b"impossible"))
-    while not (dead := admin.dead_letters("mailers")):
+    while not (dead := admin.dead_letters.list("mailers")):
         is_done.wait(0.1)
     print("dead letters:", [letter.body.decode() for letter in dead])
-    admin.create_group("mailers", retries=16)
+    admin.groups.create("mailers", retries=16)
     producer.send(Message("mails", b"letter"))
     is_done.wait(30)

@@ -7,7 +7,7 @@ from steelyard import Admin, Consumer, Message, Producer, StoredMessage
 STEPS = ("created", "paid", "shipped")
 
 with Admin(sys.argv[1]) as admin:
-    admin.create_topic("steps", 4)  # first: a key keeps its queue as long as the topic keeps its queues
+    admin.topics.create("steps", 4)  # first: a key keeps its queue as long as the topic keeps its queues
 
 with Producer(sys.argv[1], group="shop") as producer:
     for step in STEPS:

@@ -2,20 +2,20 @@
 
 import sys
 
-from steelyard import Message, Producer, Puller
+from steelyard import Message, Producer, PullConsumer
 
 with Producer(sys.argv[1], group="shop") as producer:
     producer.send_many(Message("visits", f"visitor {number}".encode()) for number in range(10))
 
 seen = 0
-with Puller(sys.argv[1], group="report", start_from="first") as puller:
-    puller.subscribe("visits")
+with PullConsumer(sys.argv[1], group="report", start_from="first") as consumer:
+    consumer.subscribe("visits")
     while seen < 10:
-        for message in puller.poll(timeout_s=1):
+        for message in consumer.poll(timeout_s=1):
             seen += 1
             print(message.body.decode())
-        puller.commit()
+        consumer.commit()
     print(
         "at the end:",
-        all(puller.committed(queue) == end for queue, end in puller.ends(puller.queues("visits")).items() if end),
+        all(consumer.committed(queue) == end for queue, end in consumer.ends(consumer.queues("visits")).items() if end),
     )

@@ -4,7 +4,7 @@ import sys
 
 from steelyard import Consumer, StoredMessage
 
-consumer = Consumer(sys.argv[1], group="billing", allocate="sticky", start_from="first")
+consumer = Consumer(sys.argv[1], group="billing", strategy="sticky", start_from="first")
 
 
 @consumer.handles("orders", tags="paid || refunded")
@@ -13,6 +13,6 @@ def bill(message: StoredMessage) -> None:
     print("billed", message.body.decode(), flush=True)
 
 
-consumer.on_move(lambda moved: print(moved, flush=True))
+consumer.on_rebalance(lambda event: print(event, flush=True))
 consumer.run()
 print("left in order")

@@ -2,7 +2,7 @@
 
 import sys
 
-from steelyard import Admin, Consumer, Message, Producer, Received
+from steelyard import Admin, Consumer, Message, Producer, ReceivedMessage
 
 PRICES = {b"sku-1": b"9.90", b"sku-2": b"12.00"}
 
@@ -10,13 +10,13 @@ consumer = Consumer(sys.argv[1], group="price-list", start_from="first")
 
 
 @consumer.handles("price-requests")
-def answer(message: Received) -> None:
+def answer(message: ReceivedMessage) -> None:
     """Answer whoever asks."""
     message.reply(PRICES[message.body])
 
 
 with Admin(sys.argv[1]) as admin:
-    admin.create_topic("price-requests", 4)
+    admin.topics.create("price-requests", 4)
 with consumer, Producer(sys.argv[1], group="shop") as producer:
     for sku in PRICES:
         reply = producer.request(Message("price-requests", sku), timeout_s=10)

@@ -31,4 +31,4 @@ with Producer(sys.argv[1], group="shop", check=order_exists) as producer:
         print("rolled back:", error)
 
 with Admin(sys.argv[1]) as admin:
-    print("to be seen:", [message.body.decode() for message in admin.messages("bookings")])
+    print("to be seen:", [message.body.decode() for message in admin.messages.list("bookings")])

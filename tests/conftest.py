@@ -5,6 +5,7 @@ import signal
 from collections.abc import Iterator
 
 import pytest
+
 from tests import forkserver
 from tests.intervals import tenth_of_the_intervals, whole_intervals
 from tests.lanes import Lanes

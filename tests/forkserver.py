@@ -26,6 +26,7 @@ from pkgutil import walk_packages
 from typing import Any
 
 import pytest
+
 from tests.intervals import shorten
 
 __all__ = ["python", "stop"]
@@ -33,7 +34,7 @@ __all__ = ["python", "stop"]
 _CLIENT = Path(__file__).with_name("forkclient.py")
 # What the command line loads when it is needed, and what only other tests need.
 _LATE = ("encodings.idna", "rich.box", "rich.table", "rich.text", "typer._completion_classes", "uvloop")
-_OTHERS = tuple(f"steelyard.{name}" for name in ("__main__", "cli.demo", "cli.pipeline", "pipelines", "sim", "spark"))
+_OTHERS = tuple(f"steelyard.{name}" for name in ("__main__", "cli.demo", "cli.pipeline", "pipelines", "spark"))
 
 _READY = b"ready\n"
 

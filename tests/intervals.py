@@ -11,39 +11,39 @@ from dataclasses import replace
 
 import pytest
 
-from steelyard.balance.member_options import MemberOptions, Times
-from steelyard.client.consuming.consumer_options import ConsumerOptions
-from steelyard.client.pulling.puller_options import PullerOptions
+from steelyard.balance.group.options import MemberOptions, MemberTimings
+from steelyard.client.consumer.options import ConsumerOptions
+from steelyard.client.pull_consumer.options import PullConsumerOptions
 
 __all__ = ["shorten", "tenth_of_the_intervals", "whole_intervals"]
 
 _INTERVALS = (
-    "steelyard.broker.members._SCAN_MS",
-    "steelyard.broker.requests.clients._OUR_BEAT_MS",
-    "steelyard.client.consuming.consuming._LOOK_S",
-    "steelyard.client.producing.telling._GAP_S",
-    "steelyard.client.pulling.assigned._COMMIT_S",
-    "steelyard.client.routes._REFRESH_S",
-    "steelyard.client.routes._SOON_S",
-    "steelyard.client.session._BEAT_S",
+    "steelyard.broker.consumer_registry._SCAN_MS",
+    "steelyard.broker.requests.heartbeat._DEFAULT_HEARTBEAT_MS",
+    "steelyard.client.consumer.run._PERIOD_S",
+    "steelyard.client.producer.latency_report._MIN_INTERVAL_S",
+    "steelyard.client.pull_consumer.assigned._COMMIT_S",
+    "steelyard.client.topic_routes._REFRESH_S",
+    "steelyard.client.topic_routes._FORCED_REFRESH_GAP_S",
+    "steelyard.client.session._HEARTBEAT_S",
     "steelyard.dashboard.api.brokers._ALL_PERIOD_MS",
     "steelyard.dashboard.api.brokers._ONE_PERIOD_MS",
-    "steelyard.dashboard.api.dead_letters._LOOK_MS",
-    "steelyard.dashboard.api.offsets._LOOK_MS",
-    "steelyard.dashboard.api.plan._LOOK_MS",
+    "steelyard.dashboard.api.dead_letters._POLL_MS",
+    "steelyard.dashboard.api.offsets._POLL_MS",
+    "steelyard.dashboard.api.plan._POLL_MS",
     "steelyard.dashboard.api.producers._PERIOD_MS",
     "steelyard.dashboard.api.topics._PERIOD_MS",
-    "steelyard.dashboard.group.looking._ASKED_MS",
-    "steelyard.dashboard.group.looking._TOLD_MS",
-    "steelyard.dashboard.group.looking._SETTLES_MS",
-    "steelyard.dashboard.message.tailing._QUIET_S",
-    "steelyard.dashboard.survey.survey._CLOSE_LOOK_MS",
-    "steelyard.dashboard.survey.survey._LISTS_MS",
-    "steelyard.dashboard.survey.survey._PERIOD_MS",
-    "steelyard.dashboard.survey.topic_watch._GROUPS_MS",
+    "steelyard.dashboard.api.groups._MEMBER_POLL_MS",
+    "steelyard.dashboard.api.groups._LOCK_POLL_MS",
+    "steelyard.dashboard.api.groups._SETTLE_MS",
+    "steelyard.dashboard.api.tail._MAX_SILENCE_S",
+    "steelyard.dashboard.cluster_poller._MEMBER_VIEW_POLL_MS",
+    "steelyard.dashboard.cluster_poller._LIST_POLL_MS",
+    "steelyard.dashboard.cluster_poller._PERIOD_MS",
+    "steelyard.dashboard.api.topics._GROUPS_MS",
 )
 # Of the times of a member, those between two tries; who gives times of their own has them.
-_PAUSES = ("ask_again_ms", "commit_ms", "pull_again_ms", "send_back_again_ms", "suspend_ms")
+_PAUSES = ("query_retry_ms", "commit_ms", "pull_retry_ms", "send_back_retry_ms", "suspend_ms")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -71,15 +71,15 @@ def shorten(patch: pytest.MonkeyPatch) -> dict[str, float]:
         module, _, constant = name.rpartition(".")
         whole[name] = getattr(importlib.import_module(module), constant)
         patch.setattr(name, whole[name] // 10 if isinstance(whole[name], int) else whole[name] / 10)
-    for kind in (ConsumerOptions, PullerOptions):
+    for kind in (ConsumerOptions, PullConsumerOptions):
         patch.setattr(kind, "member_options", _in_a_hurry(kind.member_options))
     return whole
 
 
 def _in_a_hurry(of_production: Callable[..., MemberOptions]) -> Callable[..., MemberOptions]:
-    def member_options(options: ConsumerOptions | PullerOptions, *given: object) -> MemberOptions:
+    def member_options(options: ConsumerOptions | PullConsumerOptions, *given: object) -> MemberOptions:
         made = of_production(options, *given)
-        if options.times != Times():
+        if options.times != MemberTimings():
             return made
         pauses = {name: getattr(made.times, name) // 10 for name in _PAUSES}
         return replace(made, times=replace(made.times, **pauses))

@@ -34,7 +34,6 @@ _NOT_ERRORS = {0, 10, 11, 12, 19, 20, 21}
 
 _ERROR_CODES = [
     *(1, 2, 3, 4, 13, 14, 15, 16, 17, 18, *range(22, 30), *range(200, 214), 215, 501, 604, 1500),
-    *range(2000, 2017),
     *(3001, 3002),
 ]
 
@@ -66,7 +65,7 @@ def _example(kind: type[SteelyardError]) -> SteelyardError:
     if issubclass(kind, DiskFailed):
         return kind("fdatasync", path="commitlog/00000000000000000000", why="input/output error")
     if issubclass(kind, ImpossibleEvent):
-        return kind("orders@broker-a:3", state="DRAINING", event="NOBODY_HOLDS", after="OWNED")
+        return kind("orders@broker-a:3", state="DRAINING", event="NO_PEER_HOLDS", after="OWNED")
     if issubclass(kind, RowRefused):
         return kind("its text is empty", row=17, column="tags", partition=3, next_step="give null for none")
     if issubclass(kind, MessagesLost):

@@ -1,7 +1,6 @@
-"""Messaging that balances itself, for Python and Spark.
+"""Load-balanced messaging for Python and Spark. The same clients for asyncio are in `steelyard.aio`.
 
-Importing this is quick: the clients are loaded when they are first named, and neither Spark nor anything for the screen
-is loaded at all. The same clients for asyncio are in `steelyard.aio`.
+Importing this is quick: a client is loaded when it is first named, and Spark and the command line not at all.
 
 >>> from steelyard import Message
 >>> Message("orders", b"{}", tags="paid").topic
@@ -13,61 +12,61 @@ import typing as _typing
 
 from steelyard import errors
 from steelyard.model import Message, OffsetRange, Queue, StoredMessage
+from steelyard.model.finding import Finding
 from steelyard.version import __version__
 
 if _typing.TYPE_CHECKING:
-    from steelyard.client.blocking.admin import Admin
-    from steelyard.client.blocking.consumer import Consumer
-    from steelyard.client.blocking.producer import Producer
-    from steelyard.client.blocking.puller import Puller
-    from steelyard.client.connect import Connect
-    from steelyard.client.consuming.news import Hazard, Moved
-    from steelyard.client.consuming.received import Received
-    from steelyard.client.observing.observer import Observer
-    from steelyard.client.producing.sent import Sent
+    from steelyard.client.config import ClientConfig
+    from steelyard.client.consumer.notifications import Rebalanced
+    from steelyard.client.consumer.received_message import ReceivedMessage
+    from steelyard.client.observers.observer import Observer
+    from steelyard.client.producer.send_result import SendResult
+    from steelyard.client.sync.admin import Admin
+    from steelyard.client.sync.consumer import Consumer
+    from steelyard.client.sync.producer import Producer
+    from steelyard.client.sync.pull_consumer import PullConsumer
 
 __all__ = [
     "Admin",
-    "Connect",
+    "ClientConfig",
     "Consumer",
-    "Hazard",
+    "Finding",
     "Message",
-    "Moved",
     "Observer",
     "OffsetRange",
     "Producer",
-    "Puller",
+    "PullConsumer",
     "Queue",
-    "Received",
-    "Sent",
+    "Rebalanced",
+    "ReceivedMessage",
+    "SendResult",
     "StoredMessage",
     "__version__",
     "errors",
 ]
 
-_LATE = {
-    "Admin": "steelyard.client.blocking.admin",
-    "Connect": "steelyard.client.connect",
-    "Consumer": "steelyard.client.blocking.consumer",
-    "Hazard": "steelyard.client.consuming.news",
-    "Moved": "steelyard.client.consuming.news",
-    "Observer": "steelyard.client.observing.observer",
-    "Producer": "steelyard.client.blocking.producer",
-    "Puller": "steelyard.client.blocking.puller",
-    "Received": "steelyard.client.consuming.received",
-    "Sent": "steelyard.client.producing.sent",
+_LAZY = {
+    "Admin": "steelyard.client.sync.admin",
+    "ClientConfig": "steelyard.client.config",
+    "Consumer": "steelyard.client.sync.consumer",
+    "Observer": "steelyard.client.observers.observer",
+    "Producer": "steelyard.client.sync.producer",
+    "PullConsumer": "steelyard.client.sync.pull_consumer",
+    "Rebalanced": "steelyard.client.consumer.notifications",
+    "ReceivedMessage": "steelyard.client.consumer.received_message",
+    "SendResult": "steelyard.client.producer.send_result",
 }
 
 
 def __getattr__(name: str) -> object:
     """Load a client when it is first named."""
-    if name not in _LATE:
+    if name not in _LAZY:
         raise AttributeError(f"module 'steelyard' has no attribute {name!r}")
-    found: object = getattr(_importlib.import_module(_LATE[name]), name)
-    globals()[name] = found
-    return found
+    value: object = getattr(_importlib.import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:
-    """List what there is to be named, loaded or not."""
+    """List all names, loaded or not."""
     return sorted({*globals(), *__all__})

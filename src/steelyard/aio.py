@@ -1,4 +1,4 @@
-"""The clients for asyncio: the same as those of `steelyard`, to be awaited.
+"""The clients for asyncio: those of `steelyard`, with coroutines.
 
 >>> import asyncio
 >>> from steelyard.serve.embedded import Cluster
@@ -12,10 +12,10 @@
 """
 
 from steelyard.client.admin import Admin
-from steelyard.client.connect import Connect
-from steelyard.client.consuming.consumer import Consumer
-from steelyard.client.producing.producer import Producer
-from steelyard.client.pulling.puller import Puller
+from steelyard.client.config import ClientConfig
+from steelyard.client.consumer.consumer import Consumer
+from steelyard.client.producer.producer import Producer
+from steelyard.client.pull_consumer.pull_consumer import PullConsumer
 from steelyard.model import Message, Queue
 
-__all__ = ["Admin", "Connect", "Consumer", "Message", "Producer", "Puller", "Queue"]
+__all__ = ["Admin", "ClientConfig", "Consumer", "Message", "Producer", "PullConsumer", "Queue"]

@@ -7,59 +7,58 @@ members are made up. Whatever the member wants is checked when it says so.
 
 from collections.abc import Callable, Iterator
 
-from tests.balance.stage import ME, PEER, Stage
-
-from steelyard.balance.actions import (
+from steelyard.balance.group.actions import (
     Action,
-    AskGroup,
-    AskHolders,
-    AskOffset,
-    AskUptime,
     Commit,
-    Handle,
-    Heartbeat,
-    Left,
-    Lock,
-    Pull,
-    Renew,
-    SendBack,
-    Unlock,
-    Unregister,
+    HandleMessages,
+    LockQueues,
+    MemberLeft,
+    ProbeOwnership,
+    PullMessages,
+    QueryMemberList,
+    QueryStartOffset,
+    QueryUptime,
+    RenewLocks,
+    SendBackMessage,
+    SendHeartbeat,
+    UnlockQueues,
+    UnregisterMember,
 )
-from steelyard.balance.events import (
-    BeatAnswered,
-    BeatFailed,
+from steelyard.balance.group.events import (
     CommitConfirmed,
     CommitFailed,
     CommitRefused,
+    ConnectionLost,
+    ConnectionOpened,
     Event,
-    GroupFailed,
-    GroupSeen,
     Handled,
-    HoldersFailed,
-    HoldersSeen,
-    LeaveAsked,
-    LineCut,
-    LineOpened,
+    HandoverRequested,
+    HeartbeatAcknowledged,
+    HeartbeatFailed,
+    LeaveRequested,
     LockFailed,
     LocksAnswered,
-    OffsetFailed,
+    MemberListFailed,
+    MemberListReceived,
     OffsetReset,
-    OffsetSeen,
-    Poked,
+    OwnershipProbeFailed,
+    OwnershipReported,
     Pulled,
     PullFailed,
     PullOutcome,
     SendBackFailed,
     SentBack,
+    StartOffsetFailed,
+    StartOffsetReceived,
     Tick,
     Unlocked,
     UnlockFailed,
-    UptimeSeen,
+    UptimeReceived,
 )
-from steelyard.balance.life import State
-from steelyard.balance.member_options import Mode
+from steelyard.balance.group.options import ConsumeMode
+from steelyard.balance.group.queue_states import QueueState
 from steelyard.model import Queue
+from tests.balance.member_harness import ME, PEER, MemberHarness
 
 __all__ = ["Chaos"]
 
@@ -74,9 +73,9 @@ Answer = tuple[Event, ...]
 class Chaos:
     """A member among unreliable brokers."""
 
-    def __init__(self, choices: Iterator[int], mode: Mode, *, ours: bool, chunk: int = 1) -> None:
-        self.stage = Stage(ours=ours, mode=mode, handlers=3, chunk=chunk, most_tries=3, queue_messages=6)
-        self.stage.answers_beats = False
+    def __init__(self, choices: Iterator[int], mode: ConsumeMode, *, ours: bool, chunk: int = 1) -> None:
+        self.stage = MemberHarness(ours=ours, mode=mode, handlers=3, chunk=chunk, max_attempts=3, queue_messages=6)
+        self.stage.answers_heartbeats = False
         self.member = self.stage.member
         self.mode, self.ours = mode, ours
         self.choices = choices
@@ -84,7 +83,7 @@ class Chaos:
         self.open: set[str] = set()
         self.beats: dict[str, list[int]] = {}
         self.proven_ms: dict[str, int] = {}
-        self.handlers: list[tuple[Handle, list[int]]] = []
+        self.handlers: list[tuple[HandleMessages, list[int]]] = []
         self.stored: dict[Queue, int] = {}
         self.epoch = 1
         self.finished: dict[Queue, set[int]] = {queue: set() for queue in QUEUES}
@@ -97,7 +96,7 @@ class Chaos:
         """Everything goes well from now on."""
 
     def choose(self, most: int) -> int:
-        """Return a number below ``most``; 0 once nobody chooses any more."""
+        """Return a number below ``most``; 0 once there are no choices left."""
         return next(self.choices, 0) % most
 
     # -- what happens -------------------------------------------------------------------------------------------------
@@ -119,7 +118,7 @@ class Chaos:
             steps[choice % len(steps)]()
 
     def tell(self, event: Event) -> None:
-        """Tell an event and look at what follows."""
+        """Process an event and check what follows."""
         for action in self.member.step(event, self.stage.now_ms):
             self.stage.actions.append(action)
             self.check(action)
@@ -141,7 +140,7 @@ class Chaos:
         self.tell(Tick())
 
     def turn_line(self) -> None:
-        """Cut a line, or open one."""
+        """Lose a connection, or open one."""
         broker = BROKERS[self.choose(2)]
         if broker in self.open:
             self.open.discard(broker)
@@ -152,20 +151,20 @@ class Chaos:
                 # It may have been executed all the same.
                 if isinstance(action, Commit) and self.choose(2):
                     self.store(action)
-            self.tell(LineCut(broker))
+            self.tell(ConnectionLost(broker))
         else:
             self.open_line(broker)
 
     def open_line(self, broker: str) -> None:
-        """Open a line."""
+        """Open a connection."""
         self.open.add(broker)
         self.beats[broker] = []
-        self.tell(LineOpened(broker))
+        self.tell(ConnectionOpened(broker))
 
     def change_plan(self) -> None:
         """Plan other queues."""
         mask = self.choose(1 << len(QUEUES))
-        self.stage.views.hand_plan = tuple(queue for at, queue in enumerate(QUEUES) if mask >> at & 1)
+        self.stage.rebalancer.fake_plan = tuple(queue for at, queue in enumerate(QUEUES) if mask >> at & 1)
         self.tell(Tick())
 
     def meddle(self) -> None:
@@ -173,20 +172,20 @@ class Chaos:
         queue = QUEUES[self.choose(len(QUEUES))]
         match self.choose(8):
             case 0 | 1:
-                self.tell(Poked(PEER, (queue,)))
+                self.tell(HandoverRequested(PEER, (queue,)))
             case 2:
-                self.stage.views.foreign = not self.stage.views.foreign
+                self.stage.rebalancer.foreign = not self.stage.rebalancer.foreign
             case 3:
-                self.stage.views.hand_listed = ((ME,), (ME, PEER), (ME, PEER, FOREIGN))[self.choose(3)]
-            case 4 if self.mode is not Mode.BROADCAST:
-                # Somebody else was here, and did what there was to do.
+                self.stage.rebalancer.fake_listed = ((ME,), (ME, PEER), (ME, PEER, FOREIGN))[self.choose(3)]
+            case 4 if self.mode is not ConsumeMode.BROADCAST:
+                # Another member was here, and did what there was to do.
                 self.stored[queue] = self.base[queue] = self.stored.get(queue, BASE) + 3
-            case 5 if self.mode is not Mode.BROADCAST:
+            case 5 if self.mode is not ConsumeMode.BROADCAST:
                 offset = self.stored[queue] = max(BASE, self.stored.get(queue, BASE) - 2)
                 self.tell(OffsetReset(queue, offset))
             case 6 if self.choose(3) == 2:
                 self.is_leaving = True
-                self.tell(LeaveAsked((None, 0, 2_000)[self.choose(3)]))
+                self.tell(LeaveRequested((None, 0, 2_000)[self.choose(3)]))
             case _:
                 pass
 
@@ -201,28 +200,28 @@ class Chaos:
         how = self.choose(4)
         done, failed, skipped = part, [], []
         if how == 2 and not self.is_kind:
-            # In order, whoever is behind a failure is not begun.
-            part, rest = (left, []) if self.mode is Mode.ORDERLY else (part, rest)
+            # In order, messages behind a failure are not started.
+            part, rest = (left, []) if self.mode is ConsumeMode.ORDERLY else (part, rest)
             done, failed = part[:-1], part[-1:]
         elif how == 3 and self.chunk_rest(handle, part):
             done, skipped = [], part
-            if self.mode is Mode.ORDERLY:
+            if self.mode is ConsumeMode.ORDERLY:
                 skipped, rest = left, []
         if rest:
             self.handlers[at] = handle, rest
         else:
             del self.handlers[at]
         state = self.member.states().get(handle.queue)
-        if state is not State.COMMITTING:
+        if state is not QueueState.COMMITTING:
             self.finished[handle.queue].update(done)
-            if self.mode is Mode.BROADCAST:
+            if self.mode is ConsumeMode.BROADCAST:
                 self.finished[handle.queue].update(failed)
         self.failed.update((handle.queue, handle.generation, offset) for offset in failed)
         for offset in skipped:
             self.started.discard((handle.queue, handle.generation, offset, handle.attempt))
         self.tell(Handled(handle.queue, handle.generation, done, failed, skipped=skipped))
 
-    def chunk_rest(self, handle: Handle, part: list[int]) -> bool:
+    def chunk_rest(self, handle: HandleMessages, part: list[int]) -> bool:
         """Whether these were not begun: they are not the first of their chunk."""
         return len(handle.offsets) > 1 and handle.offsets[0] not in part
 
@@ -239,44 +238,44 @@ class Chaos:
 
     def outcome(self, action: Action, how: int) -> Event:
         """Make up the outcome of a request: 3 is bad, 0 is as good as can be."""
-        if isinstance(action, Heartbeat | AskUptime):
+        if isinstance(action, SendHeartbeat | QueryUptime):
             return self.outcome_of_line(action, how)
-        if isinstance(action, AskGroup | AskHolders):
+        if isinstance(action, QueryMemberList | ProbeOwnership):
             return self.outcome_of_question(action, how)
-        if isinstance(action, Lock | Renew | Unlock):
+        if isinstance(action, LockQueues | RenewLocks | UnlockQueues):
             return self.outcome_of_lock(action, how)
         return self.outcome_of_queue(action, how)
 
-    def outcome_of_line(self, action: Heartbeat | AskUptime, how: int) -> Event:
+    def outcome_of_line(self, action: SendHeartbeat | QueryUptime, how: int) -> Event:
         """Answer a heartbeat, or for how long the broker has been running."""
         broker = action.broker
-        if isinstance(action, AskUptime):
-            return UptimeSeen(broker, 1_000 if how == 3 else 10**9)
+        if isinstance(action, QueryUptime):
+            return UptimeReceived(broker, 1_000 if how == 3 else 10**9)
         sent_ms = self.beats[broker].pop(0)
         if how == 3:
-            return BeatFailed(broker)
+            return HeartbeatFailed(broker)
         self.proven_ms[broker] = max(sent_ms, self.proven_ms.get(broker, 0))
-        return BeatAnswered(broker, self.ours, 3_000 if self.ours else None)
+        return HeartbeatAcknowledged(broker, self.ours, 3_000 if self.ours else None)
 
-    def outcome_of_question(self, action: AskGroup | AskHolders, how: int) -> Event:
-        """Answer who is there, or what somebody holds."""
-        broker, ticket = action.broker, action.ticket
-        if isinstance(action, AskGroup):
-            ids = self.stage.views.hand_listed
-            return GroupFailed(broker, ticket) if how == 3 else GroupSeen(broker, ids, ticket=ticket)
+    def outcome_of_question(self, action: QueryMemberList | ProbeOwnership, how: int) -> Event:
+        """Answer with the members, or with what one of them holds."""
+        broker, ticket = action.broker, action.request_id
+        if isinstance(action, QueryMemberList):
+            ids = self.stage.rebalancer.fake_listed
+            return MemberListFailed(broker, ticket) if how == 3 else MemberListReceived(broker, ids, request_id=ticket)
         if how == 3:
-            return HoldersFailed(broker, action.member, gone=self.choose(2) == 1, ticket=ticket)
-        held, wanted = (frozenset(action.wanted if how == which else ()) for which in (2, 1))
-        return HoldersSeen(broker, action.member, held, wanted, ticket=ticket, asked_ms=action.asked_ms)
+            return OwnershipProbeFailed(broker, action.member, is_unknown=self.choose(2) == 1, request_id=ticket)
+        held, wanted = (frozenset(action.waiting_for if how == which else ()) for which in (2, 1))
+        return OwnershipReported(broker, action.member, held, wanted, request_id=ticket, asked_ms=action.asked_ms)
 
-    def outcome_of_lock(self, action: Lock | Renew | Unlock, how: int) -> Event:
+    def outcome_of_lock(self, action: LockQueues | RenewLocks | UnlockQueues, how: int) -> Event:
         """Grant or deny locks."""
         broker, queues = action.broker, action.queues
-        if isinstance(action, Unlock):
+        if isinstance(action, UnlockQueues):
             return UnlockFailed(broker, queues) if how == 3 else Unlocked(broker, queues)
         if how == 3:
-            return LockFailed(broker, queues, forbidden=self.choose(6) == 5)
-        self.epoch += isinstance(action, Lock)
+            return LockFailed(broker, queues, is_forbidden=self.choose(6) == 5)
+        self.epoch += isinstance(action, LockQueues)
         granted = [queue for queue in queues if self.is_kind or self.choose(6) < 5]
         epochs = dict.fromkeys(granted, self.epoch if self.ours else None)
         return LocksAnswered(broker, epochs, dict.fromkeys((queue for queue in queues if queue not in epochs), PEER))
@@ -284,16 +283,16 @@ class Chaos:
     def outcome_of_queue(self, action: Action, how: int) -> Event:
         """Answer what concerns the messages of a queue."""
         match action:
-            case AskOffset(queue):
+            case QueryStartOffset(queue):
                 stored = self.stored.get(queue)
                 if how == 3:
-                    return OffsetFailed(queue)
-                return OffsetSeen(queue, BASE if stored is None else stored, stored=stored is not None)
-            case Pull():
+                    return StartOffsetFailed(queue)
+                return StartOffsetReceived(queue, BASE if stored is None else stored, stored=stored is not None)
+            case PullMessages():
                 return self.pulled(action, how)
             case Commit():
                 return self.committed(action, how)
-            case SendBack(queue, generation, offset):
+            case SendBackMessage(queue, generation, offset):
                 if how == 3:
                     return SendBackFailed(queue, generation, offset)
                 self.finished[queue].add(offset)
@@ -302,21 +301,21 @@ class Chaos:
                 raise AssertionError(action)
 
     def committed(self, commit: Commit, how: int) -> Event:
-        """Keep an offset, or not, or nobody knows."""
+        """Store an offset, or not, or with an unknown outcome."""
         if how < 3:
             self.store(commit)
             return CommitConfirmed(commit.queue, commit.offset)
-        if self.choose(3) == 2 and self.ours and self.mode is not Mode.BROADCAST:
+        if self.choose(3) == 2 and self.ours and self.mode is not ConsumeMode.BROADCAST:
             return CommitRefused(commit.queue, commit.offset)
         if self.choose(2):
             self.store(commit)
         return CommitFailed(commit.queue, commit.offset)
 
-    def pulled(self, pull: Pull, how: int) -> Event:
+    def pulled(self, pull: PullMessages, how: int) -> Event:
         """Answer a pull: every seventh offset is no message of ours."""
         if how == 3:
-            return PullFailed(pull.queue, pull.generation, busy=self.choose(2) == 1)
-        if pull.may_wait and (how == 2 or self.is_kind):
+            return PullFailed(pull.queue, pull.generation, is_busy=self.choose(2) == 1)
+        if pull.is_long_poll and (how == 2 or self.is_kind):
             return Pulled(pull.queue, pull.generation, PullOutcome.NOTHING, pull.offset)
         offsets = [offset for offset in range(pull.offset, pull.offset + 1 + self.choose(5)) if is_message(offset)]
         outcome = PullOutcome.FOUND if offsets else PullOutcome.NOTHING
@@ -337,27 +336,27 @@ class Chaos:
         if broker is not None:
             assert broker in self.open, f"{action} without a line"
         match action:
-            case Heartbeat(sent_to):
+            case SendHeartbeat(sent_to):
                 self.beats[sent_to].append(self.stage.now_ms)
-            case Lock() | Renew() | Unlock():
+            case LockQueues() | RenewLocks() | UnlockQueues():
                 others = [each for each in self.unanswered if _locks(each) and _broker(each) == broker]
                 assert not others, f"{action} while {others} is unanswered"
-                assert self.mode is not Mode.BROADCAST
+                assert self.mode is not ConsumeMode.BROADCAST
             case Commit(queue):
                 assert not [each for each in self.unanswered if isinstance(each, Commit) and each.queue == queue]
                 self.check_commit(action)
-            case Handle():
+            case HandleMessages():
                 self.check_handle(action)
-            case SendBack(queue, generation, offset):
+            case SendBackMessage(queue, generation, offset):
                 assert (queue, generation, offset) in self.failed
-                assert self.member.states()[queue] in (State.OWNED, State.DRAINING)
-            case Unregister():
+                assert self.member.states()[queue] in (QueueState.OWNED, QueueState.DRAINING)
+            case UnregisterMember():
                 assert not self.member.states()
-            case Left():
+            case MemberLeft():
                 self.is_left = True
             case _:
                 pass
-        if broker is not None and not isinstance(action, Unregister):
+        if broker is not None and not isinstance(action, UnregisterMember):
             self.unanswered.append(action)
 
     def check_commit(self, commit: Commit) -> None:
@@ -366,7 +365,7 @@ class Chaos:
         missing = [each for each in below if is_message(each) and each not in self.finished[commit.queue]]
         assert not missing, f"{commit} though {missing} were not finished"
 
-    def check_handle(self, handle: Handle) -> None:
+    def check_handle(self, handle: HandleMessages) -> None:
         """See that a message starts once in a generation, in order where that is wanted, and only while it may."""
         queue = handle.queue
         for offset in handle.offsets:
@@ -375,10 +374,10 @@ class Chaos:
             self.started.add(key)
         self.handlers.append((handle, list(handle.offsets)))
         assert len(self.handlers) <= 3
-        if self.mode is Mode.ORDERLY:
+        if self.mode is ConsumeMode.ORDERLY:
             here = [each for each, _ in self.handlers if (each.queue, each.generation) == (queue, handle.generation)]
             assert len(here) == 1
-        elif self.mode is Mode.CONCURRENT:
+        elif self.mode is ConsumeMode.CONCURRENT:
             limit_ms = 9_000 if self.ours else 90_000
             assert self.stage.now_ms - self.proven_ms[queue.broker] < limit_ms
 
@@ -387,13 +386,13 @@ class Chaos:
     def be_kind(self) -> None:
         """Let everything go well for a while: the member must come to rest with what is planned, or leave."""
         self.is_kind = True
-        self.stage.views.hand_listed = (ME,)
-        self.stage.views.foreign = False
+        self.stage.rebalancer.fake_listed = (ME,)
+        self.stage.rebalancer.foreign = False
         if not self.is_left:
             for broker in BROKERS:
                 if broker not in self.open:
                     self.open_line(broker)
-            self.stage.views.hand_plan = QUEUES
+            self.stage.rebalancer.fake_plan = QUEUES
         for _ in range(200):
             while not self.is_left and (self.handlers or not all(map(_may_wait, self.unanswered))):
                 self.answer()
@@ -414,16 +413,26 @@ def is_message(offset: int) -> bool:
 
 
 def _may_wait(action: Action) -> bool:
-    return isinstance(action, Pull) and action.may_wait
+    return isinstance(action, PullMessages) and action.is_long_poll
 
 
 def _locks(action: Action) -> bool:
-    return isinstance(action, Lock | Renew | Unlock)
+    return isinstance(action, LockQueues | RenewLocks | UnlockQueues)
 
 
 def _broker(action: Action) -> str | None:
-    if isinstance(action, AskOffset | Pull | Commit | SendBack):
+    if isinstance(action, QueryStartOffset | PullMessages | Commit | SendBackMessage):
         return action.queue.broker
-    if isinstance(action, Heartbeat | AskUptime | AskGroup | AskHolders | Unregister | Lock | Renew | Unlock):
+    if isinstance(
+        action,
+        SendHeartbeat
+        | QueryUptime
+        | QueryMemberList
+        | ProbeOwnership
+        | UnregisterMember
+        | LockQueues
+        | RenewLocks
+        | UnlockQueues,
+    ):
         return action.broker
     return None

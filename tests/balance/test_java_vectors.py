@@ -6,21 +6,21 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from tests.golden_allocation import golden_allocations
 
-from steelyard.balance.allocate import (
+from steelyard.balance.assignors import (
     Average,
+    AverageByCircle,
     ByConfig,
-    Circle,
+    ConsistentHash,
     MachineRoom,
-    Nearby,
-    Ring,
+    MachineRoomNearby,
     Strategy,
     plan,
     room_before_at,
 )
 from steelyard.errors import AllocationError
-from steelyard.model import Queue, in_order, java_hash, names_in_order
+from steelyard.model import Queue, java_hash, sort_names, sort_queues
+from tests.golden_allocation import golden_allocations
 
 _GOLDEN = Path(__file__).parent.parent / "golden"
 
@@ -42,11 +42,11 @@ def _queues(listed: object) -> list[Queue]:
 
 _TYPICAL: dict[str, Strategy] = {
     "AVG": Average(),
-    "AVG_BY_CIRCLE": Circle(),
-    "CONSISTENT_HASH_10": Ring(),
-    "CONSISTENT_HASH_100": Ring(100),
+    "AVG_BY_CIRCLE": AverageByCircle(),
+    "CONSISTENT_HASH_10": ConsistentHash(),
+    "CONSISTENT_HASH_100": ConsistentHash(100),
     "MACHINE_ROOM{room0,room1}": MachineRoom(frozenset({"room0", "room1"})),
-    "MACHINE_ROOM_NEARBY-AVG": Nearby(room_before_at),
+    "MACHINE_ROOM_NEARBY-AVG": MachineRoomNearby(room_before_at),
 }
 
 
@@ -63,16 +63,16 @@ def test_a_typical_group_is_shared_as_java_shares_it(name: str) -> None:
 def _corner_strategies(queues: list[Queue]) -> dict[str, Strategy]:
     plain: dict[str, Strategy] = {
         "AVG": Average(),
-        "AVG_BY_CIRCLE": Circle(),
+        "AVG_BY_CIRCLE": AverageByCircle(),
         "CONFIG": ByConfig(queues[::2]),
         "MACHINE_ROOM": MachineRoom(frozenset({"room0", "room1", ""})),
-        "CONSISTENT_HASH_0": Ring(0),
-        "CONSISTENT_HASH_1": Ring(1),
-        "CONSISTENT_HASH_10": Ring(),
-        "CONSISTENT_HASH_3_SEVEN": Ring(3, _seven),
+        "CONSISTENT_HASH_0": ConsistentHash(0),
+        "CONSISTENT_HASH_1": ConsistentHash(1),
+        "CONSISTENT_HASH_10": ConsistentHash(),
+        "CONSISTENT_HASH_3_SEVEN": ConsistentHash(3, _seven),
     }
     inner = ("AVG", "AVG_BY_CIRCLE", "CONFIG", "MACHINE_ROOM", "CONSISTENT_HASH_10")
-    return plain | {f"NEARBY:{name}": Nearby(room_before_at, inner=plain[name]) for name in inner}
+    return plain | {f"NEARBY:{name}": MachineRoomNearby(room_before_at, inner=plain[name]) for name in inner}
 
 
 _CORNERS = _read("allocation-corners.json")["cases"]
@@ -96,7 +96,7 @@ def test_an_unusual_group_is_shared_as_java_shares_it(case: dict[str, object]) -
 
 @pytest.mark.parametrize("case", _CORNERS, ids=[str(case["what"]) for case in _CORNERS])
 def test_a_whole_plan_is_what_each_member_gets_by_itself(case: dict[str, object]) -> None:
-    queues, members = in_order(set(_queues(case["queues"]))), cast("list[str]", case["members"])
+    queues, members = sort_queues(set(_queues(case["queues"]))), cast("list[str]", case["members"])
     for strategy in _corner_strategies(queues).values():
         try:
             one_by_one = {member: strategy("g", member, queues, members) for member in members}
@@ -111,8 +111,8 @@ def test_a_whole_plan_is_what_each_member_gets_by_itself(case: dict[str, object]
 @pytest.mark.parametrize("case", _CORNERS, ids=[str(case["what"]) for case in _CORNERS])
 def test_queues_and_members_are_sorted_as_java_sorts_them(case: dict[str, object]) -> None:
     queues, members = _queues(case["queues"]), cast("list[str]", case["members"])
-    assert in_order(reversed(queues)) == queues
-    assert names_in_order(reversed(members)) == members
+    assert sort_queues(reversed(queues)) == queues
+    assert sort_names(reversed(members)) == members
 
 
 def test_the_worked_example_of_three_strategies() -> None:
@@ -120,8 +120,8 @@ def test_the_worked_example_of_three_strategies() -> None:
     ids = ["192.168.0.1@100#1", "192.168.0.1@101#2", "192.168.0.2@100#3"]
     expected: dict[str, tuple[Strategy, list[str]]] = {
         "pages": (Average(), ["a0 a1 a2", "a3 b0 b1", "b2 b3"]),
-        "cards": (Circle(), ["a0 a3 b2", "a1 b0 b3", "a2 b1"]),
-        "ring": (Ring(), ["a0 b0", "a2 a3 b1 b2 b3", "a1"]),
+        "cards": (AverageByCircle(), ["a0 a3 b2", "a1 b0 b3", "a2 b1"]),
+        "ring": (ConsistentHash(), ["a0 b0", "a2 a3 b1 b2 b3", "a1"]),
     }
     for strategy, wanted in expected.values():
         shared = plan(strategy, "g", queues, ids)

@@ -1,13 +1,13 @@
-"""What strategies are told of single members reaches them: by name, whatever else is in an id, or by the whole id."""
+"""Settings for single members reach them: by name, whatever else is in an id, or by the whole id."""
 
 import pytest
-from tests.balance.even import queues_of
 
-from steelyard.balance.allocate import find_strategy, plan
-from steelyard.balance.allocate.member_tables import check_tables, name_in, tables_of
+from steelyard.balance.assignors import find_strategy, plan
+from steelyard.balance.assignors.strategy import check_member_tables, member_name, member_tables_of
 from steelyard.client.ids import client_id
 from steelyard.errors import ConfigurationError
 from steelyard.model import Queue
+from tests.balance.evenness import queues_of
 
 OURS = client_id("10.0.0.7", "till-1")
 NAMELESS = client_id("10.0.0.7")
@@ -15,10 +15,10 @@ JAVA, JAVA_BY_PROCESS = "10.0.0.8@blue", "10.0.0.8@4711#81723648172"
 
 
 def test_a_name_is_found_in_the_ids_of_ours_and_of_java() -> None:
-    assert [name_in(each) for each in (OURS, NAMELESS, JAVA, JAVA_BY_PROCESS)] == ["till-1", None, "blue", None]
-    assert name_in(client_id("fe80::1", "a.b_c-1")) == "a.b_c-1"
-    assert name_in("10.0.0.8@blue@unit") == "blue"
-    assert [name_in(each) for each in ("", "c1", "@", "@sy1", "c1@sy1", "10.0.0.1@7#12@sy1")] == [None] * 6
+    assert [member_name(each) for each in (OURS, NAMELESS, JAVA, JAVA_BY_PROCESS)] == ["till-1", None, "blue", None]
+    assert member_name(client_id("fe80::1", "a.b_c-1")) == "a.b_c-1"
+    assert member_name("10.0.0.8@blue@unit") == "blue"
+    assert [member_name(each) for each in ("", "c1", "@", "@sy1", "c1@sy1", "10.0.0.1@7#12@sy1")] == [None] * 6
 
 
 @pytest.mark.parametrize("key", ["till-1", OURS], ids=["name", "id"])
@@ -53,9 +53,9 @@ def test_an_id_counts_before_a_name() -> None:
     assert len(plan(strategy, "billing", queues_of(8), [OURS, NAMELESS])[OURS]) == 6
 
 
-def test_the_tables_of_an_inner_strategy_are_looked_at_too() -> None:
+def test_the_tables_of_an_inner_strategy_are_checked_too() -> None:
     settings = {"member_rooms": {"till-1": "east"}, "weights": {"no such": 2}}
-    tables = tables_of(find_strategy("machine-room-nearby-sticky", settings))
+    tables = member_tables_of(find_strategy("machine-room-nearby-sticky", settings))
     assert [(table.setting, table.is_for_all) for table in tables] == [("member_rooms", True), ("weights", False)]
-    with pytest.raises(ConfigurationError, match="'no such', and no member can be called so"):
-        check_tables(tables, OURS)
+    with pytest.raises(ConfigurationError, match="'no such', which cannot be the name of a member"):
+        check_member_tables(tables, OURS)

@@ -1,4 +1,4 @@
-"""The sticky plan is even, moves the least there is, and is the same for everybody who looks."""
+"""The sticky plan is even, moves the least there is, and is the same for every member."""
 
 from collections import Counter
 from itertools import accumulate, pairwise
@@ -7,20 +7,12 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.balance.even import (
-    even,
-    even_in_topics,
-    groups,
-    least_by_trying_everything,
-    moves,
-    queues_of,
-    spread,
-)
 
-from steelyard.balance.allocate import Sticky, cut_by_topic, least_moves, plan, sticky
-from steelyard.balance.allocate.exchange import EXACT_CELLS
-from steelyard.balance.allocate.least import FLOW_CELLS
+from steelyard.balance.assignors import Sticky, minimum_moves, plan, sticky_plan, topic_bounds
+from steelyard.balance.assignors.minimum_moves import MAX_FLOW_CELLS
+from steelyard.balance.assignors.sticky_shares import MAX_EXACT_CELLS
 from steelyard.errors import ConfigurationError
+from tests.balance.evenness import even, even_in_topics, groups, least_by_trying_everything, moves, queues_of, spread
 
 Group = tuple[list[int], int, list[int]]
 
@@ -38,60 +30,60 @@ def _small_groups(draw: st.DrawFn) -> Group:
 @given(_small_groups())
 def test_no_even_plan_moves_fewer_queues(group: Group) -> None:
     cut, members, owner = group
-    planned = sticky(cut, members, owner)
+    planned = sticky_plan(cut, members, owner)
     least = least_by_trying_everything(cut, members, owner)
     assert even(cut, members, planned)
     assert moves(owner, planned) == least
-    assert least_moves(cut, members, owner) == least
+    assert minimum_moves(cut, members, owner) == least
 
 
 @settings(max_examples=300)
 @given(groups(topics=6, queues=80))
 def test_movement_is_the_least_that_the_flow_allows(group: Group) -> None:
     cut, members, owner = group
-    planned = sticky(cut, members, owner)
+    planned = sticky_plan(cut, members, owner)
     assert even(cut, members, planned)
-    assert moves(owner, planned) == least_moves(cut, members, owner)
+    assert moves(owner, planned) == minimum_moves(cut, members, owner)
 
 
 @given(groups(topics=6, queues=80))
 def test_a_carried_out_plan_is_planned_again(group: Group) -> None:
     cut, members, owner = group
-    planned = sticky(cut, members, owner)
-    assert sticky(cut, members, planned) == planned
+    planned = sticky_plan(cut, members, owner)
+    assert sticky_plan(cut, members, planned) == planned
 
 
 @given(groups(topics=1), st.data())
 def test_a_plan_of_one_topic_stays_the_same_while_it_is_carried_out(group: Group, data: st.DataObject) -> None:
     cut, members, owner = group
-    planned = sticky(cut, members, owner)
+    planned = sticky_plan(cut, members, owner)
     half_way = [
         old if old == new else data.draw(st.sampled_from([old, -1, new]))
         for old, new in zip(owner, planned, strict=True)
     ]
-    assert sticky(cut, members, half_way) == planned
+    assert sticky_plan(cut, members, half_way) == planned
 
 
 @given(groups(topics=4), st.data())
 def test_a_plan_of_several_topics_never_gets_dearer_while_it_is_carried_out(group: Group, data: st.DataObject) -> None:
     cut, members, owner = group
-    planned = sticky(cut, members, owner)
+    planned = sticky_plan(cut, members, owner)
     half_way = [
         old if old == new else data.draw(st.sampled_from([old, new])) for old, new in zip(owner, planned, strict=True)
     ]
-    assert moves(half_way, sticky(cut, members, half_way)) == moves(half_way, planned)
+    assert moves(half_way, sticky_plan(cut, members, half_way)) == moves(half_way, planned)
 
 
 @given(groups(topics=3), st.integers(0, 8))
 def test_a_leave_moves_the_leavers_queues_alone_and_a_join_fills_the_joiner_alone(group: Group, leaver: int) -> None:
     cut, members, owner = group
-    before = sticky(cut, members, owner)
-    more = sticky(cut, members + 1, before)
+    before = sticky_plan(cut, members, owner)
+    more = sticky_plan(cut, members + 1, before)
     assert all(new in (old, members) for old, new in zip(before, more, strict=True) if len(cut) == 2)
     if members > 1:
         leaver %= members
         left = [-1 if member == leaver else member - (member > leaver) for member in before]
-        fewer = sticky(cut, members - 1, left)
+        fewer = sticky_plan(cut, members - 1, left)
         assert all(old in (-1, new) for old, new in zip(left, fewer, strict=True) if len(cut) == 2)
         assert even(cut, members - 1, fewer)
 
@@ -100,63 +92,63 @@ def test_a_leave_moves_the_leavers_queues_alone_and_a_join_fills_the_joiner_alon
 def test_unequal_subscriptions_are_even_in_each_topic(group: Group, data: st.DataObject) -> None:
     cut, members, owner = group
     subs = [sorted(data.draw(st.sets(st.integers(0, members - 1)))) for _ in cut[1:]]
-    planned = sticky(cut, members, owner, subs)
+    planned = sticky_plan(cut, members, owner, subs)
     assert even_in_topics(cut, subs, planned)
-    assert sticky(cut, members, planned, subs) == planned
-    assert least_moves(cut, members, owner, subs) <= moves(owner, planned)
+    assert sticky_plan(cut, members, planned, subs) == planned
+    assert minimum_moves(cut, members, owner, subs) <= moves(owner, planned)
 
 
 @given(groups(topics=1), st.data())
 def test_unequal_subscriptions_move_the_least_where_there_is_one_topic(group: Group, data: st.DataObject) -> None:
     cut, members, owner = group
     subs = [sorted(data.draw(st.sets(st.integers(0, members - 1), min_size=1)))]
-    assert moves(owner, sticky(cut, members, owner, subs)) == least_moves(cut, members, owner, subs)
+    assert moves(owner, sticky_plan(cut, members, owner, subs)) == minimum_moves(cut, members, owner, subs)
 
 
 @given(groups(topics=6, queues=80))
 def test_equal_subscriptions_that_are_spelled_out_are_even_over_all_too(group: Group) -> None:
     cut, members, owner = group
-    assert even(cut, members, sticky(cut, members, owner, [range(members)] * (len(cut) - 1)))
+    assert even(cut, members, sticky_plan(cut, members, owner, [range(members)] * (len(cut) - 1)))
 
 
-@pytest.mark.parametrize(("topics", "members"), [(90, 300), (30, EXACT_CELLS // 30 + 1), (400, 600)])
+@pytest.mark.parametrize(("topics", "members"), [(90, 300), (30, MAX_EXACT_CELLS // 30 + 1), (400, 600)])
 def test_a_group_too_large_to_be_exact_is_even_and_a_fixpoint(topics: int, members: int) -> None:
-    assert topics * members > EXACT_CELLS
+    assert topics * members > MAX_EXACT_CELLS
     size = members // 3 + 1
     cut = list(range(0, topics * size + 1, size))
     # As average would have it: the first members own a queue of every topic, the others nothing at all.
     owner = [queue % size for queue in range(topics * size)]
-    planned = sticky(cut, members, owner)
+    planned = sticky_plan(cut, members, owner)
     assert even(cut, members, planned)
-    assert sticky(cut, members, planned) == planned
-    assert least_moves(cut, members, owner) <= moves(owner, planned)
-    if topics * members > FLOW_CELLS:
+    assert sticky_plan(cut, members, planned) == planned
+    assert minimum_moves(cut, members, owner) <= moves(owner, planned)
+    if topics * members > MAX_FLOW_CELLS:
         # Too large for the flow too: each topic by itself could stay as it is.
-        assert least_moves(cut, members, owner) == 0
+        assert minimum_moves(cut, members, owner) == 0
 
 
 def test_the_least_of_a_large_group_is_found_before_the_suite_loses_patience() -> None:
     topics, members, size = 190, 1000, 500
-    assert topics * members <= FLOW_CELLS
+    assert topics * members <= MAX_FLOW_CELLS
     # A tenth of the members has everything: nearly all extras must move, along many ways of the same price.
     owner = [queue * queue // 7 % (members // 10) for queue in range(topics * size)]
     cut = list(range(0, topics * size + 1, size))
-    assert least_moves(cut, members, owner) == moves(owner, sticky(cut, members, owner))
+    assert minimum_moves(cut, members, owner) == moves(owner, sticky_plan(cut, members, owner))
 
 
 def test_an_extra_is_exchanged_where_the_first_choice_was_one_move_too_dear() -> None:
     cut, owner = [0, 4, 5], [0, 0, 2, 2, 0]
-    planned = sticky(cut, 3, owner)
+    planned = sticky_plan(cut, 3, owner)
     assert even(cut, 3, planned)
     assert moves(owner, planned) == least_by_trying_everything(cut, 3, owner) == 1
 
 
 def test_the_least_is_known_for_one_topic_by_formula() -> None:
-    assert least_moves([0, 16], 2, [0] * 16) == 8
-    assert least_moves([0, 16], 3, [0] * 8 + [1] * 8) == 5
-    assert least_moves([0, 16], 2, [0] * 6 + [1] * 5 + [2] * 5) == 5
-    assert least_moves([0, 16], 3, [-1] * 16) == 0
-    assert least_moves([0, 3], 0, [0, 0, -1]) == 2
+    assert minimum_moves([0, 16], 2, [0] * 16) == 8
+    assert minimum_moves([0, 16], 3, [0] * 8 + [1] * 8) == 5
+    assert minimum_moves([0, 16], 2, [0] * 6 + [1] * 5 + [2] * 5) == 5
+    assert minimum_moves([0, 16], 3, [-1] * 16) == 0
+    assert minimum_moves([0, 3], 0, [0, 0, -1]) == 2
 
 
 def test_one_then_two_then_three_members() -> None:
@@ -179,7 +171,7 @@ def test_names_and_numbers_give_the_same_plan(sizes: list[int], joined: int, lef
     after = plan(Sticky(), "billing", queues, members, previous=before)
     owner_of = {queue: members.index(member) for member in old[left:] for queue in before[member]}
     owner_now = {queue: members.index(member) for member, mine in after.items() for queue in mine}
-    numbers = sticky(cut_by_topic(queues)[1], len(members), [owner_of.get(queue, -1) for queue in queues])
+    numbers = sticky_plan(topic_bounds(queues)[1], len(members), [owner_of.get(queue, -1) for queue in queues])
     assert [owner_now[queue] for queue in queues] == numbers
     assert {member: Sticky(before)("billing", member, queues, members) for member in members} == after
 
@@ -226,6 +218,6 @@ def test_wishes_that_exclude_each_other_are_refused() -> None:
 
 
 def test_topics_are_cut_where_they_begin() -> None:
-    topics, cut = cut_by_topic(queues_of(3, 0, 2))
+    topics, cut = topic_bounds(queues_of(3, 0, 2))
     assert (topics, cut) == (["t0", "t2"], [0, 3, 5])
     assert [end - start for start, end in pairwise(cut)] == list(Counter(q.topic for q in queues_of(3, 0, 2)).values())

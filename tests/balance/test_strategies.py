@@ -6,16 +6,15 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.balance.even import queues_of
 
-from steelyard.balance.allocate import (
+from steelyard.balance.assignors import (
     Average,
+    AverageByCircle,
     ByConfig,
-    Circle,
-    Custom,
+    ConsistentHash,
+    CustomStrategy,
     MachineRoom,
-    Nearby,
-    Ring,
+    MachineRoomNearby,
     Sticky,
     Strategy,
     plan,
@@ -23,6 +22,7 @@ from steelyard.balance.allocate import (
 )
 from steelyard.errors import AllocationError, ConfigurationError
 from steelyard.model import Queue
+from tests.balance.evenness import queues_of
 
 
 def _take_all(_group: str, _member: str, queues: object, _members: object) -> list[Queue]:
@@ -32,17 +32,17 @@ def _take_all(_group: str, _member: str, queues: object, _members: object) -> li
 
 _CHECKED: tuple[Strategy, ...] = (
     Average(),
-    Circle(),
+    AverageByCircle(),
     MachineRoom(frozenset({"east"})),
-    Nearby(room_before_at),
-    Nearby(room_before_at, inner=Sticky()),
-    Ring(),
+    MachineRoomNearby(room_before_at),
+    MachineRoomNearby(room_before_at, inner=Sticky()),
+    ConsistentHash(),
     Sticky(),
     Sticky(weights={"east@1": 3}),
-    Custom("all", _take_all),
+    CustomStrategy("all", _take_all),
 )
 _SHARES_EVERYTHING: tuple[Strategy, ...] = tuple(
-    strategy for strategy in _CHECKED if not isinstance(strategy, MachineRoom | Custom)
+    strategy for strategy in _CHECKED if not isinstance(strategy, MachineRoom | CustomStrategy)
 )
 
 _rooms = st.sampled_from(["east", "west", "north"])
@@ -108,7 +108,7 @@ def test_average_gives_contiguous_pages(queues: int, members: int, pages: list[r
 
 @given(queues=_queues, members=_members)
 def test_circle_gives_queue_j_to_member_j_mod_n(queues: list[Queue], members: list[str]) -> None:
-    shared = plan(Circle(), "billing", queues, members)
+    shared = plan(AverageByCircle(), "billing", queues, members)
     for place, queue in enumerate(sorted(queues)):
         assert queue in shared[sorted(members)[place % len(members)]]
 
@@ -119,7 +119,7 @@ def test_config_gives_each_member_its_list_and_the_rest_the_common_one() -> None
     assert shared == {"c1": common, "c2": own, "c3": common}
 
 
-def test_machine_room_leaves_the_queues_of_other_rooms_to_nobody() -> None:
+def test_machine_room_leaves_the_queues_of_other_rooms_unassigned() -> None:
     queues = [Queue("t", broker, number) for broker in ("east@a", "west@b") for number in range(3)]
     shared = plan(MachineRoom(frozenset({"west"})), "billing", queues, ["c1", "c2"])
     assert [[str(queue) for queue in mine] for mine in shared.values()] == [
@@ -130,7 +130,7 @@ def test_machine_room_leaves_the_queues_of_other_rooms_to_nobody() -> None:
 
 def test_nearby_keeps_queues_in_their_room_and_shares_those_of_empty_rooms() -> None:
     queues = [Queue("t", f"{room}@a", number) for room in ("east", "north", "west") for number in range(2)]
-    shared = plan(Nearby(room_before_at), "billing", queues, ["east@1", "west@1"])
+    shared = plan(MachineRoomNearby(room_before_at), "billing", queues, ["east@1", "west@1"])
     assert [" ".join(f"{q.broker[0]}{q.queue_id}" for q in mine) for mine in shared.values()] == [
         "e0 e1 n0",
         "w0 w1 n1",
@@ -140,7 +140,10 @@ def test_nearby_keeps_queues_in_their_room_and_shares_those_of_empty_rooms() -> 
 @pytest.mark.parametrize("room", ["", None])
 def test_a_broker_or_a_member_without_a_room_is_an_error(room: str | None) -> None:
     queues = queues_of(2)
-    for nearby in (Nearby(lambda _: room, lambda _: "east"), Nearby(lambda _: "east", lambda _: room)):
+    for nearby in (
+        MachineRoomNearby(lambda _: room, lambda _: "east"),
+        MachineRoomNearby(lambda _: "east", lambda _: room),
+    ):
         with pytest.raises(AllocationError, match="no known room"):
             plan(nearby, "billing", queues, ["c1"])
         with pytest.raises(AllocationError, match="no known room"):
@@ -150,17 +153,17 @@ def test_a_broker_or_a_member_without_a_room_is_an_error(room: str | None) -> No
 def test_nearby_hands_what_was_owned_before_to_a_sticky_inner_strategy() -> None:
     queues = queues_of(4, broker="east@x")
     before = {"east@1": queues[1::2], "east@2": queues[::2]}
-    strategy = Nearby(room_before_at, inner=Sticky())
+    strategy = MachineRoomNearby(room_before_at, inner=Sticky())
     assert plan(strategy, "billing", queues, list(before), previous=before) == before
-    assert plan(Nearby(room_before_at), "billing", queues, list(before), previous=before) != before
+    assert plan(MachineRoomNearby(room_before_at), "billing", queues, list(before), previous=before) != before
 
 
 def test_a_ring_takes_any_number_of_nodes_and_any_hash_but_no_negative_number() -> None:
     queues, members = queues_of(8), ["c1", "c2"]
-    assert plan(Ring(0), "billing", queues, members) == {"c1": [], "c2": []}
-    assert plan(Ring(1, len), "billing", queues, members) == {"c1": [], "c2": queues}
+    assert plan(ConsistentHash(0), "billing", queues, members) == {"c1": [], "c2": []}
+    assert plan(ConsistentHash(1, len), "billing", queues, members) == {"c1": [], "c2": queues}
     with pytest.raises(ConfigurationError, match="virtual_nodes is -1"):
-        Ring(-1)
+        ConsistentHash(-1)
 
 
 @given(queues=_queues, members=st.lists(st.sampled_from(["c1", "c2", "c3"]), min_size=2, max_size=6))

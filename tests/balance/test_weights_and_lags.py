@@ -9,14 +9,17 @@ from math import ceil, floor
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.balance.even import even, groups, moves, queues_of
 
-from steelyard.balance.allocate import Sticky, plan, sticky
-from steelyard.balance.allocate.exchange import EXACT_CELLS
-from steelyard.balance.allocate.hand_out import hand_out
-from steelyard.balance.allocate.lags import even_out
-from steelyard.balance.allocate.weights import weighted_shares, whole_weights
+from steelyard.balance.assignors import Sticky, plan, sticky_plan
+from steelyard.balance.assignors.lag_balance import balance_lag
+from steelyard.balance.assignors.sticky_shares import (
+    MAX_EXACT_CELLS,
+    assign_by_shares,
+    integer_weights,
+    weighted_shares,
+)
 from steelyard.errors import ConfigurationError
+from tests.balance.evenness import even, groups, moves, queues_of
 
 Group = tuple[list[int], int, list[int]]
 Weighted = tuple[list[int], list[int], list[int]]
@@ -24,7 +27,7 @@ Weighted = tuple[list[int], list[int], list[int]]
 
 @st.composite
 def _weighted_groups(draw: st.DrawFn, *, small: bool = False) -> Weighted:
-    """Draw topics, weights and owners; an owner may be nobody (-1)."""
+    """Draw topics, weights and owners; an owner may be none (-1)."""
     weights = draw(st.lists(st.integers(0, 9), min_size=1, max_size=3 if small else 8).filter(any))
     size, topics = (4, 3) if small else (30, 8)
     sizes = draw(
@@ -48,7 +51,7 @@ def _is_weighted(cut: Sequence[int], weights: Sequence[int], plan: Sequence[int]
 
 
 def _weighted(cut: Sequence[int], weights: Sequence[int], owner: Sequence[int]) -> list[int]:
-    return hand_out(cut, owner, weighted_shares(cut, weights, owner))
+    return assign_by_shares(cut, owner, weighted_shares(cut, weights, owner))
 
 
 @settings(max_examples=500)
@@ -96,12 +99,12 @@ def test_equal_weights_are_even_and_move_no_more_than_even_shares(group: Group, 
     owner = [member if member < members else -1 for member in owner]
     planned = _weighted(cut, [weight] * members, owner)
     assert even(cut, members, planned)
-    assert moves(owner, planned) == moves(owner, sticky(cut, members, owner))
+    assert moves(owner, planned) == moves(owner, sticky_plan(cut, members, owner))
 
 
 def test_a_large_group_by_weight_is_within_its_bounds_and_a_fixpoint() -> None:
     topics, members, size = 60, 400, 150
-    assert topics * members > EXACT_CELLS
+    assert topics * members > MAX_EXACT_CELLS
     cut = list(range(0, topics * size + 1, size))
     weights = [1 + member % 5 for member in range(members)]
     # As average would have it: the first members own a queue of every topic, the others nothing at all.
@@ -129,10 +132,10 @@ def test_a_member_twice_as_heavy_gets_twice_as_many_and_keeps_them() -> None:
 
 
 def test_weights_may_be_fractions_and_must_be_numbers_above_zero_somewhere() -> None:
-    assert whole_weights({"a": 0.5, "b": 1.5}, ["a", "b", "c"]) == [1, 3, 2]
+    assert integer_weights({"a": 0.5, "b": 1.5}, ["a", "b", "c"]) == [1, 3, 2]
     for weights in ({"a": -1.0}, {"a": float("nan")}, {"a": float("inf")}, {"a": 0.0, "b": 0.0}):
         with pytest.raises(ConfigurationError):
-            whole_weights(weights, list(weights))
+            integer_weights(weights, list(weights))
 
 
 def _behind(members: int, lag: list[int], owner: list[int]) -> list[int]:
@@ -147,8 +150,8 @@ def test_lags_are_evened_out_within_the_budget(group: Group, data: st.DataObject
     cut, members, owner = group
     owner = [member if member < members else -1 for member in owner]
     lag = data.draw(st.lists(st.integers(0, 100), min_size=len(owner), max_size=len(owner)))
-    planned = sticky(cut, members, owner)
-    evened = even_out(cut, members, owner, planned, lag, budget=budget, fixed_counts=fixed)
+    planned = sticky_plan(cut, members, owner)
+    evened = balance_lag(cut, members, owner, planned, lag, budget=budget, fixed_counts=fixed)
     assert even(cut, members, evened)
     assert moves(owner, evened) <= moves(owner, planned) + budget
     assert max(_behind(members, lag, evened)) <= max(_behind(members, lag, planned))

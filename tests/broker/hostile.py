@@ -10,36 +10,46 @@ from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Raw
-from tests.fuzzing import Dice, mutations
 
-from steelyard.broker.requests.table import HANDLERS
+from steelyard.broker.broker import HANDLERS
 from steelyard.errors import SteelyardError
 from steelyard.wire.batch import BatchItem, encode_batch
 from steelyard.wire.bodies import encode_body
-from steelyard.wire.bodies.assignment import AssignmentRequest, RequestMode, RequestModeSetting
-from steelyard.wire.bodies.groups import CustomRetries, GroupSettings, GroupSettingsList, RetryPolicy
+from steelyard.wire.bodies.groups import (
+    CustomRetryPolicy,
+    GroupRetryPolicy,
+    SubscriptionGroupConfig,
+    SubscriptionGroupConfigList,
+)
 from steelyard.wire.bodies.heartbeat import (
-    ClientCheck,
-    ConsumeKind,
-    ConsumerBeat,
-    GroupWord,
-    Heartbeat,
-    HeartbeatWord,
-    Held,
+    CheckClientRequest,
+    ConsumeFromWhere,
+    ConsumerHeartbeat,
+    ConsumeType,
+    HeartbeatBody,
+    HeartbeatExtension,
+    HeartbeatGroupExtension,
+    HeldQueueEpoch,
     MessageModel,
-    ProducerBeat,
-    StartFrom,
+    ProducerHeartbeat,
     SubscriptionBody,
 )
-from steelyard.wire.bodies.locks import LockRequest, LockWord
-from steelyard.wire.bodies.topics import TopicSettings, TopicSettingsList
+from steelyard.wire.bodies.queue_assignment import (
+    AssignmentRequest,
+    LockExtension,
+    LockRequest,
+    MessageRequestMode,
+    MessageRequestModeSetting,
+)
+from steelyard.wire.bodies.topics import TopicConfig, TopicConfigList
 from steelyard.wire.codes import HeaderType
 from steelyard.wire.codes import RequestCode as Code
-from steelyard.wire.command import ONEWAY, Command, Fields
-from steelyard.wire.fields import plan_of
-from steelyard.wire.frames import Splitter, encode_frame
+from steelyard.wire.command import ONEWAY_FLAG, Command, CommandFields
+from steelyard.wire.frames import FrameDecoder, encode_frame
+from steelyard.wire.header_codec import header_layout
 from steelyard.wire.headers.table import HEADER_OF_REQUEST
-from steelyard.wire.maps import QueueRef
+from steelyard.wire.json_body import QueueRef
+from tests.fuzzing import Dice, mutations
 
 __all__ = ["CODES", "Names", "Request", "Storm"]
 
@@ -133,7 +143,7 @@ class Request(NamedTuple):
     """One request of a storm."""
 
     code: int
-    fields: Fields
+    fields: CommandFields
     body: bytes
     oneway: bool
     header_type: HeaderType
@@ -155,10 +165,10 @@ class Storm:
         while True:
             made = self._request(code)
             command = Command(
-                code, made.fields, made.body, 7, ONEWAY, header_type=made.header_type, language=made.language
+                code, made.fields, made.body, 7, ONEWAY_FLAG, header_type=made.header_type, language=made.language
             )
             try:
-                read = list(Splitter().feed(encode_frame(command)))
+                read = list(FrameDecoder().feed(encode_frame(command)))
             except SteelyardError:
                 continue
             if read[0].code == code:
@@ -169,7 +179,7 @@ class Storm:
         is_binary = random.random() < 0.3 and -(2**15) <= code < 2**15
         kind = HeaderType.BINARY if is_binary else HeaderType.JSON
         values = self._values(code)
-        fields: Fields
+        fields: CommandFields
         if is_binary:
             fields = {name: str(value) for name, value in values.items() if value is not None}
             if random.random() < 0.05:
@@ -189,8 +199,10 @@ class Storm:
         header = HEADER_OF_REQUEST.get(code)
         clean = random.random() < 0.8
         if header is not None:
-            plan = plan_of(header)
-            for attribute, name, kind, digits in zip(plan.attributes, plan.names, plan.types, plan.digits, strict=True):
+            plan = header_layout(header)
+            for attribute, name, kind, digits in zip(
+                plan.attributes, plan.names, plan.types, plan.safe_digits, strict=True
+            ):
                 if clean or random.random() > 0.07:
                     values[name] = self._value(attribute, kind, digits, clean=clean)
         if random.random() < 0.1:
@@ -283,24 +295,28 @@ def _heartbeat(storm: Storm) -> bytes:
         version=random.choice(_NUMBERS),
         kind=random.choice(("TAG", "SQL92")),
     )
-    word = HeartbeatWord(
-        groups={group: GroupWord(strategy="sticky", held={topic: (Held(0, random.choice(_NUMBERS)), Held(-1, 5))})},
+    word = HeartbeatExtension(
+        groups={
+            group: HeartbeatGroupExtension(
+                strategy="sticky", held={topic: (HeldQueueEpoch(0, random.choice(_NUMBERS)), HeldQueueEpoch(-1, 5))}
+            )
+        },
         heartbeat_ms=random.choice((None, -1, 0, 1_000, 2**31 - 1)),
         instance=random.choice((None, "i", "j" * 200)),
         leaving=random.random() < 0.2,
     )
-    told = ConsumerBeat(
+    told = ConsumerHeartbeat(
         group=group,
-        kind=random.choice(list(ConsumeKind)),
+        kind=random.choice(list(ConsumeType)),
         model=random.choice(list(MessageModel)),
-        start_from=random.choice(list(StartFrom)),
+        start_from=random.choice(list(ConsumeFromWhere)),
         subscriptions=(wanted,),
     )
     return encode_body(
-        Heartbeat(
+        HeartbeatBody(
             client_id=storm.one_of(names.clients),
             consumers=(told,),
-            producers=(ProducerBeat(group=group), ProducerBeat(group="x" * random.choice((3, 255, 256)))),
+            producers=(ProducerHeartbeat(group=group), ProducerHeartbeat(group="x" * random.choice((3, 255, 256)))),
             fingerprint=random.choice((None, 0, 5, -5)),
             without_subscriptions=random.random() < 0.3,
             steelyard=random.choice((None, word)),
@@ -318,7 +334,9 @@ def _locks(storm: Storm) -> bytes:
         )
         for _ in range(random.randrange(4))
     )
-    word = LockWord(renew=random.random() < 0.3, epochs=random.choice((None, (), (1,), (2**63 - 1,) * len(queues))))
+    word = LockExtension(
+        renew=random.random() < 0.3, epochs=random.choice((None, (), (1,), (2**63 - 1,) * len(queues)))
+    )
     return encode_body(
         LockRequest(
             client_id=storm.one_of(storm.names.clients),
@@ -330,9 +348,9 @@ def _locks(storm: Storm) -> bytes:
     )
 
 
-def _topic(storm: Storm) -> TopicSettings:
+def _topic(storm: Storm) -> TopicConfig:
     random = storm.random
-    return TopicSettings(
+    return TopicConfig(
         name=storm.one_of(storm.names.topics),
         read_queues=random.choice((4, 0, 1, -1, 65_536, 65_537)),
         write_queues=random.choice((4, 0, 1, 65_536)),
@@ -342,14 +360,14 @@ def _topic(storm: Storm) -> TopicSettings:
     )
 
 
-def _group(storm: Storm) -> GroupSettings:
+def _group(storm: Storm) -> SubscriptionGroupConfig:
     random = storm.random
-    return GroupSettings(
+    return SubscriptionGroupConfig(
         name=storm.one_of(storm.names.groups),
         consume_enabled=random.random() < 0.8,
         max_retries=random.choice(_NUMBERS[:12]),
         retry_queues=random.choice((1, 0, -1, 5, 2**31 - 1)),
-        retry_policy=random.choice((None, RetryPolicy(custom=CustomRetries(delays_ms=(1,) * 50)))),
+        retry_policy=random.choice((None, GroupRetryPolicy(custom=CustomRetryPolicy(delays_ms=(1,) * 50)))),
         attributes=random.choice((None, {}, {"+a": "b"})),
     )
 
@@ -371,13 +389,13 @@ _BODIES: dict[int, Callable[[Storm], bytes]] = {
     Code.HEART_BEAT: _heartbeat,
     Code.LOCK_BATCH_MQ: _locks,
     Code.UNLOCK_BATCH_MQ: _locks,
-    Code.UPDATE_AND_CREATE_TOPIC_LIST: lambda storm: encode_body(TopicSettingsList(topics=(_topic(storm),) * 2)),
+    Code.UPDATE_AND_CREATE_TOPIC_LIST: lambda storm: encode_body(TopicConfigList(topics=(_topic(storm),) * 2)),
     Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: lambda storm: encode_body(_group(storm)),
     Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: lambda storm: encode_body(
-        GroupSettingsList(groups=(_group(storm),))
+        SubscriptionGroupConfigList(groups=(_group(storm),))
     ),
     Code.CHECK_CLIENT_CONFIG: lambda storm: encode_body(
-        ClientCheck(client_id="c", group="g", subscription=_wish(storm))
+        CheckClientRequest(client_id="c", group="g", subscription=_wish(storm))
     ),
     Code.QUERY_ASSIGNMENT: lambda storm: encode_body(
         AssignmentRequest(
@@ -389,7 +407,9 @@ _BODIES: dict[int, Callable[[Storm], bytes]] = {
         )
     ),
     Code.SET_MESSAGE_REQUEST_MODE: lambda storm: encode_body(
-        RequestModeSetting(group=storm.one_of(storm.names.groups), mode=RequestMode.PULL, topic="hostile-topic")
+        MessageRequestModeSetting(
+            group=storm.one_of(storm.names.groups), mode=MessageRequestMode.PULL, topic="hostile-topic"
+        )
     ),
     Code.UPDATE_BROKER_CONFIG: lambda storm: storm.random.choice(_SETTINGS),
     Code.SEND_BATCH_MESSAGE: _batch,

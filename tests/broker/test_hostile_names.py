@@ -5,30 +5,33 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.fuzzing import Dice
 
-from steelyard.broker.core import Broker
-from steelyard.broker.names import check_group, check_topic
+from steelyard.broker.broker import HANDLERS, BrokerCore
 from steelyard.broker.options import BrokerOptions
-from steelyard.broker.requests.table import HANDLERS
+from steelyard.broker.validation import check_group, check_topic
 from steelyard.errors import InvalidParameter
-from steelyard.serve.files import RealDisk
+from steelyard.serve.disks import RealDisk
 from steelyard.wire.bodies import encode_body
-from steelyard.wire.bodies.assignment import AssignmentRequest
-from steelyard.wire.bodies.groups import GroupSettings
-from steelyard.wire.bodies.heartbeat import ConsumerBeat, Heartbeat, MessageModel, ProducerBeat, SubscriptionBody
-from steelyard.wire.bodies.locks import LockRequest
-from steelyard.wire.bodies.topics import TopicSettings, TopicSettingsList
+from steelyard.wire.bodies.groups import SubscriptionGroupConfig
+from steelyard.wire.bodies.heartbeat import (
+    ConsumerHeartbeat,
+    HeartbeatBody,
+    MessageModel,
+    ProducerHeartbeat,
+    SubscriptionBody,
+)
+from steelyard.wire.bodies.queue_assignment import AssignmentRequest, LockRequest
+from steelyard.wire.bodies.topics import TopicConfig, TopicConfigList
 from steelyard.wire.codes import RequestCode as Code
-from steelyard.wire.command import Command
-from steelyard.wire.frames import Splitter, encode_frame
+from steelyard.wire.command import Command, Peer, Reply
+from steelyard.wire.frames import FrameDecoder, encode_frame
 from steelyard.wire.headers.table import HEADER_OF_REQUEST
-from steelyard.wire.maps import QueueRef
-from steelyard.wire.peers import Peer, Reply
+from steelyard.wire.json_body import QueueRef
+from tests.fuzzing import Dice
 
 _NOW = 1_700_000_000_000
 _NAMES = ("topic", "group", "consumer_group", "group_name", "src_group", "dest_group", "producer_group")
-_PEER = Peer.at("127.0.0.1", 50_000, number=1)
+_PEER = Peer.at("127.0.0.1", 50_000, connection_id=1)
 
 
 def hostile_names() -> list[str]:
@@ -94,40 +97,45 @@ def bodies_with(name: str) -> Iterator[tuple[int, bytes]]:
     """Yield each request that carries a name in its body."""
     wanted = SubscriptionBody(topic=name)
     model = MessageModel.CLUSTERING
-    yield Code.HEART_BEAT, encode_body(Heartbeat(client_id="c", producers=(ProducerBeat(group=name),)))
-    yield Code.HEART_BEAT, encode_body(Heartbeat(client_id="c", consumers=(ConsumerBeat(group=name, model=model),)))
+    yield Code.HEART_BEAT, encode_body(HeartbeatBody(client_id="c", producers=(ProducerHeartbeat(group=name),)))
+    yield (
+        Code.HEART_BEAT,
+        encode_body(HeartbeatBody(client_id="c", consumers=(ConsumerHeartbeat(group=name, model=model),))),
+    )
     yield (
         Code.HEART_BEAT,
         encode_body(
-            Heartbeat(client_id="c", consumers=(ConsumerBeat(group="g", model=model, subscriptions=(wanted,)),))
+            HeartbeatBody(
+                client_id="c", consumers=(ConsumerHeartbeat(group="g", model=model, subscriptions=(wanted,)),)
+            )
         ),
     )
     queue = QueueRef(broker_name="broker-0", queue_id=0, topic=name)
     for code in (Code.LOCK_BATCH_MQ, Code.UNLOCK_BATCH_MQ):
         yield code, encode_body(LockRequest(client_id="c", group="g", queues=(queue,)))
-    yield Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, encode_body(GroupSettings(name=name))
-    yield Code.UPDATE_AND_CREATE_TOPIC_LIST, encode_body(TopicSettingsList(topics=(TopicSettings(name=name),)))
+    yield Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, encode_body(SubscriptionGroupConfig(name=name))
+    yield Code.UPDATE_AND_CREATE_TOPIC_LIST, encode_body(TopicConfigList(topics=(TopicConfig(name=name),)))
     yield Code.QUERY_ASSIGNMENT, encode_body(AssignmentRequest(client_id="c", group=name, topic="t"))
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
+def broker(tmp_path: Path) -> Iterator[BrokerCore]:
     """Open a broker with files of its own, in a folder of a folder."""
     home = tmp_path / "home" / "data"
     home.mkdir(parents=True)
-    made = Broker.open(BrokerOptions(), RealDisk(home), now_ms=_NOW)
+    made = BrokerCore.open(BrokerOptions(), RealDisk(home), now_ms=_NOW)
     yield made
     made.close(_NOW)
 
 
-def ask(broker: Broker, command: Command) -> Command | None:
+def ask(broker: BrokerCore, command: Command) -> Command | None:
     """Ask over the wire, and return the answer if one comes."""
     try:
-        (read,) = Splitter().feed(encode_frame(command))
+        (read,) = FrameDecoder().feed(encode_frame(command))
     except UnicodeError:
         return None
     replies = [*broker.handle(read, _PEER, _NOW), *broker.flush(_NOW)]
-    answers = [reply.command for reply in replies if isinstance(reply, Reply) and reply.command.is_answer]
+    answers = [reply.command for reply in replies if isinstance(reply, Reply) and reply.command.is_response]
     return answers[0] if answers else None
 
 
@@ -139,7 +147,7 @@ def test_there_are_five_hundred_of_them_and_none_is_a_name() -> None:
                 check(name)
 
 
-def test_hostile_names_in_headers_are_refused_and_leave_no_trace(broker: Broker, tmp_path: Path) -> None:
+def test_hostile_names_in_headers_are_refused_and_leave_no_trace(broker: BrokerCore, tmp_path: Path) -> None:
     before = _places(broker, tmp_path)
     accepted = set()
     for name in HOSTILE:
@@ -154,7 +162,7 @@ def test_hostile_names_in_headers_are_refused_and_leave_no_trace(broker: Broker,
     assert files == before[2]
 
 
-def test_hostile_names_in_bodies_leave_no_trace(broker: Broker, tmp_path: Path) -> None:
+def test_hostile_names_in_bodies_leave_no_trace(broker: BrokerCore, tmp_path: Path) -> None:
     before = _places(broker, tmp_path)
     for name in HOSTILE:
         for code, body in bodies_with(name):
@@ -165,7 +173,7 @@ def test_hostile_names_in_bodies_leave_no_trace(broker: Broker, tmp_path: Path) 
     assert files == before[2]
 
 
-def _places(broker: Broker, home: Path) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+def _places(broker: BrokerCore, home: Path) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
     """Return the names of all topics, groups and files."""
     return (
         frozenset(topic.name for topic in broker.state.topics),

@@ -8,22 +8,21 @@ from collections import Counter
 from contextlib import suppress
 
 import pytest
-from tests.broker.client import Client, wants
-from tests.broker.desk import Desk, message
-from tests.broker.hostile import CODES, Names, Request, Storm
-from tests.broker.life import Life
-from tests.broker.reader import bodies, make_topic, pull, pull_header, start_pull
-from tests.fuzzing import Dice, rounds
 
 from steelyard.broker.options import BrokerOptions
 from steelyard.errors import SteelyardError
-from steelyard.wire.bodies.groups import GroupSettings
+from steelyard.wire.bodies.groups import SubscriptionGroupConfig
 from steelyard.wire.codes import RequestCode as Code
-from steelyard.wire.command import Command
+from steelyard.wire.command import Command, Peer
 from steelyard.wire.headers.group import CommitOffset
-from steelyard.wire.headers.send import EndTransaction, SendAnswer, SendShort
-from steelyard.wire.message_ids import read_offset_id
-from steelyard.wire.peers import Peer
+from steelyard.wire.headers.send import EndTransaction, SendMessageResponse, SendMessageV2
+from steelyard.wire.message_ids import parse_offset_id
+from tests.broker.broker_fuzz import BrokerFuzz
+from tests.broker.broker_harness import BrokerHarness, message
+from tests.broker.fake_consumer import FakeConsumer, subscription_to
+from tests.broker.hostile import CODES, Names, Request, Storm
+from tests.broker.pull_requests import bodies, make_topic, pull, pull_header, start_pull
+from tests.fuzzing import Dice, rounds
 
 pytestmark = pytest.mark.fuzz
 
@@ -42,7 +41,7 @@ _COMMIT = 8
 
 def _options(flush: str) -> BrokerOptions:
     return BrokerOptions(
-        flush=flush, max_topics=90, max_groups=60, max_members=40, parked_pulls=30, max_message_bytes=64 * 1024
+        flush=flush, max_topics=90, max_groups=60, max_members=40, max_held_pulls=30, max_message_bytes=64 * 1024
     )
 
 
@@ -50,30 +49,30 @@ class World:
     """A broker with work, clients that behave, and attackers whose answers are counted."""
 
     def __init__(self, seed: int, flush: str) -> None:
-        self.desk, self.random, self.storm = Desk(_options(flush)), Dice(seed), Storm(seed, _NAMES)
+        self.harness, self.random, self.storm = BrokerHarness(_options(flush)), Dice(seed), Storm(seed, _NAMES)
         self.asked: dict[tuple[int, int], Request] = {}
         self.answers = Counter[tuple[int, int]]()
         self.questions: list[tuple[Peer, Command]] = []
         for topic in ("orders", "calm", "calm-late"):
-            make_topic(self.desk, topic, queues=4)
-        self.attackers = [self.desk.line() for _ in range(4)]
+            make_topic(self.harness, topic, queues=4)
+        self.attackers = [self.harness.connect() for _ in range(4)]
         self.clients = [
-            Client(self.desk, "ours"),
-            Client(self.desk, "java-1", ours=False),
-            Client(self.desk, "calm-1", group="calm"),
-            Client(self.desk, "calm-2", group="calm"),
+            FakeConsumer(self.harness, "ours"),
+            FakeConsumer(self.harness, "java-1", ours=False),
+            FakeConsumer(self.harness, "calm-1", group="calm"),
+            FakeConsumer(self.harness, "calm-2", group="calm"),
         ]
         self.beat()
-        self.desk.advance(4_000)
+        self.harness.advance(4_000)
         self._work()
 
     def beat(self) -> None:
         """Let those who behave send their heartbeats."""
         for client in self.clients:
-            client.beat(wants("calm" if client.group == "calm" else "orders"))
+            client.heartbeat(subscription_to("calm" if client.group == "calm" else "orders"))
 
     def _work(self) -> None:
-        desk, (ours, java, calm, other) = self.desk, self.clients
+        harness, (ours, java, calm, other) = self.harness, self.clients
         ours.lock(0, 1)
         java.lock(2)
         calm.lock(0, 1, topic="calm")
@@ -85,22 +84,22 @@ class World:
         self.send(message("calm-late", "DELAY\x015\x02"), b"by level")
         self.send(message("calm-late", "TIMER_DELAY_SEC\x0190\x02"), b"by time")
         text = "TRAN_MSG\x01true\x02PGROUP\x01calm-shop\x02UNIQ_KEY\x01h\x02"
-        half = self.send(message("calm-late", text, sys_flag=4), b"half").header(SendAnswer)
-        position = read_offset_id(half.msg_id)[1]
+        half = self.send(message("calm-late", text, sys_flag=4), b"half").header(SendMessageResponse)
+        position = parse_offset_id(half.msg_id)[1]
         self.commit = EndTransaction("calm-shop", half.queue_offset, position, _COMMIT, "h", False)
-        assert desk.ask(Code.UPDATE_CONSUMER_OFFSET, CommitOffset("calm", "calm", 3, 2)).code == 0
+        assert harness.request(Code.UPDATE_CONSUMER_OFFSET, CommitOffset("calm", "calm", 3, 2)).code == 0
         for queue_id in range(3):
-            start_pull(desk, pull_header(3, queue_id=queue_id, wait_ms=300_000), peer=java.line)
+            start_pull(harness, pull_header(3, queue_id=queue_id, wait_ms=300_000), peer=java.connection)
 
-    def send(self, header: SendShort, body: bytes) -> Command:
+    def send(self, header: SendMessageV2, body: bytes) -> Command:
         """Send a message that has to be taken, and return the answer."""
         return self.ask(Code.SEND_MESSAGE_V2, header, body)
 
-    def ask(self, code: int, header: SendShort | EndTransaction, body: bytes = b"") -> Command:
+    def ask(self, code: int, header: SendMessageV2 | EndTransaction, body: bytes = b"") -> Command:
         """Ask what must be granted, if need be once the disk has it."""
-        opaque = self.desk.say(code, header, body)
-        self.desk.sync()
-        answer = self.desk.answer(opaque)
+        opaque = self.harness.send(code, header, body)
+        self.harness.sync()
+        answer = self.harness.take_response(opaque)
         assert answer is not None
         assert answer.code == 0, answer.remark
         return answer
@@ -110,7 +109,7 @@ class World:
     def strike(self, code: int) -> None:
         """Send one hostile request, and look at all that comes back."""
         peer, made = self.random.choice(self.attackers), self.storm.request(code)
-        opaque = self.desk.say(
+        opaque = self.harness.send(
             code,
             made.fields,
             made.body,
@@ -120,38 +119,38 @@ class World:
             language=made.language,
             flush=self.random.random() < 0.7,
         )
-        self.asked[peer.number, opaque] = made
+        self.asked[peer.connection_id, opaque] = made
         self.collect()
 
     def collect(self) -> None:
         """Take what was sent to the attackers: no answer twice, none that was not asked for."""
         for peer in self.attackers:
-            for command in self.desk.sent_to(peer):
-                if not command.is_answer:
+            for command in self.harness.sent_to(peer):
+                if not command.is_response:
                     self.questions.append((peer, command))
                     continue
-                key = peer.number, command.opaque
+                key = peer.connection_id, command.opaque
                 assert not self.asked[key].oneway, f"an answer to a oneway {self.asked[key]}"
                 self.answers[key] += 1
                 assert self.answers[key] == 1, f"two answers to {self.asked[key]}"
 
     def breathe(self) -> None:
         """Let time pass, lines close, clients answer, the disk work."""
-        desk, random = self.desk, self.random
-        desk.advance(random.choice((10, 100, 700)))
+        harness, random = self.harness, self.random
+        harness.advance(random.choice((10, 100, 700)))
         if random.random() < 0.5:
-            desk.sync()
+            harness.sync()
         if random.random() < 0.3:
-            desk.save()
+            harness.save()
         self._mend()
         for peer, question in self.questions[-3:]:
             if peer in self.attackers:
-                desk.reply(question, peer, {"x": "y"}, random.randbytes(20), code=random.choice((0, 1, -5)))
+                harness.respond(question, peer, {"x": "y"}, random.randbytes(20), code=random.choice((0, 1, -5)))
         self.questions.clear()
-        for hangup in desk.hangups:
+        for hangup in harness.hangups:
             if hangup.peer in self.attackers:
                 self.hang_up(hangup.peer)
-        desk.hangups.clear()
+        harness.hangups.clear()
         if random.random() < 0.2:
             self.hang_up(random.choice(self.attackers))
         self.collect()
@@ -161,48 +160,48 @@ class World:
         """Make again what the storm may have deleted, so that it goes on having something to break."""
         with suppress(SteelyardError):
             for topic in ("orders", "hostile"):
-                make_topic(self.desk, topic, queues=4)
+                make_topic(self.harness, topic, queues=4)
         with suppress(SteelyardError):
             for group in ("billing", "hostile"):
-                self.desk.state.groups.put(GroupSettings(name=group), self.desk.now_ms)
+                self.harness.state.groups.put(SubscriptionGroupConfig(name=group), self.harness.now_ms)
         if self.random.random() < 0.1:
             for name in _MANY:
-                self.desk.state.groups.remove(name, self.desk.now_ms)
-                self.desk.state.topics.remove(name, self.desk.now_ms)
+                self.harness.state.groups.remove(name, self.harness.now_ms)
+                self.harness.state.topics.remove(name, self.harness.now_ms)
         self.beat()
-        store = self.desk.state.store
+        store = self.harness.state.store
         places = [store.entries(*queue, 0, 1 << 62)[-2:] for queue in store.queues()]
         self.storm.positions = [position for place in places for position, _, _ in place]
 
     def hang_up(self, peer: Peer) -> None:
         """Close an attacker's line; it comes back on another one, and what it asked needs no answer."""
         self.collect()
-        self.desk.hang_up(peer)
-        self.attackers[self.attackers.index(peer)] = self.desk.line()
-        self.asked = {key: made for key, made in self.asked.items() if key[0] != peer.number}
+        self.harness.disconnect(peer)
+        self.attackers[self.attackers.index(peer)] = self.harness.connect()
+        self.asked = {key: made for key, made in self.asked.items() if key[0] != peer.connection_id}
 
     def check_limits(self) -> None:
         """Expect that no table has more than it may."""
-        state, options = self.desk.state, self.desk.options
+        state, options = self.harness.state, self.harness.options
         assert len(state.topics) <= options.max_topics
         assert len(state.groups) <= options.max_groups
-        assert len(state.members) <= options.max_members
-        assert len(state.parking) <= options.parked_pulls
+        assert len(state.consumers) <= options.max_members
+        assert len(state.held_pulls) <= options.max_held_pulls
         assert len(state.wanted_routes) <= options.max_topics
-        assert len(state.questions) <= 1_000
-        assert len(state.notes) < 1_000
+        assert len(state.key_queries) <= 1_000
+        assert len(state.warnings) < 1_000
         assert not state.outbox
-        state.notes.clear()
+        state.warnings.clear()
 
     def calm(self) -> object:
         """Return all that the storm does not name."""
-        state = self.desk.state
-        group = state.members.group("calm")
+        state = self.harness.state
+        group = state.consumers.group("calm")
         assert group is not None
         return (
-            self.desk.topic("calm"),
-            dict(state.offsets.of("calm", "calm")),
-            [(key, lock.owner, lock.epoch) for key, lock in state.locks.of("calm", self.desk.now_ms)],
+            self.harness.topic("calm"),
+            dict(state.offsets.committed_in("calm", "calm")),
+            [(key, lock.owner, lock.epoch) for key, lock in state.queue_locks.held_queues("calm", self.harness.now_ms)],
             group.ids,
             state.topics["calm"].settings,
             state.groups.get("calm"),
@@ -237,41 +236,41 @@ def test_a_storm_is_answered_and_leaves_no_trace_in_what_it_does_not_name(flush:
         world.strike(code)
         if turn % 20 == 0:
             world.breathe()
-    world.desk.flush()
+    world.harness.flush()
     assert world.calm() == before
     _finish(world)
 
 
 def _finish(world: World) -> None:
     """Let everything come to its end, then work as usual, then start again."""
-    desk = world.desk
+    harness = world.harness
     for _ in range(_LONGEST_MS // 1_000):
-        desk.advance(1_000, step_ms=500)
-        desk.sync()
+        harness.advance(1_000, step_ms=500)
+        harness.sync()
         world.collect()
     assert not world.unanswered()
     world.ask(Code.END_TRANSACTION, world.commit)
-    assert sorted(record.body for record in desk.topic("calm-late")) == [b"by level", b"by time", b"half"]
+    assert sorted(record.body for record in harness.topic("calm-late")) == [b"by level", b"by time", b"half"]
     _work_as_usual(world, b"after the storm")
-    desk.restart()
+    harness.restart()
     _work_as_usual(world, b"after a restart")
-    desk.crash()
+    harness.crash()
     _work_as_usual(world, b"after a crash")
-    desk.lose_power()
+    harness.lose_power()
     _work_as_usual(world, b"after a loss of power")
-    assert sorted(record.body for record in desk.topic("calm-late")) == [b"by level", b"by time", b"half"]
+    assert sorted(record.body for record in harness.topic("calm-late")) == [b"by level", b"by time", b"half"]
 
 
 def _work_as_usual(world: World, body: bytes) -> None:
-    desk = world.desk
-    offset = world.send(message("calm", queue_id=3), body).header(SendAnswer).queue_offset
-    assert bodies(pull(desk, pull_header(offset, topic="calm", queue_id=3, group="calm"))) == [body]
-    assert desk.ask(Code.UPDATE_CONSUMER_OFFSET, CommitOffset("calm", "calm", 3, offset)).code == 0
-    assert desk.state.offsets.get("calm", "calm", 3) == offset
-    waiting = start_pull(desk, pull_header(offset + 1, topic="calm", queue_id=3, group="calm"))
-    assert desk.answer(waiting) is None
+    harness = world.harness
+    offset = world.send(message("calm", queue_id=3), body).header(SendMessageResponse).queue_offset
+    assert bodies(pull(harness, pull_header(offset, topic="calm", queue_id=3, group="calm"))) == [body]
+    assert harness.request(Code.UPDATE_CONSUMER_OFFSET, CommitOffset("calm", "calm", 3, offset)).code == 0
+    assert harness.state.offsets.get("calm", "calm", 3) == offset
+    waiting = start_pull(harness, pull_header(offset + 1, topic="calm", queue_id=3, group="calm"))
+    assert harness.take_response(waiting) is None
     world.send(message("calm", queue_id=3), body + b"!")
-    answer = desk.answer(waiting)
+    answer = harness.take_response(waiting)
     assert answer is not None
     assert bodies(answer) == [body + b"!"]
 
@@ -282,11 +281,11 @@ def test_promises_are_kept_in_the_middle_of_a_storm_through_restarts(flush: str,
     # How the whole broker is set up is for whoever runs it to change, and would change what is promised.
     codes = [code for code in CODES if code != Code.UPDATE_BROKER_CONFIG]
 
-    def strike(desk: Desk) -> None:
-        line = desk.line()
+    def strike(harness: BrokerHarness) -> None:
+        line = harness.connect()
         for _ in range(3):
             made = storm.request(random.choice(codes))
-            desk.say(
+            harness.send(
                 made.code,
                 made.fields,
                 made.body,
@@ -297,12 +296,12 @@ def test_promises_are_kept_in_the_middle_of_a_storm_through_restarts(flush: str,
                 flush=False,
             )
         if random.random() < 0.5:
-            desk.hang_up(line)
-        desk.sent_to(line)
-        desk.state.notes.clear()
-        storm.positions = [random.randrange(max(1, desk.state.store.end)), *storm.positions[:20]]
+            harness.disconnect(line)
+        harness.sent_to(line)
+        harness.state.warnings.clear()
+        storm.positions = [random.randrange(max(1, harness.state.store.end)), *storm.positions[:20]]
 
-    life = Life(seed, flush, strike)
+    life = BrokerFuzz(seed, flush, strike)
     life.run(max(60, rounds() // 10))
     assert life.book.places
     assert life.book.deaths

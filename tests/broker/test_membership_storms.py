@@ -10,21 +10,21 @@ from typing import NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
-from tests.broker.client import GROUP, Client, ids
-from tests.broker.desk import Desk
 
 from steelyard.broker.options import BrokerOptions
+from tests.broker.broker_harness import BrokerHarness
+from tests.broker.fake_consumer import GROUP, FakeConsumer, ids
 
 QUEUES = 3
 NAMES = ("ours-1", "ours-2", "order-3", "java-4")
 OPTIONS = BrokerOptions()
 
 
-class Player(Client):
+class Player(FakeConsumer):
     """A client with a memory: what it was granted, and who it believes is in the group."""
 
-    def __init__(self, desk: Desk, name: str) -> None:
-        super().__init__(desk, name, ours=not name.startswith("java"))
+    def __init__(self, harness: BrokerHarness, name: str) -> None:
+        super().__init__(harness, name, ours=not name.startswith("java"))
         self.is_lease = name.startswith("ours")
         self.is_up = self.is_hung = False
         self.gone_ms = 0
@@ -37,10 +37,10 @@ class Storm:
     """Some members of one group at one broker, and what may happen to them."""
 
     def __init__(self) -> None:
-        self.desk = Desk()
-        seed = self.desk.state.topics.own("seed", self.desk.now_ms).settings
-        self.desk.state.topics.put(structs.replace(seed, name="orders", read_queues=QUEUES), self.desk.now_ms)
-        self.players = {name: Player(self.desk, name) for name in NAMES}
+        self.harness = BrokerHarness()
+        seed = self.harness.state.topics.get_or_create_single_queue("seed", self.harness.now_ms).settings
+        self.harness.state.topics.put(structs.replace(seed, name="orders", read_queues=QUEUES), self.harness.now_ms)
+        self.players = {name: Player(self.harness, name) for name in NAMES}
         self.highest = 0
         self.settled_ms = 0
         self.before: dict[int, str] = {}
@@ -48,7 +48,7 @@ class Storm:
 
     @property
     def is_settling(self) -> bool:
-        return self.desk.now_ms < self.settled_ms
+        return self.harness.now_ms < self.settled_ms
 
     @property
     def speaking(self) -> list[Player]:
@@ -61,7 +61,7 @@ class Storm:
             claims = {"orders": list(player.held.items())} if player.ours and player.held else None
             assert player.reconnect(held=claims).code == 0
             if player.is_hung:
-                player.known = ids(self.desk)  # what it was told while it hung went down with its line
+                player.known = ids(self.harness)  # what it was told while it hung went down with its line
             player.is_up, player.is_hung = True, False
             if player.ours:
                 player.held = player.renew(player.held, lease=player.is_lease) if player.held else {}
@@ -70,22 +70,22 @@ class Storm:
 
     def leave(self, player: Player, _: int) -> None:
         if player in self.speaking:
-            player.leave()
+            player.unregister()
             player.is_up, player.held = False, {}
-            player.gone_ms = self.desk.now_ms
+            player.gone_ms = self.harness.now_ms
             self._forget(player)
 
     def cut(self, player: Player, _: int) -> None:
         if player.is_up:
             player.close()
             player.is_up = False
-            player.gone_ms = self.desk.now_ms + OPTIONS.line_grace_ms
+            player.gone_ms = self.harness.now_ms + OPTIONS.connection_grace_ms
             self._forget(player)
 
     def hang(self, player: Player, _: int) -> None:
         if player in self.speaking:
             player.is_hung = True
-            player.gone_ms = self.desk.now_ms + (12_500 if player.ours else OPTIONS.client_silence_ms + 500)
+            player.gone_ms = self.harness.now_ms + (12_500 if player.ours else OPTIONS.client_silence_ms + 500)
             self._forget(player)
 
     def _forget(self, player: Player) -> None:
@@ -108,29 +108,29 @@ class Storm:
             self.before.pop(queue_id, None)
 
     def wait_a_little(self, _: Player, number: int) -> None:
-        self.desk.advance((20, 150, 400)[number], step_ms=20)
+        self.harness.advance((20, 150, 400)[number], step_ms=20)
 
     def wait(self, _: Player, number: int) -> None:
         for _beat in range((1, 2, 7)[number]):
-            self.desk.advance(2_000)
+            self.harness.advance(2_000)
             for player in self.speaking:
-                assert player.beat().code == 0
+                assert player.heartbeat().code == 0
 
     def restart(self, _: Player, number: int) -> None:
         if number:
             return
-        self.desk.save(everything=True)
+        self.harness.save(everything=True)
         self.before = {
             queue_id: player.id
             for player in self.speaking
             for queue_id in range(QUEUES)
             if player.ours and self._proves(player, queue_id)
         }
-        self.desk.now_ms += 1_000
-        self.settled_ms = self.desk.now_ms + OPTIONS.settle_ms
-        self.desk.crash()
+        self.harness.now_ms += 1_000
+        self.settled_ms = self.harness.now_ms + OPTIONS.settle_ms
+        self.harness.crash()
         for player in self.players.values():
-            player.is_up, player.gone_ms = False, self.desk.now_ms
+            player.is_up, player.gone_ms = False, self.harness.now_ms
             if not player.ours:
                 player.held.clear()
 
@@ -139,8 +139,8 @@ class Storm:
     def check(self) -> None:
         """Check what holds at every moment."""
         self._listen()
-        members = ids(self.desk)
-        for (topic, _), lock in self.desk.state.locks.of(GROUP, self.desk.now_ms):
+        members = ids(self.harness)
+        for (topic, _), lock in self.harness.state.queue_locks.held_queues(GROUP, self.harness.now_ms):
             assert topic == "orders"
             if lock.until_ms is None:
                 assert lock.owner in members
@@ -151,7 +151,7 @@ class Storm:
             provers = [player.id for player in self.speaking if player.ours and self._proves(player, queue_id)]
             assert len(provers) <= 1
             if provers:
-                lock_now = self.desk.state.locks.holder(GROUP, "orders", queue_id, self.desk.now_ms)
+                lock_now = self.harness.state.queue_locks.holder(GROUP, "orders", queue_id, self.harness.now_ms)
                 assert lock_now is not None
                 assert lock_now.owner == provers[0]
 
@@ -161,20 +161,22 @@ class Storm:
 
     def check_quiet(self) -> None:
         """Check what holds a moment after the last change: everybody on a line knows of it."""
-        self.desk.advance(2 * OPTIONS.notice_gap_ms)
+        self.harness.advance(2 * OPTIONS.notification_gap_ms)
         self._listen()
-        now = ids(self.desk)
+        now = ids(self.harness)
         for player in self.speaking:
             assert player.id in now
             assert player.known == now
-        there = [each.id for each in self.players.values() if each in self.speaking or each.gone_ms > self.desk.now_ms]
+        there = [
+            each.id for each in self.players.values() if each in self.speaking or each.gone_ms > self.harness.now_ms
+        ]
         assert set(now) <= set(there)
 
     def _listen(self) -> None:
         """Let members that were told look who is there, as members do."""
         for player in self.speaking:
-            if player.notices():
-                player.known = ids(self.desk)
+            if player.take_notifications():
+                player.known = ids(self.harness)
 
 
 class Event(NamedTuple):

@@ -1,41 +1,41 @@
-"""How a broker is right now, under every name that Apache's brokers tell and Apache's tools read."""
+"""The runtime table, under every name that Apache's brokers send and Apache's tools read."""
 
 import pytest
-from tests.broker.desk import START_MS, Desk, message
-from tests.golden_frames import golden_frames
 
+from simulator.disk import SimulatedDisk
 from steelyard.broker.options import BrokerOptions
-from steelyard.sim.disk import ForgettingDisk
 from steelyard.wire.bodies import decode_body
-from steelyard.wire.bodies.reports import REPORT_NAME, BrokerReport, RecoveryReport
-from steelyard.wire.bodies.shared import TextTable
+from steelyard.wire.bodies.common import KVTable
+from steelyard.wire.bodies.stats import REPORT_NAME, BrokerReport, RecoveryReport
 from steelyard.wire.codes import RequestCode as Code
-from steelyard.wire.frames import Splitter
+from steelyard.wire.frames import FrameDecoder
+from tests.broker.broker_harness import START_MS, BrokerHarness, message
+from tests.golden_frames import golden_frames
 
 # Of one machine, or of one state of it.
 _PLACES = "commitLogDiskRatio_/"
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk()
+def harness() -> BrokerHarness:
+    return BrokerHarness()
 
 
-def runtime(desk: Desk) -> dict[str, str]:
-    return dict(decode_body(TextTable, desk.ask(Code.GET_BROKER_RUNTIME_INFO).body).table)
+def runtime(harness: BrokerHarness) -> dict[str, str]:
+    return dict(decode_body(KVTable, harness.request(Code.GET_BROKER_RUNTIME_INFO).body).table)
 
 
 @pytest.mark.parametrize("release", ["4.9.7", "5.5.0"])
-def test_every_name_that_apache_tells_is_told(desk: Desk, release: str) -> None:
+def test_every_name_that_apache_tells_is_reported(harness: BrokerHarness, release: str) -> None:
     (frame,) = (
         each.frame
         for each in golden_frames()
         if each.release == release and each.request_code == Code.GET_BROKER_RUNTIME_INFO and each.is_answer
     )
-    (answer,) = Splitter().feed(frame)
-    theirs = decode_body(TextTable, answer.body).table
+    (answer,) = FrameDecoder().feed(frame)
+    theirs = decode_body(KVTable, answer.body).table
     names = {name for name in theirs if not name.startswith(_PLACES)} - {"scheduleMessageOffset_1"}
-    ours = runtime(desk)
+    ours = runtime(harness)
     assert names - ours.keys() == set()
     # What begins with a number there begins with one here: tools read the first of several.
     for name in names:
@@ -50,13 +50,13 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def test_speeds_are_three_numbers_each(desk: Desk) -> None:
+def test_speeds_are_three_numbers_each(harness: BrokerHarness) -> None:
     for _ in range(20):
-        desk.ask(Code.SEND_MESSAGE_V2, message("orders"), b"body")
-    desk.state.rates.pulled("billing", "orders", 10, 1_000)
-    desk.state.rates.missed()
-    desk.advance(10_000)
-    told = runtime(desk)
+        harness.request(Code.SEND_MESSAGE_V2, message("orders"), b"body")
+    harness.state.traffic.record_pulled("billing", "orders", 10, 1_000)
+    harness.state.traffic.record_empty_pull()
+    harness.advance(10_000)
+    told = runtime(harness)
     for name, first in (
         ("putTps", 2),
         ("getFoundTps", 0.1),
@@ -70,37 +70,43 @@ def test_speeds_are_three_numbers_each(desk: Desk) -> None:
         assert speeds[0] == pytest.approx(first), name
 
 
-def test_what_was_stored_is_told(desk: Desk) -> None:
-    empty = runtime(desk)
+def test_what_was_stored_is_reported(harness: BrokerHarness) -> None:
+    empty = runtime(harness)
     assert (empty["earliestMessageTimeStamp"], empty["putMessageTimesTotal"], empty["commitLogMaxOffset"]) == (
         "-1",
         "0",
         "0",
     )
-    desk.ask(Code.SEND_MESSAGE_V2, message("orders"), b"body", now_ms=START_MS + 5_000)
-    desk.now_ms = START_MS + 96_000
-    told = runtime(desk)
+    harness.request(Code.SEND_MESSAGE_V2, message("orders"), b"body", now_ms=START_MS + 5_000)
+    harness.now_ms = START_MS + 96_000
+    told = runtime(harness)
     assert told["earliestMessageTimeStamp"] == str(START_MS + 5_000)
     assert told["putMessageTimesTotal"] == told["msgPutTotalTodayNow"] == "1"
-    assert told["putMessageSizeTotal"] == told["commitLogMaxOffset"] == str(desk.state.store.end)
-    assert float(told["putMessageAverageSize"]) == desk.state.store.end
+    assert told["putMessageSizeTotal"] == told["commitLogMaxOffset"] == str(harness.state.store.end)
+    assert float(told["putMessageAverageSize"]) == harness.state.store.end
     assert told["runtime"] == "[ 0 days, 0 hours, 1 minutes, 36 seconds ]"
     assert told["bootTimestamp"] == str(START_MS)
     assert told["remainHowManyDataToFlush"].endswith(" B")
     assert 0 <= float(told["commitLogDiskRatio"]) < 1
 
 
-def test_the_release_is_told(desk: Desk) -> None:
-    told = runtime(desk)
+def test_the_release_is_reported(harness: BrokerHarness) -> None:
+    told = runtime(harness)
     assert (told["brokerVersion"], told["brokerVersionDesc"], told["brokerActive"]) == ("513", "V5_5_0", "true")
 
 
-def test_delay_levels_that_have_messages_are_told(desk: Desk) -> None:
-    desk.state.store.append(
-        b"SCHEDULE_TOPIC_XXXX", 2, b"x", b"DELAY\x013\x02", born_ms=1, born_host=desk.peer.born_host, stored_ms=START_MS
+def test_delay_levels_that_have_messages_are_reported(harness: BrokerHarness) -> None:
+    harness.state.store.append(
+        b"SCHEDULE_TOPIC_XXXX",
+        2,
+        b"x",
+        b"DELAY\x013\x02",
+        born_ms=1,
+        born_host=harness.peer.born_host,
+        stored_ms=START_MS,
     )
-    desk.flush()
-    told = runtime(desk)
+    harness.flush()
+    told = runtime(harness)
     assert told["scheduleMessageOffset_3"] == "0,1"
     assert "scheduleMessageOffset_1" not in told
 
@@ -108,45 +114,45 @@ def test_delay_levels_that_have_messages_are_told(desk: Desk) -> None:
 # -- what ours are told beyond Apache ----------------------------------------------------------------------------------
 
 
-def report(desk: Desk) -> BrokerReport:
-    return decode_body(BrokerReport, runtime(desk)[REPORT_NAME].encode())
+def report(harness: BrokerHarness) -> BrokerReport:
+    return decode_body(BrokerReport, runtime(harness)[REPORT_NAME].encode())
 
 
-def test_tools_of_java_are_told_no_more_than_java_tells(desk: Desk) -> None:
-    answer = desk.ask(Code.GET_BROKER_RUNTIME_INFO, language="JAVA")
-    assert REPORT_NAME not in decode_body(TextTable, answer.body).table
+def test_tools_of_java_are_told_no_more_than_java_tells(harness: BrokerHarness) -> None:
+    answer = harness.request(Code.GET_BROKER_RUNTIME_INFO, language="JAVA")
+    assert REPORT_NAME not in decode_body(KVTable, answer.body).table
 
 
-def test_disk_and_flushing_are_told_in_whole_numbers() -> None:
-    desk = Desk(BrokerOptions(flush="async", flush_interval_ms=700), disk=ForgettingDisk(capacity=1 << 22))
-    empty = report(desk)
+def test_disk_and_flushing_are_reported_in_whole_numbers() -> None:
+    harness = BrokerHarness(BrokerOptions(flush="async", flush_interval_ms=700), disk=SimulatedDisk(capacity=1 << 22))
+    empty = report(harness)
     assert (empty.disk_bytes, empty.log_bytes, empty.log_files) == (1 << 22, 0, 0)
     assert (empty.flush, empty.flush_interval_ms, empty.unflushed_bytes, empty.flush_last_us) == ("async", 700, 0, None)
-    desk.ask(Code.SEND_MESSAGE_V2, message("orders"), b"body")
-    desk.state.last_sync_ms = 1.25
-    filled = report(desk)
+    harness.request(Code.SEND_MESSAGE_V2, message("orders"), b"body")
+    harness.state.last_sync_ms = 1.25
+    filled = report(harness)
     assert filled.log_files == 1
-    assert filled.log_bytes == filled.unflushed_bytes == desk.state.store.end > 0
+    assert filled.log_bytes == filled.unflushed_bytes == harness.state.store.end > 0
     assert filled.flush_last_us == 1_250
     assert 0 < (filled.disk_free_bytes or 0) < (empty.disk_free_bytes or 0)
 
 
 def test_a_disk_is_as_full_as_all_that_lies_on_it() -> None:
-    desk = Desk(disk=ForgettingDisk(capacity=1 << 22))
-    desk.disk.open("others", create=True).write(0, bytes(1 << 21))
-    assert float(runtime(desk)["commitLogDiskRatio"]) >= 0.5
+    harness = BrokerHarness(disk=SimulatedDisk(capacity=1 << 22))
+    harness.disk.open("others", create=True).write(0, bytes(1 << 21))
+    assert float(runtime(harness)["commitLogDiskRatio"]) >= 0.5
 
 
-def test_the_last_start_is_told() -> None:
-    desk = Desk()
-    assert report(desk).recovery == RecoveryReport(found="nothing")
+def test_the_last_start_is_reported() -> None:
+    harness = BrokerHarness()
+    assert report(harness).recovery == RecoveryReport(found="nothing")
     for _ in range(3):
-        desk.ask(Code.SEND_MESSAGE_V2, message("orders"), b"body")
-    left, end = desk.disk.crash(), desk.state.store.end
+        harness.request(Code.SEND_MESSAGE_V2, message("orders"), b"body")
+    left, end = harness.disk.crash(), harness.state.store.end
     left.open("commitlog/00000000000000000000").write(end, b"torn")
     left.open("commitlog/00000000000000000000").write(50, b"\xff\xff")
-    again = Desk(disk=left)
-    again.state.opening_ms = 12
+    again = BrokerHarness(disk=left)
+    again.state.open_duration_ms = 12
     told = report(again)
     assert told.recovery == RecoveryReport(
         found="unclosed", records=2, read_bytes=end, cut_bytes=4, damages=1, took_ms=12
@@ -156,10 +162,10 @@ def test_the_last_start_is_told() -> None:
     assert told.refusal is None
 
 
-def test_a_broker_that_takes_no_messages_says_why(desk: Desk) -> None:
-    desk.ask(Code.SEND_MESSAGE_V2, message("orders"), b"body")
-    desk.disk.fail_next("fsync", "error")
-    job = desk.broker.begin_sync(desk.now_ms)
+def test_a_broker_that_takes_no_messages_says_why(harness: BrokerHarness) -> None:
+    harness.request(Code.SEND_MESSAGE_V2, message("orders"), b"body")
+    harness.disk.fail_next("fsync", "error")
+    job = harness.broker.begin_sync(harness.now_ms)
     job.run()
-    desk.broker.end_sync(job)
-    assert "a sync failed" in (report(desk).refusal or "")
+    harness.broker.end_sync(job)
+    assert "a sync failed" in (report(harness).refusal or "")

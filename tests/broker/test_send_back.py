@@ -1,131 +1,131 @@
 """What a member could not handle comes again later, and goes to the dead letters when it came often enough."""
 
 import pytest
-from tests.broker.desk import START_MS, Desk, message
 
 from steelyard.broker.options import BrokerOptions
 from steelyard.wire.command import Command
-from steelyard.wire.headers.send import SendBack
-from steelyard.wire.properties import parse_properties
-from steelyard.wire.record import Record
+from steelyard.wire.headers.send import SendMessageBack
+from steelyard.wire.properties import decode_properties
+from steelyard.wire.record import MessageRecord
+from tests.broker.broker_harness import START_MS, BrokerHarness, message
 
 _TEXT = "UNIQ_KEY\x01U1\x02TAGS\x01T\x02"
 _RETRY, _DEAD = "%RETRY%billing", "%DLQ%billing"
 
 
-def _stored(desk: Desk) -> Record:
-    desk.ask(310, message(properties=_TEXT, queue_id=1), b"again")
-    return desk.queue("orders", 1)[-1]
+def _stored(harness: BrokerHarness) -> MessageRecord:
+    harness.request(310, message(properties=_TEXT, queue_id=1), b"again")
+    return harness.queue("orders", 1)[-1]
 
 
-def _back(desk: Desk, position: int, level: int = 0, most: int | None = 16) -> Command:
-    return desk.ask(36, SendBack(position, "billing", level, max_reconsume_times=most))
+def _back(harness: BrokerHarness, position: int, level: int = 0, most: int | None = 16) -> Command:
+    return harness.request(36, SendMessageBack(position, "billing", level, max_reconsume_times=most))
 
 
 def test_a_message_comes_back_to_the_group_after_its_delay() -> None:
-    desk = Desk()
-    record = _stored(desk)
-    answer = _back(desk, record.position, 1)
+    harness = BrokerHarness()
+    record = _stored(harness)
+    answer = _back(harness, record.position, 1)
     assert (answer.code, answer.texts()) == (0, {})
-    desk.advance(999)
-    assert desk.topic(_RETRY) == []
-    desk.advance(1)
-    (back,) = desk.topic(_RETRY)
+    harness.advance(999)
+    assert harness.topic(_RETRY) == []
+    harness.advance(1)
+    (back,) = harness.topic(_RETRY)
     assert (back.body, back.reconsume_times, back.born_ms, back.stored_ms) == (
         b"again",
         1,
         record.born_ms,
         START_MS + 1_000,
     )
-    properties = parse_properties(back.properties)
+    properties = decode_properties(back.properties)
     assert properties["RETRY_TOPIC"] == "orders"
-    assert properties["ORIGIN_MESSAGE_ID"] == desk.state.stamps.place_id(record.position)
+    assert properties["ORIGIN_MESSAGE_ID"] == harness.state.broker_properties.offset_message_id(record.position)
     assert (properties["UNIQ_KEY"], properties["TAGS"], properties["DELAY"]) == ("U1", "T", "1")
     assert (properties["REAL_TOPIC"], properties["REAL_QID"]) == (_RETRY, "0")
 
 
 def test_a_level_of_none_grows_with_each_attempt_and_the_first_place_is_remembered() -> None:
-    desk = Desk()
-    record = first = _stored(desk)
+    harness = BrokerHarness()
+    record = first = _stored(harness)
     for attempt in range(4):
-        _back(desk, record.position)
-        waiting = desk.topic("SCHEDULE_TOPIC_XXXX")[-1]
+        _back(harness, record.position)
+        waiting = harness.topic("SCHEDULE_TOPIC_XXXX")[-1]
         assert (waiting.queue_id, waiting.reconsume_times) == (3 + attempt - 1, attempt + 1)
-        desk.advance(200_000, step_ms=50_000)
-        record = desk.topic(_RETRY)[-1]
-    properties = parse_properties(record.properties)
+        harness.advance(200_000, step_ms=50_000)
+        record = harness.topic(_RETRY)[-1]
+    properties = decode_properties(record.properties)
     assert properties["RETRY_TOPIC"] == "orders"
-    assert properties["ORIGIN_MESSAGE_ID"] == desk.state.stamps.place_id(first.position)
+    assert properties["ORIGIN_MESSAGE_ID"] == harness.state.broker_properties.offset_message_id(first.position)
 
 
 @pytest.mark.parametrize(("level", "most"), [(-1, 16), (3, 0), (3, -1)])
 def test_a_message_nobody_wants_again_goes_to_the_dead_letters_at_once(level: int, most: int) -> None:
-    desk = Desk()
-    _back(desk, _stored(desk).position, level, most)
-    (dead,) = desk.queue(_DEAD)
-    properties = parse_properties(dead.properties)
+    harness = BrokerHarness()
+    _back(harness, _stored(harness).position, level, most)
+    (dead,) = harness.queue(_DEAD)
+    properties = decode_properties(dead.properties)
     assert dead.reconsume_times == 1
     assert (properties["DLQ_ORIGIN_TOPIC"], properties["DLQ_ORIGIN_MESSAGE_ID"]) == ("orders", "U1")
     assert "DELAY" not in properties
-    assert desk.state.topics[_DEAD].queues == 1
+    assert harness.state.topics[_DEAD].queues == 1
 
 
 def test_a_message_dies_after_as_many_attempts_as_its_group_allows() -> None:
-    desk = Desk()
-    record = _stored(desk)
+    harness = BrokerHarness()
+    record = _stored(harness)
     for _ in range(16):
-        _back(desk, record.position, 1, most=None)
-        desk.advance(1_000, step_ms=1_000)
-        record = desk.topic(_RETRY)[-1]
-    assert (record.reconsume_times, desk.topic(_DEAD)) == (16, [])
-    _back(desk, record.position, 1, most=None)
-    (dead,) = desk.topic(_DEAD)
+        _back(harness, record.position, 1, most=None)
+        harness.advance(1_000, step_ms=1_000)
+        record = harness.topic(_RETRY)[-1]
+    assert (record.reconsume_times, harness.topic(_DEAD)) == (16, [])
+    _back(harness, record.position, 1, most=None)
+    (dead,) = harness.topic(_DEAD)
     assert dead.reconsume_times == 17
-    assert len(desk.topic(_RETRY)) == 16
+    assert len(harness.topic(_RETRY)) == 16
 
 
 def test_what_delayed_a_message_at_first_does_not_delay_its_death() -> None:
-    desk = Desk()
-    desk.ask(310, message(properties=_TEXT + "TIMER_DELAY_SEC\x011\x02"))
-    desk.advance(2_000)
-    _back(desk, desk.queue("orders")[0].position, -1)
-    assert len(desk.topic(_DEAD)) == 1
+    harness = BrokerHarness()
+    harness.request(310, message(properties=_TEXT + "TIMER_DELAY_SEC\x011\x02"))
+    harness.advance(2_000)
+    _back(harness, harness.queue("orders")[0].position, -1)
+    assert len(harness.topic(_DEAD)) == 1
 
 
 def test_the_retry_topic_has_as_many_queues_as_the_group_wants() -> None:
-    desk = Desk()
-    _back(desk, _stored(desk).position, 1)
-    assert desk.state.topics[_RETRY].queues == 1
+    harness = BrokerHarness()
+    _back(harness, _stored(harness).position, 1)
+    assert harness.state.topics[_RETRY].queues == 1
 
 
 def test_a_position_without_a_message_is_refused() -> None:
-    desk = Desk()
-    record = _stored(desk)
+    harness = BrokerHarness()
+    record = _stored(harness)
     for position in (-1, record.position + 1, 1 << 40):
-        answer = _back(desk, position)
+        answer = _back(harness, position)
         assert (answer.code, str(position) in (answer.remark or "")) == (1, True)
 
 
 def test_a_message_that_consumers_do_not_see_cannot_be_sent_back() -> None:
-    desk = Desk()
-    desk.ask(310, message(properties=_TEXT + "TRAN_MSG\x01true\x02PGROUP\x01shop\x02", sys_flag=4), b"half")
-    desk.ask(310, message(properties=_TEXT + "DELAY\x019\x02"), b"later")
+    harness = BrokerHarness()
+    harness.request(310, message(properties=_TEXT + "TRAN_MSG\x01true\x02PGROUP\x01shop\x02", sys_flag=4), b"half")
+    harness.request(310, message(properties=_TEXT + "DELAY\x019\x02"), b"later")
     positions = [
-        record.position for record in desk.topic("RMQ_SYS_TRANS_HALF_TOPIC") + desk.topic("SCHEDULE_TOPIC_XXXX")
+        record.position for record in harness.topic("RMQ_SYS_TRANS_HALF_TOPIC") + harness.topic("SCHEDULE_TOPIC_XXXX")
     ]
-    assert [_back(desk, position, -1).code for position in positions] == [1, 1]
-    assert desk.topic(_DEAD) == []
+    assert [_back(harness, position, -1).code for position in positions] == [1, 1]
+    assert harness.topic(_DEAD) == []
 
 
 def test_a_group_that_nobody_made_is_refused_where_groups_are_made_by_hand() -> None:
-    desk = Desk(BrokerOptions(auto_create_groups=False))
-    assert _back(desk, _stored(desk).position).code == 26
+    harness = BrokerHarness(BrokerOptions(auto_create_groups=False))
+    assert _back(harness, _stored(harness).position).code == 26
 
 
 def test_the_answer_waits_for_the_disk_on_a_careful_broker() -> None:
-    desk = Desk(BrokerOptions(flush="sync"))
-    desk.say(310, message(properties=_TEXT), b"again")
-    opaque = desk.say(36, SendBack(0, "billing", 1))
-    assert desk.answer(opaque) is None
-    desk.sync()
-    assert desk.answer(opaque) is not None
+    harness = BrokerHarness(BrokerOptions(flush="sync"))
+    harness.send(310, message(properties=_TEXT), b"again")
+    opaque = harness.send(36, SendMessageBack(0, "billing", 1))
+    assert harness.take_response(opaque) is None
+    harness.sync()
+    assert harness.take_response(opaque) is not None

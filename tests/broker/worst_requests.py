@@ -10,17 +10,15 @@ from collections.abc import Callable, Iterator, Mapping
 from time import thread_time
 from typing import TypeAlias
 
-from tests.broker.desk import Desk, message
-
-from steelyard.broker.registration import Identity, registration_command
-from steelyard.nameserver import NameServer, NameServerOptions
+from steelyard.broker.nameserver_registration import RegistrationIdentity, registration_command
+from steelyard.nameserver import NameServerCore, NameServerOptions
 from steelyard.wire import limits
 from steelyard.wire.batch import BatchItem, encode_batch
-from steelyard.wire.bodies.shared import TableVersion
-from steelyard.wire.bodies.topics import TopicSettings, TopicTable
+from steelyard.wire.bodies.common import TableVersion
+from steelyard.wire.bodies.topics import TopicConfig, TopicConfigTable
 from steelyard.wire.codes import RequestCode as Code
-from steelyard.wire.command import Command, Fields
-from steelyard.wire.peers import Peer, Reply
+from steelyard.wire.command import Command, CommandFields, Peer, Reply
+from tests.broker.broker_harness import BrokerHarness, message
 
 __all__ = ["MOST_LOOPS", "Asked", "broker_work", "measured", "name_server_work", "refused", "taken"]
 
@@ -31,9 +29,9 @@ _RUNS = 5
 _TURNS = 1_000_000
 
 _MIB = 1 << 20
-_NOTHING: Fields = {}
+_NOTHING: CommandFields = {}
 
-Asked: TypeAlias = tuple[int, Fields, bytes]
+Asked: TypeAlias = tuple[int, CommandFields, bytes]
 """A request: code, fields, body."""
 
 
@@ -70,7 +68,11 @@ def taken() -> Mapping[str, Callable[[], Asked]]:
     """Make the worst requests that are taken."""
     topic = b'{"topicName":"t%d","perm":6,"readQueueNums":4,"writeQueueNums":4}'
     return {
-        "a batch of empty messages": lambda: (Code.SEND_BATCH_MESSAGE, message(batch=True), batch(limits.TAKEN_ITEMS)),
+        "a batch of empty messages": lambda: (
+            Code.SEND_BATCH_MESSAGE,
+            message(batch=True),
+            batch(limits.BROKER_BATCH_ITEMS),
+        ),
         "a full batch": lambda: (
             Code.SEND_BATCH_MESSAGE,
             message(batch=True),
@@ -79,7 +81,7 @@ def taken() -> Mapping[str, Callable[[], Asked]]:
         "a batch for a new topic": lambda: (
             Code.SEND_BATCH_MESSAGE,
             message("new", batch=True),
-            batch(limits.TAKEN_ITEMS),
+            batch(limits.BROKER_BATCH_ITEMS),
         ),
         "a large message": lambda: (Code.SEND_MESSAGE_V2, message(), b"x" * (4 * _MIB)),
         "a heartbeat of many groups": lambda: (Code.HEART_BEAT, _NOTHING, heartbeat(1_024, 1)),
@@ -128,7 +130,7 @@ def refused() -> Mapping[str, Callable[[], Asked]]:
         "values of other types": lambda: (
             Code.HEART_BEAT,
             _NOTHING,
-            b'{"clientID":1,"consumerDataSet":[%b]}' % b",".join([b"1"] * (limits.REQUEST_MENDED_BYTES // 2 - 100)),
+            b'{"clientID":1,"consumerDataSet":[%b]}' % b",".join([b"1"] * (limits.REQUEST_REPAIRED_BYTES // 2 - 100)),
         ),
         "a heartbeat of too many groups": lambda: (
             Code.HEART_BEAT,
@@ -154,11 +156,11 @@ def refused() -> Mapping[str, Callable[[], Asked]]:
 
 
 def registration(topics: int) -> Command:
-    who = Identity("DefaultCluster", "broker-a", 0, "127.0.0.1:10911", "127.0.0.1:10912")
+    who = RegistrationIdentity("DefaultCluster", "broker-a", 0, "127.0.0.1:10911", "127.0.0.1:10912")
     names = [f"topic-{number}" for number in range(topics)]
-    table = TopicTable(
+    table = TopicConfigTable(
         version=TableVersion(counter=1, state_version=0, timestamp=1),
-        topics={name: TopicSettings(name=name, read_queues=4, write_queues=4) for name in names},
+        topics={name: TopicConfig(name=name, read_queues=4, write_queues=4) for name in names},
     )
     return registration_command(who, table)
 
@@ -166,21 +168,21 @@ def registration(topics: int) -> Command:
 def broker_work(make: Callable[[], Asked]) -> Callable[[], Command]:
     """Prepare a broker that has a message already; return what lets it handle a request to its end, for the answer."""
     code, fields, body = make()
-    desk, request = Desk(segment_bytes=1 << 25), Command(code, fields, body, opaque=9)
-    desk.ask(Code.SEND_MESSAGE_V2, message(), b"the first of its file")
-    desk.say(Code.HEART_BEAT, _NOTHING, b"{}")  # readers are made when they are first needed
+    harness, request = BrokerHarness(segment_bytes=1 << 25), Command(code, fields, body, opaque=9)
+    harness.request(Code.SEND_MESSAGE_V2, message(), b"the first of its file")
+    harness.send(Code.HEART_BEAT, _NOTHING, b"{}")  # readers are made when they are first needed
 
     def work() -> Command:
-        replies = [*desk.broker.handle(request, desk.peer, desk.now_ms), *desk.broker.flush(desk.now_ms)]
-        return [each.command for each in replies if isinstance(each, Reply) and each.command.is_answer][-1]
+        replies = [*harness.broker.handle(request, harness.peer, harness.now_ms), *harness.broker.flush(harness.now_ms)]
+        return [each.command for each in replies if isinstance(each, Reply) and each.command.is_response][-1]
 
     return work
 
 
 def name_server_work(topics: int) -> Callable[[], Command]:
     """Prepare a name server; return what lets it register a broker with so many topics, for the answer."""
-    server, request = NameServer(NameServerOptions(), now_ms=0), registration(topics)
-    peer = Peer.at("127.0.0.1", 50_000, number=1)
+    server, request = NameServerCore(NameServerOptions(), now_ms=0), registration(topics)
+    peer = Peer.at("127.0.0.1", 50_000, connection_id=1)
 
     def work() -> Command:
         (reply,) = server.handle(request, peer, 0)

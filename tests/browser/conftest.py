@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, sync_playwright
+
+from steelyard.dashboard.options import DashboardOptions
+from steelyard.dashboard.server import Dashboard
+from steelyard.serve.embedded import Cluster
 from tests.browser.chromium import find
-from tests.browser.stage import Stage
+from tests.browser.stage import BrowserStage
 from tests.interop.jars import NotReady
 from tests.live.clusters import Live, chosen, running
-
-from steelyard.dashboard.options import PageOptions
-from steelyard.dashboard.page import Page
-from steelyard.serve.embedded import Cluster
 
 _HERE = Path(__file__).parent
 _TIMEOUT_S = 120
@@ -61,10 +61,10 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def stage(browser: Browser) -> Iterator[Stage]:
+def stage(browser: Browser) -> Iterator[BrowserStage]:
     """Run a cluster of two brokers with its page; afterwards no browser may have complained of anything."""
-    with Cluster(brokers=2) as cluster, Page(cluster.namesrv, PageOptions(port=0)) as page:
-        yield from _played(Stage(browser, page, cluster, cluster.namesrv))
+    with Cluster(brokers=2) as cluster, Dashboard(cluster.namesrv, DashboardOptions(port=0)) as dashboard:
+        yield from _played(BrowserStage(browser, dashboard, cluster, cluster.namesrv))
 
 
 @pytest.fixture(scope="session")
@@ -78,13 +78,13 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
 
 
 @pytest.fixture
-def any_stage(browser: Browser, live: Live) -> Iterator[Stage]:
+def any_stage(browser: Browser, live: Live) -> Iterator[BrowserStage]:
     """Run the page of that one cluster."""
-    with Page(live.namesrv, PageOptions(port=0)) as page:
-        yield from _played(Stage(browser, page, None, live.namesrv))
+    with Dashboard(live.namesrv, DashboardOptions(port=0)) as dashboard:
+        yield from _played(BrowserStage(browser, dashboard, None, live.namesrv))
 
 
-def _played(stage: Stage) -> Iterator[Stage]:
+def _played(stage: BrowserStage) -> Iterator[BrowserStage]:
     try:
         yield stage
     finally:

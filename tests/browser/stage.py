@@ -2,23 +2,22 @@
 
 from typing import Any
 
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Response
-from playwright.sync_api import Page as Sheet
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Page, Response
 
 from steelyard import Message, Producer
-from steelyard.dashboard.page import Page
+from steelyard.dashboard.server import Dashboard
 from steelyard.serve.embedded import Cluster
 
-__all__ = ["Stage"]
+__all__ = ["BrowserStage"]
 
 _WIDTH, _HEIGHT = 1360, 900
 
 
-class Stage:
+class BrowserStage:
     """What a browser test plays on: ``stage.open("/groups/billing")`` gives a playwright page that is let in."""
 
-    def __init__(self, browser: Browser, page: Page, cluster: Cluster | None, namesrv: str) -> None:
-        self.browser, self.page, self.cluster, self.namesrv = browser, page, cluster, namesrv
+    def __init__(self, browser: Browser, dashboard: Dashboard, cluster: Cluster | None, namesrv: str) -> None:
+        self.browser, self.dashboard, self.cluster, self.namesrv = browser, dashboard, cluster, namesrv
         self.complaints: list[str] = []
         """What browsers said on their consoles, and answers that were not good."""
         self.expected: set[int] = set()
@@ -33,16 +32,16 @@ class Stage:
         self._contexts.append(context)
         return context
 
-    def open(self, path: str = "/", **settings: Any) -> Sheet:
+    def open(self, path: str = "/", **settings: Any) -> Page:
         """Open a path of the page in a new window, let in by the token."""
-        sheet = self.context(**settings).new_page()
-        sheet.on("console", self._heard)
-        sheet.on("pageerror", self._broke)
-        sheet.on("response", self._answered)
+        page = self.context(**settings).new_page()
+        page.on("console", self._heard)
+        page.on("pageerror", self._broke)
+        page.on("response", self._answered)
         joint = "&" if "?" in path else "?"
-        sheet.goto(f"{self.page.address.rstrip('/')}{path}{joint}token={self.page.options.token}")
-        sheet.locator("main h1").first.wait_for()
-        return sheet
+        page.goto(f"{self.dashboard.address.rstrip('/')}{path}{joint}token={self.dashboard.options.token}")
+        page.locator("main h1").first.wait_for()
+        return page
 
     def _heard(self, message: ConsoleMessage) -> None:
         # A status that was expected is said on the console, too.

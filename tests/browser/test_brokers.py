@@ -3,83 +3,89 @@
 from pathlib import Path
 
 from playwright.sync_api import Browser, expect
-from tests.browser.stage import Stage
 
 from steelyard import Admin
-from steelyard.dashboard.options import PageOptions
-from steelyard.dashboard.page import Page
+from steelyard.dashboard.options import DashboardOptions
+from steelyard.dashboard.server import Dashboard
 from steelyard.serve.embedded import Cluster
+from tests.browser.stage import BrowserStage
 
 
 def test_a_broker_that_dies_and_comes_back_is_seen_without_reload(browser: Browser, tmp_path: Path) -> None:
-    with Cluster(brokers=2, data=tmp_path) as cluster, Page(cluster.namesrv, PageOptions(port=0)) as page:
-        stage = Stage(browser, page, cluster, cluster.namesrv)
+    with (
+        Cluster(brokers=2, data=tmp_path) as cluster,
+        Dashboard(cluster.namesrv, DashboardOptions(port=0)) as dashboard,
+    ):
+        stage = BrowserStage(browser, dashboard, cluster, cluster.namesrv)
         with Admin(cluster.namesrv) as admin:
-            admin.create_topic("orders", 4)  # on both: a topic that a send makes may be on one of them
+            admin.topics.create("orders", 4)  # on both: a topic that a send makes may be on one of them
         stage.send("orders", *(b"x" for _ in range(20)))
-        sheet = stage.open("/brokers")
-        first, second = (sheet.get_by_role("row", name=name) for name in ("broker-0", "broker-1"))
+        page = stage.open("/brokers")
+        first, second = (page.get_by_role("row", name=name) for name in ("broker-0", "broker-1"))
         for row in (first, second):
             expect(row).to_contain_text("every 500 ms", timeout=5_000)
             expect(row).to_contain_text("empty")
             expect(row.get_by_role("img", name="free")).to_be_visible()
         cluster.kill_broker("broker-1")
-        expect(sheet.get_by_text("1 / 2").or_(sheet.get_by_text("1 / 1")).first).to_be_visible(timeout=15_000)
+        expect(page.get_by_text("1 / 2").or_(page.get_by_text("1 / 1")).first).to_be_visible(timeout=15_000)
         cluster.start_broker("broker-1")
-        expect(second).to_contain_text("not closed", timeout=15_000)
-        expect(second).to_contain_text("read again in")
+        expect(second).to_contain_text("unclean", timeout=15_000)
+        expect(second).to_contain_text("recovered in")
         second.get_by_role("link", name="broker-1").click()
-        expect(sheet.locator("main h1")).to_have_text("broker-1")
-        expect(sheet.get_by_text("so every record was read and checked again")).to_be_visible(timeout=5_000)
+        expect(page.locator("main h1")).to_have_text("broker-1")
+        expect(page.get_by_text("so every record was read and checked again")).to_be_visible(timeout=5_000)
         stage.close()
         assert not stage.complaints
 
 
-def test_one_broker_is_shown_in_full_and_its_settings_can_be_searched(stage: Stage) -> None:
+def test_one_broker_is_shown_in_full_and_its_settings_can_be_searched(stage: BrowserStage) -> None:
     stage.send("orders", *(b"x" for _ in range(50)))
-    sheet = stage.open("/brokers/broker-0")
-    for name in ("Messages a second", "Disk", "Flushing", "Last start", "Settings"):
-        expect(sheet.get_by_role("heading", name=name)).to_be_visible(timeout=5_000)
-    settings = sheet.get_by_role("region", name="Settings")
+    page = stage.open("/brokers/broker-0")
+    for name in ("Messages per second", "Disk", "Flushing", "Last start", "Settings"):
+        expect(page.get_by_role("heading", name=name)).to_be_visible(timeout=5_000)
+    settings = page.get_by_role("region", name="Settings")
     expect(settings.get_by_role("row")).to_have_count(13)
-    sheet.get_by_placeholder("Search").fill("flushDisk")
+    page.get_by_placeholder("Search").fill("flushDisk")
     expect(settings.get_by_role("row", name="flushDiskType")).to_contain_text("ASYNC_FLUSH")
     expect(settings.get_by_role("row")).to_have_count(2)
-    commands = sheet.locator("figure.command code")
+    commands = page.locator("figure.command code")
     expect(commands.nth(0)).to_contain_text("steelyard broker show broker-0")
     expect(commands.nth(1)).to_contain_text("steelyard broker config show broker-0")
 
 
-def test_a_broker_that_is_not_there_is_said(stage: Stage) -> None:
+def test_a_broker_that_is_not_there_is_said(stage: BrowserStage) -> None:
     stage.expected.add(404)
-    sheet = stage.open("/brokers/broker-9")
-    expect(sheet.get_by_role("alert").first).to_contain_text("knows no broker 'broker-9'", timeout=5_000)
+    page = stage.open("/brokers/broker-9")
+    expect(page.get_by_role("alert").first).to_contain_text("knows no broker 'broker-9'", timeout=5_000)
 
 
-def test_it_is_there_in_chinese(stage: Stage) -> None:
-    sheet = stage.open("/brokers", locale="zh-CN")
-    expect(sheet.get_by_role("row", name="broker-0")).to_contain_text("空目录", timeout=5_000)
+def test_it_is_there_in_chinese(stage: BrowserStage) -> None:
+    page = stage.open("/brokers", locale="zh-CN")
+    expect(page.get_by_role("row", name="broker-0")).to_contain_text("空目录", timeout=5_000)
 
 
-def test_any_cluster_shows_its_brokers_and_says_what_they_do_not_tell(any_stage: Stage) -> None:
-    sheet = any_stage.open("/brokers")
-    rows = sheet.get_by_role("region", name="Brokers").locator("tbody tr")
+def test_any_cluster_shows_its_brokers_and_says_what_they_do_not_tell(any_stage: BrowserStage) -> None:
+    page = any_stage.open("/brokers")
+    rows = page.get_by_role("region", name="Brokers").locator("tbody tr")
     expect(rows.first).to_contain_text("not flushed", timeout=15_000)
     told = rows.first.inner_text()
     name = rows.first.get_by_role("link").inner_text()
-    notes = sheet.get_by_role("region", name="What this cluster does not tell")
-    if "not told" in told:
+    notes = page.get_by_role("region", name="Not reported by this cluster")
+    if "not reported" in told:
         expect(notes).to_contain_text(f"{name}")
     else:
         expect(notes).to_be_hidden()
-    sheet.goto(f"{any_stage.page.address}brokers/{name}")
-    expect(sheet.get_by_text("The log is flushed")).to_be_visible(timeout=15_000)
-    expect(sheet.get_by_text("every 500 ms").or_(sheet.get_by_text("before each answer"))).to_be_visible(timeout=15_000)
+    page.goto(f"{any_stage.dashboard.address}brokers/{name}")
+    expect(page.get_by_text("Flush mode")).to_be_visible(timeout=15_000)
+    expect(page.get_by_text("every 500 ms").or_(page.get_by_text("before each response"))).to_be_visible(timeout=15_000)
 
 
 def test_damage_that_a_start_found_is_shown_place_by_place(browser: Browser, tmp_path: Path) -> None:
-    with Cluster(brokers=1, data=tmp_path) as cluster, Page(cluster.namesrv, PageOptions(port=0)) as page:
-        stage = Stage(browser, page, cluster, cluster.namesrv)
+    with (
+        Cluster(brokers=1, data=tmp_path) as cluster,
+        Dashboard(cluster.namesrv, DashboardOptions(port=0)) as dashboard,
+    ):
+        stage = BrowserStage(browser, dashboard, cluster, cluster.namesrv)
         stage.send("orders", *(b"x" * 100 for _ in range(5)))
         cluster.kill_broker("broker-0")
         (log,) = tmp_path.rglob("commitlog/0*")
@@ -87,9 +93,9 @@ def test_damage_that_a_start_found_is_shown_place_by_place(browser: Browser, tmp
             file.seek(30)
             file.write(b"\xff" * 4)
         cluster.start_broker("broker-0")
-        sheet = stage.open("/brokers/broker-0")
-        expect(sheet.get_by_text("1 place in the log of broker-0 is damaged.")).to_be_visible(timeout=5_000)
-        row = sheet.get_by_role("region", name="Damaged places").get_by_role("row", name=f"commitlog/{log.name}")
+        page = stage.open("/brokers/broker-0")
+        expect(page.get_by_text("The log of broker-0 is damaged in 1 place.")).to_be_visible(timeout=5_000)
+        row = page.get_by_role("region", name="Damaged records").get_by_role("row", name=f"commitlog/{log.name}")
         expect(row).to_contain_text("damaged")
         stage.close()
         assert not stage.complaints

@@ -13,20 +13,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page as Sheet
-from playwright.sync_api import expect
-from tests.browser.stage import Stage
-from tests.live.clusters import until
+from playwright.sync_api import Page, expect
 
-from steelyard import Admin, Connect, Consumer, Message, Producer
-from steelyard.client.admin.group_view import GroupView
-from steelyard.client.consuming.received import Received
+from steelyard import Admin, ClientConfig, Consumer, Message, Producer
+from steelyard.client.admin.group_description import GroupDescription
+from steelyard.client.consumer.received_message import ReceivedMessage
+from tests.browser.stage import BrowserStage
+from tests.live.clusters import until
 
 _FOUND = find_spec("axe_playwright_python")
 _AXE = Path(_FOUND.origin if _FOUND is not None and _FOUND.origin else "axe").with_name("axe.min.js")
 _SLOW_S, _PAUSE_S = (0.3, 4.0) if os.environ.get("STEELYARD_PICTURES") else (0.0, 0.0)
 """For pictures: how long a handler takes, and how long members stay as they are."""
-_PICTURES = Path(__file__).parents[2] / "docs" / "pictures" / "page"
+_PICTURES = Path(__file__).parents[2] / "docs" / "pictures" / "dashboard"
 
 _PAGES = {
     "topics": "/topics",
@@ -46,23 +45,23 @@ _PAGES = {
 }
 
 
-def _handled(message: Received) -> None:
+def _handled(message: ReceivedMessage) -> None:
     time.sleep(_SLOW_S)  # so that there is something to see
     if b"bad" in message.body:
         raise ValueError("no such customer")
 
 
 @contextmanager
-def _shop(stage: Stage) -> Iterator[Producer]:
+def _shop(stage: BrowserStage) -> Iterator[Producer]:
     """Open a shop: orders are sent, billed by three members, and some of them cannot be."""
     with ExitStack() as open_ones:
         admin = open_ones.enter_context(Admin(stage.namesrv))
         for topic, queues in (("orders", 4), ("payments", 2), ("clicks", 8)):
-            admin.create_topic(topic, queues)
-        admin.create_group("billing", retries=0)
+            admin.topics.create(topic, queues)
+        admin.groups.create("billing", retries=0)
         producer = open_ones.enter_context(Producer(stage.namesrv, group="shop", avoid_slow_brokers=True))
         for number, members in ((1, 1), (2, 2), (3, 2), (4, 3)):
-            consumer = Consumer(Connect(stage.namesrv, name=f"bill-{number}"), group="billing", start_from="first")
+            consumer = Consumer(ClientConfig(stage.namesrv, name=f"bill-{number}"), group="billing", start_from="first")
             consumer.handles("orders")(_handled)
             open_ones.enter_context(consumer)
             _until_shared(admin, members)
@@ -82,22 +81,22 @@ def _shop(stage: Stage) -> Iterator[Producer]:
 
 def _until_shared(admin: Admin, members: int) -> None:
     """Wait until so many members have all queues."""
-    until(lambda: _is_shared(admin.group("billing"), members), f"{members} members have all queues")
+    until(lambda: _is_shared(admin.groups.describe("billing"), members), f"{members} members have all queues")
 
 
-def _is_shared(view: GroupView, members: int) -> bool:
+def _is_shared(view: GroupDescription, members: int) -> bool:
     return len(view.members) == members and bool(view.queues) and all(each.owner for each in view.queues)
 
 
-def _settled(sheet: Sheet) -> None:
+def _settled(page: Page) -> None:
     """Wait until a page shows what it has to show."""
-    expect(sheet.get_by_text("One moment…")).to_have_count(0)
-    sheet.wait_for_load_state("load")
+    expect(page.get_by_text("Loading…")).to_have_count(0)
+    page.wait_for_load_state("load")
 
 
-def _findings(sheet: Sheet) -> list[str]:
-    sheet.evaluate(_AXE.read_text(encoding="utf-8"))
-    found: dict[str, Any] = sheet.evaluate("axe.run(document, {resultTypes: ['violations']})")
+def _findings(page: Page) -> list[str]:
+    page.evaluate(_AXE.read_text(encoding="utf-8"))
+    found: dict[str, Any] = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
     return [
         f"{each['impact']} {each['id']}: {each['help']}: {[node['html'][:120] for node in each['nodes'][:3]]}"
         for each in found["violations"]
@@ -106,7 +105,7 @@ def _findings(sheet: Sheet) -> list[str]:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_pages_can_be_read_by_everybody(stage: Stage, tmp_path: Path, scheme: str) -> None:
+def test_pages_can_be_read_by_everybody(stage: BrowserStage, tmp_path: Path, scheme: str) -> None:
     pictures = _PICTURES if os.environ.get("STEELYARD_PICTURES") else tmp_path
     pictures.mkdir(parents=True, exist_ok=True)
     with _shop(stage) as producer:
@@ -114,25 +113,25 @@ def test_pages_can_be_read_by_everybody(stage: Stage, tmp_path: Path, scheme: st
         stage.open("/", color_scheme=scheme)  # while somebody looks, the past is kept
         for name, path in _PAGES.items():
             producer.send_many([Message("payments", b"paid") for _ in range(60)])
-            sheet = stage.open(path, color_scheme=scheme, viewport={"width": 1280, "height": 860})
+            page = stage.open(path, color_scheme=scheme, viewport={"width": 1280, "height": 860})
             if name == "tail":
-                sheet.locator(".tail[data-state=live]").wait_for()
+                page.locator(".tail[data-state=live]").wait_for()
                 producer.send_many([Message("orders", f'{{"id": {1000 + number}}}'.encode()) for number in range(20)])
-                expect(sheet.get_by_text("1019")).to_be_visible()
-            _settled(sheet)
-            findings[name] = _findings(sheet)
-            sheet.screenshot(path=pictures / f"{name}-{scheme}.png")
-            sheet.context.close()
+                expect(page.get_by_text("1019")).to_be_visible()
+            _settled(page)
+            findings[name] = _findings(page)
+            page.screenshot(path=pictures / f"{name}-{scheme}.png")
+            page.context.close()
         assert not {name: found for name, found in findings.items() if found}
 
 
 @pytest.mark.parametrize("path", _PAGES.values(), ids=_PAGES)
-def test_pages_fit_a_narrow_screen(stage: Stage, path: str) -> None:
+def test_pages_fit_a_narrow_screen(stage: BrowserStage, path: str) -> None:
     with Admin(stage.namesrv) as admin:
-        admin.create_topic("orders", 4)
-        admin.create_group("billing")
+        admin.topics.create("orders", 4)
+        admin.groups.create("billing")
     stage.send("orders", b"one")
     stage.expected.add(404)  # where the message is not in the first queue
-    sheet = stage.open(path, viewport={"width": 420, "height": 800})
-    _settled(sheet)
-    assert sheet.evaluate("document.documentElement.scrollWidth") <= 425
+    page = stage.open(path, viewport={"width": 420, "height": 800})
+    _settled(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 425

@@ -2,28 +2,27 @@
 
 import pytest
 from playwright.sync_api import expect
-from tests.browser.stage import Stage
 
 from steelyard.serve.broker import RunningBroker
 from steelyard.serve.cluster import RunningCluster
 from steelyard.wire.bodies import encode_body
 from steelyard.wire.bodies.heartbeat import (
-    ConsumeKind,
-    ConsumerBeat,
-    GroupWord,
-    Heartbeat,
-    HeartbeatWord,
-    LedgerLine,
+    BrokerLatencyReport,
+    ConsumeFromWhere,
+    ConsumerHeartbeat,
+    ConsumeType,
+    HeartbeatBody,
+    HeartbeatExtension,
+    HeartbeatGroupExtension,
     MessageModel,
-    ProducerBeat,
-    StartFrom,
+    ProducerHeartbeat,
     SubscriptionBody,
 )
-from steelyard.wire.bodies.locks import LockRequest
+from steelyard.wire.bodies.queue_assignment import LockRequest
 from steelyard.wire.codes import RequestCode
-from steelyard.wire.command import Command
-from steelyard.wire.maps import QueueRef
-from steelyard.wire.peers import Peer
+from steelyard.wire.command import Command, Peer
+from steelyard.wire.json_body import QueueRef
+from tests.browser.stage import BrowserStage
 
 _IMAGE = '<img src=x onerror="window.ran=1">'
 _NAMES = (f"{_IMAGE}1", f"'\"><script>window.ran=2</script>{_IMAGE}", "javascript:window.ran=3//${window.ran=4}")
@@ -38,25 +37,25 @@ def _come(cluster: RunningCluster) -> None:
 
 
 def _come_to(running: RunningBroker) -> None:
-    broker, now_ms = running.broker, running.board.clock()
+    broker, now_ms = running.broker, running.server.clock()
     name = broker.state.options.name
     for number, client in enumerate((*_NAMES, _NAMES[0])):
-        peer = Peer.at("127.0.0.1", 40_000 + number, number=1_000_000 + number)
-        consumer = ConsumerBeat(
+        peer = Peer.at("127.0.0.1", 40_000 + number, connection_id=1_000_000 + number)
+        consumer = ConsumerHeartbeat(
             group=_GROUP,
-            kind=ConsumeKind.PUSH,
+            kind=ConsumeType.PUSH,
             model=MessageModel.CLUSTERING,
-            start_from=StartFrom.FIRST_OFFSET,
+            start_from=ConsumeFromWhere.FIRST_OFFSET,
             subscriptions=(SubscriptionBody(topic=_TOPIC, expression="*", version=number),),
         )
-        word = HeartbeatWord(
-            groups={_GROUP: GroupWord(strategy=_IMAGE)},
+        word = HeartbeatExtension(
+            groups={_GROUP: HeartbeatGroupExtension(strategy=_IMAGE)},
             instance=f"{number}{_IMAGE}",
             heartbeat_ms=60_000,
-            ledger=(LedgerLine(broker=_IMAGE, why=_NAMES[1], avoided_ms=60_000, failures=2, share=0),),
+            broker_latency=(BrokerLatencyReport(broker=_IMAGE, why=_NAMES[1], avoided_ms=60_000, failures=2, share=0),),
         )
-        producer = ProducerBeat(group=f"shop{_IMAGE}")
-        beat = Heartbeat(client_id=client, consumers=(consumer,), producers=(producer,), steelyard=word)
+        producer = ProducerHeartbeat(group=f"shop{_IMAGE}")
+        beat = HeartbeatBody(client_id=client, consumers=(consumer,), producers=(producer,), steelyard=word)
         broker.handle(Command(RequestCode.HEART_BEAT, {}, encode_body(beat), opaque=1), peer, now_ms)
         queues = (QueueRef(broker_name=name, queue_id=number % 3, topic=_TOPIC),)
         lock = LockRequest(client_id=client, group=f"{_GROUP}%LEASE", queues=queues)
@@ -75,14 +74,14 @@ def _come_to(running: RunningBroker) -> None:
         (f"/topics/{_TOPIC}", None),
     ],
 )
-def test_names_of_clients_are_text_on_every_page(stage: Stage, path: str, named: str | None) -> None:
+def test_names_of_clients_are_text_on_every_page(stage: BrowserStage, path: str, named: str | None) -> None:
     stage.send(_TOPIC, b"1", b"2", b"3", b"4")
     assert stage.cluster is not None
     stage.cluster.call(_come)
-    sheet = stage.open(path)
-    sheet.on("dialog", lambda dialog: stage.complaints.append(f"dialog: {dialog.message}"))
+    page = stage.open(path)
+    page.on("dialog", lambda dialog: stage.complaints.append(f"dialog: {dialog.message}"))
     if named is not None:
-        expect(sheet.locator("main")).to_contain_text(named)
+        expect(page.locator("main")).to_contain_text(named)
     else:
-        expect(sheet.locator("main")).to_contain_text("host")
-    assert sheet.evaluate(_STRANGE) == [0, None]
+        expect(page.locator("main")).to_contain_text("host")
+    assert page.evaluate(_STRANGE) == [0, None]

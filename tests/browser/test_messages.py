@@ -6,22 +6,21 @@ from queue import Queue
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page as Sheet
-from playwright.sync_api import expect
-from tests.browser.stage import Stage
+from playwright.sync_api import Page, expect
 
 from steelyard import Admin, Consumer, Message, Producer
+from tests.browser.stage import BrowserStage
 
 _TOPIC = "orders"
 
 
 @pytest.fixture
-def sent(stage: Stage) -> list[Any]:
+def sent(stage: BrowserStage) -> list[Any]:
     """Send thirty orders."""
     return _send(stage)
 
 
-def _send(stage: Stage, topic: str = _TOPIC) -> list[Any]:
+def _send(stage: BrowserStage, topic: str = _TOPIC) -> list[Any]:
     with Producer(stage.namesrv) as producer:
         return [
             producer.send(
@@ -37,94 +36,94 @@ def _send(stage: Stage, topic: str = _TOPIC) -> list[Any]:
         ]
 
 
-def _ask(sheet: Sheet, way: str, **fields: str) -> None:
+def _ask(page: Page, way: str, **fields: str) -> None:
     """Fill in the form and send it."""
-    form = sheet.get_by_role("search", name="Find")
+    form = page.get_by_role("search", name="Search")
     form.get_by_role("button", name=way, exact=True).click()
     for name, value in fields.items():
         field = form.locator(f"[name={name}]")
         field.select_option(value) if name in ("queue", "count") else field.fill(value)
-    form.get_by_role("button", name="Find", exact=True).click()
+    form.get_by_role("button", name="Search", exact=True).click()
 
 
-def _found(sheet: Sheet) -> Any:
-    return sheet.get_by_role("region", name="Messages found").locator("tbody tr")
+def _found(page: Page) -> Any:
+    return page.get_by_role("region", name="Messages found").locator("tbody tr")
 
 
-def test_messages_are_found_in_each_way(stage: Stage, sent: list[Any]) -> None:
-    sheet = stage.open("/messages")
-    _ask(sheet, "Newest", topic=_TOPIC)
-    expect(_found(sheet)).to_have_count(30)
-    expect(_found(sheet).first).to_contain_text("order-29")
+def test_messages_are_found_in_each_way(stage: BrowserStage, sent: list[Any]) -> None:
+    page = stage.open("/messages")
+    _ask(page, "Newest", topic=_TOPIC)
+    expect(_found(page)).to_have_count(30)
+    expect(_found(page).first).to_contain_text("order-29")
 
-    _ask(sheet, "Newest", tag="open")
-    expect(_found(sheet)).to_have_count(10)
-    _ask(sheet, "Newest", tag="", text="NUMBER 7 OF")
-    expect(_found(sheet)).to_have_count(1)
-    expect(_found(sheet)).to_contain_text("order-7")
+    _ask(page, "Newest", tag="open")
+    expect(_found(page)).to_have_count(10)
+    _ask(page, "Newest", tag="", text="NUMBER 7 OF")
+    expect(_found(page)).to_have_count(1)
+    expect(_found(page)).to_contain_text("order-7")
 
     chosen = sent[12]
-    _ask(sheet, "Offset", text="", queue=f"{chosen.queue.broker}:{chosen.queue.queue_id}", offset=str(chosen.offset))
-    expect(_found(sheet).first).to_contain_text("order-12")
+    _ask(page, "Offset", text="", queue=f"{chosen.queue.broker}:{chosen.queue.queue_id}", offset=str(chosen.offset))
+    expect(_found(page).first).to_contain_text("order-12")
 
-    _ask(sheet, "Time", **{"queue": "", "from": "10 minutes ago"})
-    expect(_found(sheet)).to_have_count(30)
-    _ask(sheet, "Time", until="5 minutes ago")
-    expect(sheet.get_by_text("No message fits.")).to_be_visible()
+    _ask(page, "Time", **{"queue": "", "from": "10 minutes ago"})
+    expect(_found(page)).to_have_count(30)
+    _ask(page, "Time", until="5 minutes ago")
+    expect(page.get_by_text("No message matches.")).to_be_visible()
 
-    _ask(sheet, "Key", **{"key": "order-21", "from": "", "until": ""})
-    expect(_found(sheet)).to_have_count(1)
-    expect(_found(sheet)).to_contain_text("number 21 of thirty")
+    _ask(page, "Key", **{"key": "order-21", "from": "", "until": ""})
+    expect(_found(page)).to_have_count(1)
+    expect(_found(page)).to_contain_text("number 21 of thirty")
 
-    _ask(sheet, "Id", id=chosen.message_id)
-    expect(_found(sheet)).to_contain_text("order-12")
-    _ask(sheet, "Id", id=chosen.offset_id, topic="")
-    expect(_found(sheet)).to_contain_text("order-12")
+    _ask(page, "Id", id=chosen.message_id)
+    expect(_found(page)).to_contain_text("order-12")
+    _ask(page, "Id", id=chosen.offset_id, topic="")
+    expect(_found(page)).to_contain_text("order-12")
 
 
 @pytest.mark.usefixtures("sent")
-def test_what_was_asked_for_stands_in_the_address(stage: Stage) -> None:
-    sheet = stage.open(f"/messages?topic={_TOPIC}")
-    expect(_found(sheet)).to_have_count(30)
-    _ask(sheet, "Time", **{"from": f"{datetime.now().astimezone() - timedelta(hours=1):%Y-%m-%d %H:%M}", "tag": "open"})
-    expect(_found(sheet)).to_have_count(10)
-    assert "by=time" in sheet.url
-    again = stage.open(sheet.url.removeprefix(stage.page.address.rstrip("/")))
+def test_what_was_asked_for_stands_in_the_address(stage: BrowserStage) -> None:
+    page = stage.open(f"/messages?topic={_TOPIC}")
+    expect(_found(page)).to_have_count(30)
+    _ask(page, "Time", **{"from": f"{datetime.now().astimezone() - timedelta(hours=1):%Y-%m-%d %H:%M}", "tag": "open"})
+    expect(_found(page)).to_have_count(10)
+    assert "by=time" in page.url
+    again = stage.open(page.url.removeprefix(stage.dashboard.address.rstrip("/")))
     expect(_found(again)).to_have_count(10)
-    sheet.go_back()
-    expect(_found(sheet)).to_have_count(30)
+    page.go_back()
+    expect(_found(page)).to_have_count(30)
 
 
-def test_a_link_shows_everything_of_one_message(stage: Stage, sent: list[Any]) -> None:
-    sheet = stage.open(f"/messages?topic={_TOPIC}&by=key&key=order-21")
-    _found(sheet).get_by_role("link").click()
+def test_a_link_shows_everything_of_one_message(stage: BrowserStage, sent: list[Any]) -> None:
+    page = stage.open(f"/messages?topic={_TOPIC}&by=key&key=order-21")
+    _found(page).get_by_role("link").click()
     chosen = sent[21]
     place = f"{chosen.queue.broker}:{chosen.queue.queue_id}:{chosen.offset}"
-    expect(sheet.locator("main h1")).to_have_text(place)
-    body = sheet.locator("pre.body")
+    expect(page.locator("main h1")).to_have_text(place)
+    body = page.locator("pre.body")
     assert body.evaluate("each => each.textContent") == '{\n  "order": 21,\n  "note": "number 21 of thirty"\n}'
-    sheet.get_by_role("button", name="Text").click()
+    page.get_by_role("button", name="Text").click()
     expect(body).to_have_text('{"order": 21, "note": "number 21 of thirty"}')
-    sheet.get_by_role("button", name="Hex").click()
+    page.get_by_role("button", name="Hex").click()
     expect(body).to_contain_text('00000000  7b 22 6f 72 64 65 72 22  3a 20 32 31 2c 20 22 6e  {"order": 21, "n')
-    assert sheet.url.endswith("view=hex")
-    expect(sheet.get_by_role("region", name="Properties").get_by_role("row", name="region eu sender")).to_be_visible()
-    expect(sheet.get_by_text(f"steelyard message show --topic {_TOPIC} --at {place}")).to_be_visible()
-    expect(sheet.get_by_text("No group reads this topic.")).to_be_visible()
-    with sheet.expect_download() as download:
-        sheet.get_by_role("link", name="Download").click()
+    assert page.url.endswith("view=hex")
+    expect(page.get_by_role("region", name="Properties").get_by_role("row", name="region eu sender")).to_be_visible()
+    expect(page.get_by_text(f"steelyard message show --topic {_TOPIC} --at {place}")).to_be_visible()
+    expect(page.get_by_text("No group consumes this topic.")).to_be_visible()
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download").click()
     assert download.value.path().read_bytes() == b'{"order": 21, "note": "number 21 of thirty"}'
-    alone = stage.open(sheet.url.removeprefix(stage.page.address.rstrip("/")))
+    alone = stage.open(page.url.removeprefix(stage.dashboard.address.rstrip("/")))
     expect(alone.locator("pre.body.hex")).to_be_visible()
 
 
-def test_a_message_that_is_gone_is_said_to_be(stage: Stage, sent: list[Any]) -> None:
+def test_a_message_that_is_gone_is_said_to_be(stage: BrowserStage, sent: list[Any]) -> None:
     stage.expected.add(404)
-    sheet = stage.open(f"/messages/{_TOPIC}/{sent[0].queue.broker}/0/9999")
-    expect(sheet.get_by_role("alert")).to_contain_text("has no message at offset 9999")
+    page = stage.open(f"/messages/{_TOPIC}/{sent[0].queue.broker}/0/9999")
+    expect(page.get_by_role("alert")).to_contain_text("has no message at offset 9999")
 
 
-def test_a_member_handles_a_message_again(stage: Stage, sent: list[Any]) -> None:
+def test_a_member_handles_a_message_again(stage: BrowserStage, sent: list[Any]) -> None:
     handled: Queue[str] = Queue()
     consumer = Consumer(stage.namesrv, group="billing", start_from="first")
 
@@ -136,47 +135,47 @@ def test_a_member_handles_a_message_again(stage: Stage, sent: list[Any]) -> None
     with consumer:
         for _ in sent:
             handled.get(timeout=20)
-        sheet = stage.open(f"/messages/{_TOPIC}/{chosen.queue.broker}/{chosen.queue.queue_id}/{chosen.offset}")
-        expect(sheet.get_by_role("region", name="Who handled it")).to_contain_text("billing")
-        again = sheet.locator("section", has=sheet.get_by_role("heading", name="Have it handled again"))
+        page = stage.open(f"/messages/{_TOPIC}/{chosen.queue.broker}/{chosen.queue.queue_id}/{chosen.offset}")
+        expect(page.get_by_role("region", name="Consumer groups")).to_contain_text("billing")
+        again = page.locator("section", has=page.get_by_role("heading", name="Redeliver"))
         again.get_by_label("Group").fill("billing")
         again.get_by_role("button", name="Preview").first.click()
         expect(again.get_by_text("would handle it now")).to_be_visible()
         expect(again.locator(".command code")).to_contain_text("steelyard message redeliver")
         assert handled.empty()
-        again.get_by_role("button", name="Have it handled").click()
-        expect(again.get_by_text(re.compile("had it for .*done"))).to_be_visible()
+        again.get_by_role("button", name="Redeliver").click()
+        expect(again.get_by_text(re.compile("took .*done"))).to_be_visible()
         assert handled.get(timeout=20) == "order-5"
 
 
-def test_a_copy_is_sent_after_a_preview(stage: Stage, sent: list[Any]) -> None:
+def test_a_copy_is_sent_after_a_preview(stage: BrowserStage, sent: list[Any]) -> None:
     chosen = sent[5]
-    sheet = stage.open(f"/messages/{_TOPIC}/{chosen.queue.broker}/{chosen.queue.queue_id}/{chosen.offset}")
-    again = sheet.locator("section", has=sheet.get_by_role("heading", name="Have it handled again"))
+    page = stage.open(f"/messages/{_TOPIC}/{chosen.queue.broker}/{chosen.queue.queue_id}/{chosen.offset}")
+    again = page.locator("section", has=page.get_by_role("heading", name="Redeliver"))
     again.get_by_role("button", name="Preview").last.click()
     expect(again.get_by_text("A copy of 42 B would be sent to orders")).to_be_visible()
     again.get_by_role("button", name="Send the copy").click()
     again.locator("p.good a").click()
-    expect(sheet.locator("pre.body")).to_contain_text('"number 5 of thirty"')
-    expect(sheet.locator("main h1")).not_to_have_text(f"{chosen.queue.broker}:{chosen.queue.queue_id}:{chosen.offset}")
+    expect(page.locator("pre.body")).to_contain_text('"number 5 of thirty"')
+    expect(page.locator("main h1")).not_to_have_text(f"{chosen.queue.broker}:{chosen.queue.queue_id}:{chosen.offset}")
 
 
-def test_messages_are_found_and_shown_on_any_cluster(any_stage: Stage) -> None:
+def test_messages_are_found_and_shown_on_any_cluster(any_stage: BrowserStage) -> None:
     topic = "page-messages"
     with Admin(any_stage.namesrv) as admin:
-        admin.create_topic(topic, 4)
+        admin.topics.create(topic, 4)
     sent = _send(any_stage, topic)
-    sheet = any_stage.open(f"/messages?topic={topic}")
-    expect(_found(sheet)).to_have_count(30)
+    page = any_stage.open(f"/messages?topic={topic}")
+    expect(_found(page)).to_have_count(30)
     for way, fields in {
         "Time": {"from": "10 minutes ago", "tag": "open"},
         "Key": {"key": "order-21", "from": ""},
         "Id": {"id": sent[12].message_id},
         "Newest": {"tag": "", "text": "number 21 of"},
     }.items():
-        _ask(sheet, way, **fields)
-        expect(_found(sheet)).to_have_count(10 if way == "Time" else 1)
-    _found(sheet).get_by_role("link").click()
-    expect(sheet.locator("pre.body")).to_contain_text("number 21 of thirty")
-    expect(sheet.get_by_text("No group reads this topic.")).to_be_visible()
-    expect(sheet.get_by_role("region", name="What this cluster does not tell")).to_be_visible()
+        _ask(page, way, **fields)
+        expect(_found(page)).to_have_count(10 if way == "Time" else 1)
+    _found(page).get_by_role("link").click()
+    expect(page.locator("pre.body")).to_contain_text("number 21 of thirty")
+    expect(page.get_by_text("No group consumes this topic.")).to_be_visible()
+    expect(page.get_by_role("region", name="Not reported by this cluster")).to_be_visible()

@@ -5,15 +5,15 @@ from contextlib import ExitStack
 from threading import Event
 
 from playwright.sync_api import expect
-from tests.browser.crowd import Crowd
-from tests.browser.stage import Stage
+
+from steelyard import Admin, ClientConfig, Consumer, Message, Producer
+from steelyard.client.consumer.received_message import ReceivedMessage
+from tests.browser.many_groups import ManyGroups
+from tests.browser.stage import BrowserStage
 from tests.live.clusters import until
 
-from steelyard import Admin, Connect, Consumer, Message, Producer
-from steelyard.client.consuming.received import Received
 
-
-def _ignored(message: Received) -> None:
+def _ignored(message: ReceivedMessage) -> None:
     del message
 
 
@@ -23,17 +23,17 @@ def _send_until(namesrv: str, topic: str, over: Event) -> None:
             producer.send(Message(topic, b"tick"))
 
 
-def test_rates_move_while_messages_pass_and_fall_when_they_end(stage: Stage) -> None:
+def test_rates_move_while_messages_pass_and_fall_when_they_end(stage: BrowserStage) -> None:
     with Admin(stage.namesrv) as admin:
-        admin.create_topic("ticks", 2)
-    sheet = stage.open("/")
-    fact = sheet.locator(".fact", has_text="In").first.locator("dd")
+        admin.topics.create("ticks", 2)
+    page = stage.open("/")
+    fact = page.locator(".fact", has_text="In").first.locator("dd")
     expect(fact).to_have_text("0/s")
     over = Event()
     with ThreadPoolExecutor(1) as pool:
         sending = pool.submit(_send_until, stage.namesrv, "ticks", over)
         expect(fact).not_to_have_text("0/s", timeout=10_000)
-        busiest = sheet.get_by_role("region", name="Busiest topics")
+        busiest = page.get_by_role("region", name="Busiest topics")
         expect(busiest.get_by_role("link", name="ticks")).to_be_visible(timeout=10_000)
         over.set()
         sending.result()
@@ -43,69 +43,69 @@ def test_rates_move_while_messages_pass_and_fall_when_they_end(stage: Stage) -> 
     expect(later.get_by_role("img", name="Rates of the last minutes")).to_be_visible()
 
 
-def test_a_group_that_nobody_reads_for_is_shown_with_a_way_to_it(stage: Stage) -> None:
+def test_a_group_that_nobody_reads_for_is_shown_with_a_way_to_it(stage: BrowserStage) -> None:
     with Admin(stage.namesrv) as admin:
-        admin.create_topic("orders", 1)
-        consumer = Consumer(Connect(stage.namesrv), group="billing", start_from="first")
+        admin.topics.create("orders", 1)
+        consumer = Consumer(ClientConfig(stage.namesrv), group="billing", start_from="first")
         consumer.handles("orders")(_ignored)
         with consumer:
             stage.send("orders", "first")
-            until(lambda: any(row.committed for row in admin.offsets("billing")), "billing to commit")
+            until(lambda: any(row.committed for row in admin.offsets.list("billing")), "billing to commit")
         stage.send("orders", "one", "two", "three")
-    sheet = stage.open("/")
-    wrong = sheet.get_by_role("region", name="What looks wrong")
-    expect(wrong).to_contain_text("nobody of group billing is online, and 3 messages wait for it", timeout=10_000)
-    expect(sheet.get_by_role("region", name="Furthest behind").get_by_role("link", name="billing")).to_be_visible()
-    wrong.get_by_role("link", name="see billing").click()
-    expect(sheet.locator("main h1")).to_contain_text("billing")
+    page = stage.open("/")
+    wrong = page.get_by_role("region", name="Warnings")
+    expect(wrong).to_contain_text("group billing has no member online and a lag of 3 messages", timeout=10_000)
+    expect(page.get_by_role("region", name="Largest lag").get_by_role("link", name="billing")).to_be_visible()
+    wrong.get_by_role("link", name="open billing").click()
+    expect(page.locator("main h1")).to_contain_text("billing")
 
 
-def test_two_with_one_id_and_members_without_a_queue_are_named(stage: Stage) -> None:
+def test_two_with_one_id_and_members_without_a_queue_are_named(stage: BrowserStage) -> None:
     with ExitStack() as online:
         # The same id on two lines, as two machines from one image have it.
         for _ in range(2):
-            online.enter_context(Crowd(stage.namesrv)).gather(4, 1)
+            online.enter_context(ManyGroups(stage.namesrv)).create(4, 1)
         with Admin(stage.namesrv) as admin:
-            admin.create_topic("mails", 1)
+            admin.topics.create("mails", 1)
         for number in range(3):
-            consumer = Consumer(Connect(stage.namesrv, name=f"till-{number}"), group="mailer")
+            consumer = Consumer(ClientConfig(stage.namesrv, name=f"till-{number}"), group="mailer")
             consumer.handles("mails")(_ignored)
             online.enter_context(consumer)
-        sheet = stage.open("/")
-        wrong = sheet.get_by_role("region", name="What looks wrong")
-        expect(wrong).to_contain_text("group group-000 has the client id 127.0.0.1@crowd on several lines")
+        page = stage.open("/")
+        wrong = page.get_by_role("region", name="Warnings")
+        expect(wrong).to_contain_text("group group-000 has the client id 127.0.0.1@crowd on several connections")
         expect(wrong).to_contain_text("group mailer has 3 members and 2 queues, so till-")
-        expect(wrong.get_by_role("link", name="see mailer")).to_have_attribute("href", "/groups/mailer")
-    expect(wrong).not_to_contain_text("several lines", timeout=20_000)
+        expect(wrong.get_by_role("link", name="open mailer")).to_have_attribute("href", "/groups/mailer")
+    expect(wrong).not_to_contain_text("several connections", timeout=20_000)
 
 
-def test_a_broker_that_is_gone_is_said_to_be(stage: Stage) -> None:
-    sheet = stage.open("/")
-    rows = sheet.get_by_role("region", name="Brokers").locator("tbody tr")
+def test_a_broker_that_is_gone_is_said_to_be(stage: BrowserStage) -> None:
+    page = stage.open("/")
+    rows = page.get_by_role("region", name="Brokers").locator("tbody tr")
     expect(rows).to_have_count(2)
-    expect(sheet.get_by_role("region", name="What looks wrong")).to_contain_text("Nothing:")
+    expect(page.get_by_role("region", name="Warnings")).to_contain_text("None:")
     assert stage.cluster is not None
     stage.cluster.kill_broker("broker-1")
-    expect(sheet.locator(".fact", has_text="Brokers up")).not_to_contain_text("2 of 2", timeout=15_000)
+    expect(page.locator(".fact", has_text="Brokers up")).not_to_contain_text("2 of 2", timeout=15_000)
 
 
-def test_any_cluster_has_an_overview(any_stage: Stage) -> None:
+def test_any_cluster_has_an_overview(any_stage: BrowserStage) -> None:
     topic, group = "overview-seen", "overview-seers"
     with Admin(any_stage.namesrv) as admin:
-        admin.create_topic(topic, 2)
-        handled: list[Received] = []
-        consumer = Consumer(Connect(any_stage.namesrv), group=group, start_from="first")
+        admin.topics.create(topic, 2)
+        handled: list[ReceivedMessage] = []
+        consumer = Consumer(ClientConfig(any_stage.namesrv), group=group, start_from="first")
         consumer.handles(topic)(handled.append)
         with consumer:
             any_stage.send(topic, "first", "second")
             until(lambda: len(handled) == 2, "both messages")
-            sheet = any_stage.open("/")
-            facts = sheet.locator("main .facts")
-            expect(facts).to_contain_text("Waiting messages")
+            page = any_stage.open("/")
+            facts = page.locator("main .facts")
+            expect(facts).to_contain_text("Total lag")
             expect(facts).to_contain_text("of")
-            rows = sheet.get_by_role("region", name="Brokers").locator("tbody tr")
+            rows = page.get_by_role("region", name="Brokers").locator("tbody tr")
             expect(rows.first.locator(".badge.good")).to_be_visible()
-            expect(sheet.get_by_role("img", name="Rates of the last minutes")).to_be_visible()
-            expect(sheet.get_by_text("looking:")).to_have_count(0, timeout=20_000)
-            expect(sheet.get_by_role("region", name="What looks wrong")).not_to_contain_text(group)
-    expect(sheet.locator(".command code")).to_contain_text("steelyard cluster stats")
+            expect(page.get_by_role("img", name="Rates of the last minutes")).to_be_visible()
+            expect(page.get_by_text("polling:")).to_have_count(0, timeout=20_000)
+            expect(page.get_by_role("region", name="Warnings")).not_to_contain_text(group)
+    expect(page.locator(".command code")).to_contain_text("steelyard cluster stats")

@@ -8,10 +8,10 @@ from os import cpu_count, getloadavg
 from statistics import median
 
 import pytest
-from playwright.sync_api import Page as Sheet
-from playwright.sync_api import expect
-from tests.browser.crowd import Crowd
-from tests.browser.stage import Stage
+from playwright.sync_api import Page, expect
+
+from tests.browser.many_groups import ManyGroups
+from tests.browser.stage import BrowserStage
 
 _TOPICS, _GROUPS = 1_000, 200
 _LOADS = 7
@@ -31,40 +31,40 @@ new MutationObserver((_, watch) => {
 
 
 @pytest.fixture
-def crowd(stage: Stage) -> Iterator[Stage]:
+def crowd(stage: BrowserStage) -> Iterator[BrowserStage]:
     """Fill the cluster, and let somebody look until all groups were seen."""
-    with Crowd(stage.namesrv) as crowd:
-        crowd.gather(_TOPICS, _GROUPS)
+    with ManyGroups(stage.namesrv) as crowd:
+        crowd.create(_TOPICS, _GROUPS)
         yield stage
 
 
-def _drawn_after_ms(sheet: Sheet, address: str) -> float:
-    sheet.goto(address)
-    sheet.locator("main .facts dd").first.wait_for()
-    return float(sheet.evaluate("new Promise((done) => requestAnimationFrame(() => done(window.drawnAfter)))"))
+def _drawn_after_ms(page: Page, address: str) -> float:
+    page.goto(address)
+    page.locator("main .facts dd").first.wait_for()
+    return float(page.evaluate("new Promise((done) => requestAnimationFrame(() => done(window.drawnAfter)))"))
 
 
 @pytest.mark.timeout(300)
-def test_the_overview_of_a_large_cluster_is_there_at_once(crowd: Stage) -> None:
-    sheet = crowd.open("/")
-    expect(sheet.get_by_text("looking:")).to_have_count(0, timeout=60_000)
-    facts = sheet.locator("main .facts")
+def test_the_overview_of_a_large_cluster_is_there_at_once(crowd: BrowserStage) -> None:
+    page = crowd.open("/")
+    expect(page.get_by_text("polling:")).to_have_count(0, timeout=60_000)
+    facts = page.locator("main .facts")
     expect(facts).to_contain_text("1,000", timeout=10_000)
     expect(facts).to_contain_text("200")
-    sheet.add_init_script(_WATCH)
-    loads = [_drawn_after_ms(sheet, crowd.page.address) for _ in range(_LOADS)]
+    page.add_init_script(_WATCH)
+    loads = [_drawn_after_ms(page, crowd.dashboard.address) for _ in range(_LOADS)]
     fresh = []
     for _ in range(3):
         # A window of its own has nothing in its cache.
         other = crowd.context().new_page()
         other.add_init_script(_WATCH)
-        fresh.append(_drawn_after_ms(other, crowd.page.url))
+        fresh.append(_drawn_after_ms(other, crowd.dashboard.url))
     print(
         f"\noverview of {_TOPICS} topics and {_GROUPS} groups, from going there to numbers: {median(loads):.0f} ms "
         f"({min(loads):.0f} to {max(loads):.0f}); first page of a browser: {median(fresh):.0f} ms"
     )
     assert median(loads) < _GENEROUS_MS * _business()
-    assert not [address for address in sheet.evaluate(_ASKED) if "/static/edition" in address]
+    assert not [address for address in page.evaluate(_ASKED) if "/static/edition" in address]
 
 
 def _business() -> float:
@@ -73,19 +73,19 @@ def _business() -> float:
 
 
 @pytest.mark.timeout(300)
-def test_lists_of_a_large_cluster_can_be_searched_and_sorted(crowd: Stage) -> None:
-    sheet = crowd.open("/topics")
-    rows = sheet.locator("main tbody tr")
+def test_lists_of_a_large_cluster_can_be_searched_and_sorted(crowd: BrowserStage) -> None:
+    page = crowd.open("/topics")
+    rows = page.locator("main tbody tr")
     expect(rows).to_have_count(100, timeout=30_000)
-    sheet.keyboard.press("/")
-    sheet.keyboard.type("topic-0777")
+    page.keyboard.press("/")
+    page.keyboard.type("topic-0777")
     expect(rows).to_have_count(1)
-    sheet.get_by_role("link", name="topic-0777").click()
-    expect(sheet.locator("main h1")).to_contain_text("topic-0777")
-    expect(sheet.locator("main tbody").first.locator("tr")).to_have_count(8)
-    sheet.goto(f"{crowd.page.address}groups")
+    page.get_by_role("link", name="topic-0777").click()
+    expect(page.locator("main h1")).to_contain_text("topic-0777")
+    expect(page.locator("main tbody").first.locator("tr")).to_have_count(8)
+    page.goto(f"{crowd.dashboard.address}groups")
     expect(rows).to_have_count(100, timeout=30_000)
-    sheet.keyboard.press("/")
-    sheet.keyboard.type("group-123")
+    page.keyboard.press("/")
+    page.keyboard.type("group-123")
     expect(rows).to_have_count(1)
     expect(rows).to_contain_text("topic-0617", timeout=60_000)

@@ -5,11 +5,10 @@ import time
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page as Sheet
-from playwright.sync_api import expect
-from tests.browser.stage import Stage
+from playwright.sync_api import Page, expect
 
 from steelyard import Admin, Message, Producer
+from tests.browser.stage import BrowserStage
 
 _TOPIC = "ticks"
 _PER_SECOND = 500
@@ -58,36 +57,36 @@ class Sender:
                 self.sent += 1
 
 
-def _open(stage: Stage, more: str = "") -> Sheet:
+def _open(stage: BrowserStage, more: str = "") -> Page:
     with Admin(stage.namesrv) as admin:
-        if _TOPIC not in [topic.name for topic in admin.topics()]:
-            admin.create_topic(_TOPIC, 4)
-    sheet = stage.open(f"/messages?topic={_TOPIC}&tail=1{more}")
-    sheet.locator(".tail[data-state=live]").wait_for()
-    return sheet
+        if _TOPIC not in [topic.name for topic in admin.topics.list()]:
+            admin.topics.create(_TOPIC, 4)
+    page = stage.open(f"/messages?topic={_TOPIC}&tail=1{more}")
+    page.locator(".tail[data-state=live]").wait_for()
+    return page
 
 
-def _number(sheet: Sheet, name: str) -> int:
-    return int(sheet.locator(".tail").get_attribute(f"data-{name}") or -1)
+def _number(page: Page, name: str) -> int:
+    return int(page.locator(".tail").get_attribute(f"data-{name}") or -1)
 
 
-def _heap(sheet: Sheet) -> int:
+def _heap(page: Page) -> int:
     """Return how many bytes a browser's page holds, once what it does not need is gone."""
-    line = sheet.context.new_cdp_session(sheet)
+    line = page.context.new_cdp_session(page)
     line.send("HeapProfiler.collectGarbage")
     used: Any = line.send("Runtime.getHeapUsage")
     line.detach()
     return int(used["usedSize"])
 
 
-def _ticks(sheet: Sheet) -> list[int]:
+def _ticks(page: Page) -> list[int]:
     """Return the numbers of the messages that are drawn."""
-    texts = sheet.eval_on_selector_all("tr.message td:nth-child(6)", "all => all.map((each) => each.textContent)")
+    texts = page.eval_on_selector_all("tr.message td:nth-child(6)", "all => all.map((each) => each.textContent)")
     return [int(text.removeprefix('{"tick": ').removesuffix("}")) for text in texts]
 
 
-def _until(sheet: Sheet, name: str, least: int, timeout_ms: int = 60_000) -> None:
-    sheet.wait_for_function(
+def _until(page: Page, name: str, least: int, timeout_ms: int = 60_000) -> None:
+    page.wait_for_function(
         "([name, least]) => Number(document.querySelector('.tail').dataset[name]) >= least",
         arg=[name, least],
         timeout=timeout_ms,
@@ -95,98 +94,98 @@ def _until(sheet: Sheet, name: str, least: int, timeout_ms: int = 60_000) -> Non
 
 
 @pytest.mark.timeout(180)
-def test_five_hundred_messages_a_second_for_half_a_minute_with_pause_and_resume(stage: Stage) -> None:
-    sheet = _open(stage)
-    sheet.evaluate(_WATCH_STILLNESS)
+def test_five_hundred_messages_a_second_for_half_a_minute_with_pause_and_resume(stage: BrowserStage) -> None:
+    page = _open(stage)
+    page.evaluate(_WATCH_STILLNESS)
     sender = Sender(stage.namesrv, _ALL, _PER_SECOND)
     sender.start()
     # As many are kept as ever will be: from here on the heap must not grow.
-    _until(sheet, "received", _KEPT + 1_000)
-    heap = _heap(sheet)
+    _until(page, "received", _KEPT + 1_000)
+    heap = _heap(page)
 
-    sheet.locator("main h1").click()
-    sheet.keyboard.press("Space")
-    expect(sheet.locator(".tail")).to_have_attribute("data-state", "paused")
-    drawn, kept = _ticks(sheet), _number(sheet, "kept")
-    _until(sheet, "held", 1_000)
-    assert _ticks(sheet) == drawn
-    assert _number(sheet, "kept") == kept
-    expect(sheet.get_by_text("messages came meanwhile")).to_be_visible()
-    sheet.keyboard.press("Space")
-    expect(sheet.locator(".tail-said")).to_contain_text("It went on from where it was paused, with")
-    expect(sheet.locator(".tail")).to_have_attribute("data-state", "live")
-    assert _number(sheet, "held") == 0
+    page.locator("main h1").click()
+    page.keyboard.press("Space")
+    expect(page.locator(".tail")).to_have_attribute("data-state", "paused")
+    drawn, kept = _ticks(page), _number(page, "kept")
+    _until(page, "held", 1_000)
+    assert _ticks(page) == drawn
+    assert _number(page, "kept") == kept
+    expect(page.get_by_text("messages arrived since")).to_be_visible()
+    page.keyboard.press("Space")
+    expect(page.locator(".tail-notice")).to_contain_text("Resumed where it was paused, with")
+    expect(page.locator(".tail")).to_have_attribute("data-state", "live")
+    assert _number(page, "held") == 0
 
-    sheet.get_by_role("button", name="Pause").click()
-    _until(sheet, "held", 500)
-    sheet.get_by_role("button", name="Go on from now").click()
-    expect(sheet.locator(".tail-said")).to_contain_text("that came meanwhile are not shown")
+    page.get_by_role("button", name="Pause").click()
+    _until(page, "held", 500)
+    page.get_by_role("button", name="Resume from now").click()
+    expect(page.locator(".tail-notice")).to_contain_text("that arrived since are not shown")
 
-    _until(sheet, "received", _ALL)
+    _until(page, "received", _ALL)
     sender.join()
     assert sender.sent == _ALL
-    assert _number(sheet, "received") == _ALL
-    assert _number(sheet, "skipped") == 0
-    assert _number(sheet, "kept") == _KEPT
-    last = _ticks(sheet)
+    assert _number(page, "received") == _ALL
+    assert _number(page, "skipped") == 0
+    assert _number(page, "kept") == _KEPT
+    last = _ticks(page)
     assert max(last) == _ALL - 1
     assert 10 <= len(last) <= _MOST_ROWS_DRAWN
-    assert _heap(sheet) - heap < _MOST_GROWTH
-    assert sheet.evaluate("window.still") < _LONGEST_STILL_MS
-    sheet.get_by_role("link", name="Overview").click()
-    expect(sheet.locator(".tail")).to_have_count(0)
+    assert _heap(page) - heap < _MOST_GROWTH
+    assert page.evaluate("window.still") < _LONGEST_STILL_MS
+    page.get_by_role("link", name="Overview").click()
+    expect(page.locator(".tail")).to_have_count(0)
 
 
-def test_all_rows_that_are_kept_can_be_scrolled_to(stage: Stage) -> None:
-    sheet = _open(stage)
+def test_all_rows_that_are_kept_can_be_scrolled_to(stage: BrowserStage) -> None:
+    page = _open(stage)
     Sender(stage.namesrv, 400, 2_000).start()
-    _until(sheet, "received", 400)
-    box, seen = sheet.locator(".tail-rows"), set[int]()
+    _until(page, "received", 400)
+    box, seen = page.locator(".tail-rows"), set[int]()
     for top in range(0, 30 * 400, 400):
         box.evaluate("(each, top) => { each.scrollTop = top; each.dispatchEvent(new Event('scroll')); }", top)
-        sheet.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-        seen |= set(_ticks(sheet))
+        page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        seen |= set(_ticks(page))
     assert seen == set(range(400))
 
 
-def test_who_reads_further_up_stays_there(stage: Stage) -> None:
-    sheet = _open(stage)
+def test_who_reads_further_up_stays_there(stage: BrowserStage) -> None:
+    page = _open(stage)
     stage.send(_TOPIC, *(b'{"tick": %d}' % number for number in range(100)))
-    _until(sheet, "received", 100)
-    box = sheet.locator(".tail-rows")
+    _until(page, "received", 100)
+    box = page.locator(".tail-rows")
     box.evaluate("each => { each.scrollTop = 300; }")
-    expect(sheet.locator("tr.message").first).to_have_attribute("aria-rowindex", "6")
-    before = _ticks(sheet)
+    expect(page.locator("tr.message").first).to_have_attribute("aria-rowindex", "6")
+    before = _ticks(page)
     stage.send(_TOPIC, *(b'{"tick": %d}' % number for number in range(100, 200)))
-    _until(sheet, "received", 200)
-    assert _ticks(sheet) == before
+    _until(page, "received", 200)
+    assert _ticks(page) == before
 
 
-def test_a_tail_is_filtered_and_the_filter_stands_in_the_address(stage: Stage) -> None:
-    sheet = _open(stage)
-    form = sheet.get_by_role("search", name="Live tail")
+def test_a_tail_is_filtered_and_the_filter_stands_in_the_address(stage: BrowserStage) -> None:
+    page = _open(stage)
+    form = page.get_by_role("search", name="Live tail")
     form.get_by_label("Key").fill("k7")
     form.get_by_label("Text in the body").fill("TICK")
-    form.get_by_role("button", name="Follow").click()
-    sheet.wait_for_url("**key=k7**")
-    sheet.locator(".tail[data-state=live]").wait_for()
+    form.get_by_role("button", name="Tail").click()
+    page.wait_for_url("**key=k7**")
+    page.locator(".tail[data-state=live]").wait_for()
     Sender(stage.namesrv, 300, 1_000).start()
-    _until(sheet, "received", 3)
-    expect(sheet.locator("tr.message")).to_have_count(3)
-    assert _ticks(sheet) == [7, 107, 207]
+    _until(page, "received", 3)
+    expect(page.locator("tr.message")).to_have_count(3)
+    assert _ticks(page) == [7, 107, 207]
 
 
-def test_a_tail_follows_on_any_cluster(any_stage: Stage) -> None:
-    sheet = _open(any_stage)
+def test_a_tail_follows_on_any_cluster(any_stage: BrowserStage) -> None:
+    page = _open(any_stage)
     sender = Sender(any_stage.namesrv, 3_000, 500)
     sender.start()
-    _until(sheet, "received", 300)
-    sheet.get_by_role("button", name="Pause").click()
-    _until(sheet, "held", 200)
-    sheet.get_by_role("button", name="Go on from where it was paused").click()
-    _until(sheet, "kept", 3_000)
-    assert _number(sheet, "received") == 3_000
-    assert _number(sheet, "skipped") == 0
+    _until(page, "received", 300)
+    page.get_by_role("button", name="Pause").click()
+    _until(page, "held", 200)
+    page.get_by_role("button", name="Resume where it was paused").click()
+    _until(page, "kept", 3_000)
+    assert _number(page, "received") == 3_000
+    assert _number(page, "skipped") == 0
     sender.join()
     with Admin(any_stage.namesrv) as admin:
-        assert admin.topic_groups(_TOPIC) == []
+        assert admin.topics.groups(_TOPIC) == []

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import msgspec
 
-from steelyard import Consumer, Moved
-from steelyard.client.consuming.received import Received
+from steelyard import Consumer, Rebalanced
+from steelyard.client.consumer.received_message import ReceivedMessage
 
 __all__ = ["Orders", "working"]
 
@@ -32,12 +32,12 @@ class Orders(msgspec.Struct, frozen=True):
     allocate: str = "sticky"
 
 
-def working(orders: Orders, moved: Callable[[Moved], object]) -> Consumer:
+def working(orders: Orders, moved: Callable[[Rebalanced], object]) -> Consumer:
     """Make the member; its log stays open as long as the process lives, for a handler may still run after its end."""
     log = os.open(Path(orders.log), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    consumer = Consumer(orders.name_server, group=orders.group, allocate=orders.allocate, start_from="first")
+    consumer = Consumer(orders.name_server, group=orders.group, strategy=orders.allocate, start_from="first")
 
-    def handle(message: Received) -> None:
+    def handle(message: ReceivedMessage) -> None:
         what = f"{message.body.decode()} {message.queue.broker} {message.queue.queue_id}"
         os.write(log, f"s {what} {time.monotonic_ns()}\n".encode())
         if orders.handling_ms:
@@ -45,11 +45,11 @@ def working(orders: Orders, moved: Callable[[Moved], object]) -> Consumer:
         os.write(log, f"e {what} {time.monotonic_ns()}\n".encode())
 
     consumer.handles(orders.topic, orderly=orders.orderly)(handle)
-    consumer.on_move(moved)
+    consumer.on_rebalance(moved)
     return consumer
 
 
-def _tell(moved: Moved) -> None:
+def _tell(moved: Rebalanced) -> None:
     print(json.dumps({"at_ms": moved.at_ms, "queues": list(moved.queues), "why": moved.why}), flush=True)
 
 

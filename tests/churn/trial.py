@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Protocol
 
 import msgspec
-from tests.churn.accounts import Handling, read_logs
-from tests.churn.flow import Flow
-from tests.churn.member import Orders, working
 
-from steelyard import Moved
+from steelyard import Rebalanced
+from tests.churn.handler_log import HandlerRun, read_logs
+from tests.churn.member import Orders, working
+from tests.churn.steady_producer import SteadyProducer
 
 __all__ = ["ChurnMember", "LocalMember", "Member", "Trial", "crashes", "rolling_restart", "up_and_down"]
 
@@ -45,13 +45,13 @@ class Member(Protocol):
         """Wait until it holds a queue."""
 
     def leave(self) -> None:
-        """Tell it to go, and wait until it has gone."""
+        """Stop it, and wait until it has ended."""
 
     def kill(self) -> None:
         """End it without a goodbye."""
 
     def said(self) -> str:
-        """Return the end of what it said."""
+        """Return the end of its output."""
 
 
 class LocalMember:
@@ -61,11 +61,11 @@ class LocalMember:
         self.log = Path(orders.log)
         self.killed_ns: int | None = None
         self._joined = threading.Event()
-        self._last: Moved | None = None
+        self._last: Rebalanced | None = None
         self.runs = True
         self._consumer = working(orders, self._moved).start()
 
-    def _moved(self, moved: Moved) -> None:
+    def _moved(self, moved: Rebalanced) -> None:
         self._last = moved
         if moved.queues:
             self._joined.set()
@@ -75,7 +75,7 @@ class LocalMember:
         assert self._joined.wait(_JOIN_SECONDS), f"{self.log.stem} got no queue: {self.said()}"
 
     def leave(self) -> None:
-        """Tell it to go, and wait until it has gone."""
+        """Stop it, and wait until it has ended."""
         self.runs = False
         self._consumer.stop()
 
@@ -110,7 +110,7 @@ class ChurnMember:
         assert self._joined.wait(_JOIN_SECONDS), f"{self.log.stem} got no queue: {self.said()}"
 
     def leave(self) -> None:
-        """Tell it to go, and wait until it has gone."""
+        """Stop it, and wait until it has ended."""
         self._process.send_signal(signal.SIGTERM)
         code = self._process.wait(_LEAVE_SECONDS)
         self._reader.join()
@@ -129,7 +129,7 @@ class ChurnMember:
         return self._process.poll() is None
 
     def said(self) -> str:
-        """Return the end of what it said."""
+        """Return the end of its output."""
         return "\n".join([*self._said[-5:], self.log.with_suffix(".err").read_text(errors="replace")[-3000:]])
 
     def _read(self) -> None:
@@ -145,7 +145,7 @@ class Trial:
     """Members of one group, and the messages that flow to them."""
 
     def __init__(
-        self, flow: Flow, orders: Orders, folder: Path, member: Callable[[Orders], Member] = ChurnMember
+        self, flow: SteadyProducer, orders: Orders, folder: Path, member: Callable[[Orders], Member] = ChurnMember
     ) -> None:
         self.flow = flow
         self.members: list[Member] = []
@@ -182,7 +182,7 @@ class Trial:
         self.kill()
         self.join()
 
-    def run(self, steps: Sequence[Callable[[], None]], *, patience_s: float) -> list[Handling]:
+    def run(self, steps: Sequence[Callable[[], None]], *, patience_s: float) -> list[HandlerRun]:
         """Take the steps while messages flow, wait until all are handled, and return what was done."""
         try:
             self.join()
@@ -198,7 +198,7 @@ class Trial:
             self._end()
         return self.handlings()
 
-    def handlings(self) -> list[Handling]:
+    def handlings(self) -> list[HandlerRun]:
         """Return what was done so far."""
         return read_logs(sorted(self._folder.glob("member-*.log")))
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 import pytest
-from tests.cli.desk import Desk, desk_at
 
 from steelyard.serve.embedded import Cluster
+from tests.cli.runner import RunCommand, run_command_at
 
 
 @pytest.fixture(scope="module")
@@ -16,6 +16,6 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def desk(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> Desk:
-    """Return a desk at which verbs are typed, in this process."""
-    return desk_at(cluster.namesrv, capsys)
+def run(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> RunCommand:
+    """Return a function that runs commands in this process."""
+    return run_command_at(cluster.namesrv, capsys)

@@ -1,4 +1,4 @@
-"""Whether a command line is one that `steelyard` takes: its noun, its verb, its options and their values; not run."""
+"""Whether a command line is one that `steelyard` takes: its subcommand, options and their values; it is not run."""
 
 import re
 import shlex
@@ -26,7 +26,7 @@ def complaint_about(line: str) -> str | None:
     path = words.pop(0)
     while (inner := getattr(command, "commands", None)) is not None:
         if not words or words[0] not in inner:
-            return f"`{path}` has no verb {words[0] if words else '(none is given)'}"
+            return f"`{path}` has no subcommand {words[0] if words else '(none is given)'}"
         path = f"{path} {words[0]}"
         command = inner[words.pop(0)]
     try:

@@ -19,10 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from unittest.mock import patch
 
+from steelyard.cli.main import main
 from tests import forkserver
 from tests.tidy.tree import ROOT, fences
-
-from steelyard.cli.main import main
 
 __all__ = ["PAGES", "Step", "pattern_of", "play", "steps_in", "steps_of"]
 
@@ -83,14 +82,14 @@ def steps_in(page: str, first: int, text: str) -> Iterator[Step]:
 def play(page: str, namesrv: str, servers: str, directory: Path) -> int:
     """Type all commands of a page, in an empty directory; return how many there were."""
     steps = steps_of(page, servers)
-    with _desk(namesrv, directory) as desk:
+    with _terminal(namesrv, directory) as run:
         for step in steps:
-            desk.type(step)
+            run.type(step)
     return len(steps)
 
 
 @contextmanager
-def _desk(namesrv: str, directory: Path) -> Iterator["_Desk"]:
+def _terminal(namesrv: str, directory: Path) -> Iterator["_Terminal"]:
     home, tools, work = (directory / name for name in ("home", "tools", "work"))
     for each in (home, tools, work):
         each.mkdir()
@@ -113,10 +112,10 @@ def _desk(namesrv: str, directory: Path) -> Iterator["_Desk"]:
             os.environ.pop(name, None)
         os.chdir(work)
         stack.callback(os.chdir, before)
-        yield _Desk(stack)
+        yield _Terminal(stack)
 
 
-class _Desk:
+class _Terminal:
     """Where a session is typed."""
 
     def __init__(self, stack: ExitStack) -> None:

@@ -1,4 +1,4 @@
-"""`steelyard cluster`: the whole is shown, measured, written down, and name servers keep what they are told."""
+"""`steelyard cluster`: it is shown, measured and exported, and name servers keep settings and key-values."""
 
 import json
 from pathlib import Path
@@ -7,14 +7,15 @@ from typing import Any
 import pytest
 
 from steelyard.broker.options import BrokerOptions
-from steelyard.cli.cluster.latency import percentile
-from steelyard.cli.frame.exits import Exit
 from steelyard.cli.main import main
-from steelyard.client.blocking.admin import Admin
-from steelyard.client.blocking.producer import Producer
-from steelyard.client.blocking.puller import Puller
+from steelyard.cli.shared.exit_codes import ExitCode
+from steelyard.cli.shared.units import percentile
+from steelyard.client.sync.admin import Admin
+from steelyard.client.sync.producer import Producer
+from steelyard.client.sync.pull_consumer import PullConsumer
 from steelyard.model import Message
 from steelyard.serve.embedded import Cluster
+from tests.cli.fake_apache import FakeServer, fake_apache
 
 Captured = pytest.CaptureFixture[str]
 
@@ -28,16 +29,18 @@ def printed(capsys: Captured) -> Any:
 def orders(cluster: Cluster) -> Cluster:
     """Give a cluster where ten messages came in and a group is done with four of them."""
     with Admin(cluster.namesrv) as admin, Producer(cluster.namesrv) as producer:
-        admin.create_topic("orders", 1)
-        admin.create_topic("quiet", 1)
+        admin.topics.create("orders", 1)
+        admin.topics.create("quiet", 1)
         producer.send_many([Message("orders", b"x")] * 10)
-        admin.create_group("billing")
-        with Puller(cluster.namesrv, group="billing", start_from="first") as puller:
+        admin.groups.create("billing")
+        with PullConsumer(cluster.namesrv, group="billing", start_from="first") as puller:
             puller.subscribe("orders")
             got = 0
             while got < 10:
                 got += len(puller.poll(timeout_s=5))
-        admin.reset_offsets("billing", "orders", {each.queue: each.start for each in admin.topic("orders").queues})
+        admin.offsets.reset(
+            "billing", "orders", {each.queue: each.start for each in admin.topics.describe("orders").queues}
+        )
     return cluster
 
 
@@ -56,7 +59,7 @@ def test_every_server_is_shown(orders: Cluster, capsys: Captured) -> None:
     assert all(each["up"] >= 0 for each in found)
 
 
-def test_what_passes_is_told_by_topic_and_group(orders: Cluster, capsys: Captured) -> None:
+def test_throughput_is_shown_by_topic_and_group(orders: Cluster, capsys: Captured) -> None:
     at = ["--namesrv", orders.namesrv]
     assert main(["cluster", "stats", "--output", "json", *at]) == 0
     found = {(each["topic"], each["group"]): each for each in printed(capsys)}
@@ -92,15 +95,15 @@ def test_latency_is_measured_for_each_broker(orders: Cluster, capsys: Captured) 
         assert each["min_ms"] <= each["p99_ms"] <= each["max_ms"]
     assert main(["cluster", "latency", "--count", "2", "--broker", "broker-1", *at]) == 0
     assert [each["broker"] for each in printed(capsys)] == ["broker-1"]
-    assert main(["cluster", "latency", "--count", "2", "--cluster", "mars", *at]) == Exit.NOT_FOUND
+    assert main(["cluster", "latency", "--count", "2", "--cluster", "mars", *at]) == ExitCode.NOT_FOUND
 
 
-def test_a_broker_that_stores_nothing_is_told_and_fails(capsys: Captured) -> None:
+def test_a_broker_that_stores_nothing_is_reported_and_fails(capsys: Captured) -> None:
     with Cluster(brokers=2, broker_options=BrokerOptions(max_message_bytes=100)) as cluster:
         at = ["--namesrv", cluster.namesrv, "--output", "json"]
         assert main(["cluster", "latency", "--count", "3", "--size", "50", *at]) == 0
         assert [each["failed"] for each in printed(capsys)] == [0, 0]
-        assert main(["cluster", "latency", "--count", "3", *at]) == Exit.FAILED
+        assert main(["cluster", "latency", "--count", "3", *at]) == ExitCode.FAILED
         found = printed(capsys)
         assert [(each["sent"], each["failed"], each["min_ms"]) for each in found] == [(0, 1, None)] * 2
         assert "broker-0 answered 13: the message is not acceptable" in found[0]["problem"]
@@ -129,11 +132,11 @@ def test_an_export_is_read_again_and_replaced_only_if_wanted(orders: Cluster, ca
 
     assert main(["topic", "apply", str(there / "topics.json"), "--dry-run", "--output", "json", *at]) == 0
     assert {each["action"] for each in printed(capsys)} == {"keep"}
-    assert main(words) == Exit.USAGE
-    assert "topics.json already, and they would be replaced; if that is wanted, say --yes" in capsys.readouterr().err
+    assert main(words) == ExitCode.USAGE
+    assert "topics.json, which would be replaced; if that is wanted, add --yes" in capsys.readouterr().err
     assert main([*words, "--yes"]) == 0
     (tmp_path / "file").write_text("in the way")
-    assert main(["cluster", "export", "--to", str(tmp_path / "file" / "x"), *at]) == Exit.USAGE
+    assert main(["cluster", "export", "--to", str(tmp_path / "file" / "x"), *at]) == ExitCode.USAGE
     assert "cannot be written: Not a directory; give another --to" in capsys.readouterr().err
 
 
@@ -164,8 +167,8 @@ def test_values_are_kept_and_forgotten(cluster: Cluster, capsys: Captured) -> No
     assert printed(capsys) == {"namespace": "deploy", "key": "colour", "value": "green"}
     assert main(["cluster", "kv", "ls", "deploy", "-o", "csv", *at]) == 0
     assert capsys.readouterr().out == "key,value\ncolour,green\n"
-    assert main(["cluster", "kv", "delete", "deploy", "colour", *at]) == Exit.USAGE
-    assert "'colour' in 'deploy' is 'green', and would be forgotten; if that is" in capsys.readouterr().err
+    assert main(["cluster", "kv", "delete", "deploy", "colour", *at]) == ExitCode.USAGE
+    assert "'colour' in 'deploy' is 'green', and would be deleted; if that is" in capsys.readouterr().err
     assert main(["cluster", "kv", "delete", "deploy", "colour", "--yes", *at]) == 0
     assert main(["cluster", "kv", "ls", "deploy", "--output", "json", *at]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "[]"
@@ -174,23 +177,27 @@ def test_values_are_kept_and_forgotten(cluster: Cluster, capsys: Captured) -> No
 def test_what_cannot_be_done_is_one_line_and_a_code(cluster: Cluster, capsys: Captured) -> None:
     at = ["--namesrv", cluster.namesrv]
     for words, code, why in (
-        (["stats", "--topic", "nowhere"], Exit.NOT_FOUND, "topic 'nowhere' does not exist"),
-        (["latency", "--broker", "broker-9"], Exit.NOT_FOUND, "knows no broker 'broker-9'"),
-        (["latency", "--count", "0"], Exit.USAGE, "0 is not in the range"),
-        (["latency", "--size", "99999999"], Exit.USAGE, "a message cannot have 99999999 bytes"),
-        (["export"], Exit.USAGE, "Missing option '--to'"),
-        (["name-server", "config", "show", "enableTopicLst"], Exit.NOT_FOUND, "Did you mean 'enableTopicList'?"),
+        (["stats", "--topic", "nowhere"], ExitCode.NOT_FOUND, "topic 'nowhere' does not exist"),
+        (["latency", "--broker", "broker-9"], ExitCode.NOT_FOUND, "knows no broker 'broker-9'"),
+        (["latency", "--count", "0"], ExitCode.USAGE, "0 is not in the range"),
+        (["latency", "--size", "99999999"], ExitCode.USAGE, "a message cannot have 99999999 bytes"),
+        (["export"], ExitCode.USAGE, "Missing option '--to'"),
+        (["name-server", "config", "show", "enableTopicLst"], ExitCode.NOT_FOUND, "Did you mean 'enableTopicList'?"),
         (
             ["name-server", "config", "set", "enableTopicList"],
-            Exit.USAGE,
-            "'enableTopicList' is no setting; write NAME=VALUE",
+            ExitCode.USAGE,
+            "'enableTopicList' is no setting; write it as name=value",
         ),
-        (["name-server", "config", "set", "enableTopicList=maybe"], Exit.REFUSED, "is true or false, and not 'maybe'"),
-        (["name-server", "config", "set", "clusterTest=true"], Exit.REFUSED, "clusterTest cannot be changed"),
-        (["name-server", "config", "set", "enableTopicList=a\nb"], Exit.USAGE, "a setting is one line"),
-        (["kv", "get", "none", "key"], Exit.NOT_FOUND, "keeps nothing under 'key' in namespace 'none'"),
-        (["kv", "delete", "none", "key", "--yes"], Exit.NOT_FOUND, "keeps nothing under 'key' in namespace 'none'"),
-        (["kv", "set", "a\x1b[2J", "key", "value"], Exit.REFUSED, "control character"),
+        (
+            ["name-server", "config", "set", "enableTopicList=maybe"],
+            ExitCode.REFUSED,
+            "is true or false, and not 'maybe'",
+        ),
+        (["name-server", "config", "set", "clusterTest=true"], ExitCode.REFUSED, "clusterTest cannot be changed"),
+        (["name-server", "config", "set", "enableTopicList=a\nb"], ExitCode.USAGE, "a setting is one line"),
+        (["kv", "get", "none", "key"], ExitCode.NOT_FOUND, "has no key 'key' in namespace 'none'"),
+        (["kv", "delete", "none", "key", "--yes"], ExitCode.NOT_FOUND, "has no key 'key' in namespace 'none'"),
+        (["kv", "set", "a\x1b[2J", "key", "value"], ExitCode.REFUSED, "control character"),
     ):
         capsys.readouterr()
         assert main(["cluster", *words, *at]) == code, words
@@ -198,35 +205,22 @@ def test_what_cannot_be_done_is_one_line_and_a_code(cluster: Cluster, capsys: Ca
         assert why in said.err
         assert (said.out, said.err.count("\n")) == ("", 1)
     for words in (["show"], ["stats"], ["latency"], ["name-server", "ls"], ["kv", "ls", "a"]):
-        assert main(["cluster", *words, "--namesrv", "127.0.0.1:1", "--timeout", "0.2"]) == Exit.UNREACHABLE
+        assert main(["cluster", *words, "--namesrv", "127.0.0.1:1", "--timeout", "0.2"]) == ExitCode.UNREACHABLE
         assert "127.0.0.1:1" in capsys.readouterr().err
 
 
-def test_a_server_that_does_not_answer_is_shown_with_its_problem(
-    capsys: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from steelyard.client.admin.admin import Admin as AsyncAdmin
-    from steelyard.errors import CannotConnect
-
-    ask = AsyncAdmin.broker
-
-    async def broken(self: AsyncAdmin, name: str, *, broker_id: int | None = None) -> object:
-        if name == "broker-1":
-            raise CannotConnect("nobody is at 127.0.0.1:10911")
-        return await ask(self, name, broker_id=broker_id)
-
-    monkeypatch.setattr(AsyncAdmin, "broker", broken)
-    with Cluster(brokers=2) as cluster:
-        assert main(["cluster", "show", "--namesrv", cluster.namesrv]) == 0
+def test_a_server_that_does_not_answer_is_shown_with_its_problem(capsys: Captured) -> None:
+    servers = {"broker-0": {0: FakeServer()}, "broker-1": {0: FakeServer(address="127.0.0.1:1")}}
+    with fake_apache(servers) as namesrv:
+        assert main(["cluster", "show", "--namesrv", namesrv]) == 0
         said = capsys.readouterr()
-        assert said.out.splitlines()[2].split() == [
-            *("DefaultCluster", "broker-1", "0", cluster.brokers["broker-1"]),
-            *"-----",
-        ]
-        assert said.err == "broker-1 (0) does not answer: nobody is at 127.0.0.1:10911\n"
+        assert said.out.splitlines()[2].split() == [*("main", "broker-1", "0", "127.0.0.1:1"), *"-----"]
+        (problem,) = said.err.splitlines()
+        assert problem.startswith("broker-1 (0) does not answer: ")
+        assert "127.0.0.1:1" in problem
 
 
-def test_what_is_told_to_name_servers_is_told_to_each_that_can_be_reached(capsys: Captured) -> None:
+def test_what_is_set_at_name_servers_is_set_at_each_that_can_be_reached(capsys: Captured) -> None:
     with Cluster(brokers=1, name_servers=2) as cluster:
         both = ["--namesrv", f"{cluster.namesrv};127.0.0.1:1"]
         assert main(["cluster", "kv", "set", "deploy", "colour", "blue", *both]) == 0

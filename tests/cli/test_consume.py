@@ -11,18 +11,18 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from tests import forkserver
-from tests.cli.live import SECONDS, create_topic, run, verb
-from tests.serve.refusing import Refusing
-from tests.waiting import until
 
 from steelyard.broker.options import BrokerOptions
-from steelyard.cli.frame.exits import Exit
-from steelyard.client.blocking.admin import Admin
-from steelyard.client.blocking.producer import Producer
+from steelyard.cli.shared.exit_codes import ExitCode
+from steelyard.client.sync.admin import Admin
+from steelyard.client.sync.producer import Producer
 from steelyard.model import Message
 from steelyard.serve.embedded import Cluster
 from steelyard.wire.codes import ResponseCode
+from tests import forkserver
+from tests.cli.processes import TIMEOUT_S, command_process, create_topic, run_process
+from tests.serve.refused_pulls import RefusedPulls
+from tests.waiting import until
 
 pytestmark = pytest.mark.process
 
@@ -33,7 +33,7 @@ def fill(cluster: Cluster, topic: str, bodies: list[str], *, tags: str | None = 
 
 
 def printed(cluster: Cluster, *words: str) -> list[dict[str, Any]]:
-    done = run(cluster.namesrv, "consume", *words, "--json")
+    done = run_process(cluster.namesrv, "consume", *words, "--json")
     assert (done.returncode, done.stderr) == (0, b"")
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -53,17 +53,17 @@ def test_everything_is_read_and_no_trace_is_left(cluster: Cluster) -> None:
     create_topic(cluster.namesrv, "read")
     fill(cluster, "read", numbers(100))
     with Admin(cluster.namesrv) as admin:
-        before = [group.name for group in admin.groups(system=True)], admin.topics(system=True)
+        before = [group.name for group in admin.groups.list(system=True)], admin.topics.list(system=True)
         for _ in range(2):
             found = printed(cluster, "read", "--from", "first", "--exit-at-end")
             assert sorted(each["body"] for each in found) == numbers(100)
-        assert ([group.name for group in admin.groups(system=True)], admin.topics(system=True)) == before
+        assert ([group.name for group in admin.groups.list(system=True)], admin.topics.list(system=True)) == before
 
 
 def test_a_message_says_all_of_itself(cluster: Cluster) -> None:
     create_topic(cluster.namesrv, "whole", 1)
     words = ("--body", "hello", "--tags", "paid", "--keys", "k1")
-    assert run(cluster.namesrv, "send", "whole", *words).returncode == 0
+    assert run_process(cluster.namesrv, "send", "whole", *words).returncode == 0
     (message,) = printed(cluster, "whole", "--from", "first", "--exit-at-end")
     assert (message["topic"], message["queue_id"], message["offset"]) == ("whole", 0, 0)
     assert message["broker"] in cluster.brokers
@@ -73,7 +73,7 @@ def test_a_message_says_all_of_itself(cluster: Cluster) -> None:
         "paid",
         ["k1"],
     )
-    done = run(cluster.namesrv, "consume", "whole", "--from", "first", "--exit-at-end")
+    done = run_process(cluster.namesrv, "consume", "whole", "--from", "first", "--exit-at-end")
     where, _, key, tag, body = done.stdout.decode().split()
     topic, _, place = where.partition("@")
     assert (topic, place.partition(":")[2], key, tag, body) == ("whole", "0:0", "k1", "paid", "hello")
@@ -85,10 +85,10 @@ def test_a_pattern_prints_what_is_wanted_byte_by_byte(cluster: Cluster) -> None:
     with Producer(cluster.namesrv) as producer:
         sent = producer.send(Message("patterned", body, "paid", "k1"))
     words = ("consume", "patterned", "--from", "first", "--exit-at-end", "--format")
-    done = run(cluster.namesrv, *words, r"%t %b %q %o %k %g %S\0%s\n")
+    done = run_process(cluster.namesrv, *words, r"%t %b %q %o %k %g %S\0%s\n")
     front = f"patterned {sent.queue.broker} {sent.queue.queue_id} 0 k1 paid 256".encode()
     assert (done.returncode, done.stdout, done.stderr) == (0, front + b"\0" + body + b"\n", b"")
-    by_a_member = run(cluster.namesrv, *words, "%s", "--group", "patterned")
+    by_a_member = run_process(cluster.namesrv, *words, "%s", "--group", "patterned")
     assert by_a_member.stdout == body
 
 
@@ -106,7 +106,7 @@ def test_no_body_is_a_command_to_a_terminal(cluster: Cluster, how: tuple[str, ..
         with suppress(OSError):
             while news := os.read(ours, 4096):
                 shown += news
-        assert process.wait(SECONDS) == 0
+        assert process.wait(TIMEOUT_S) == 0
     os.close(ours)
     assert b"owned" in shown
     assert not set(shown) & {0x1B, 0x07, 0x9B}
@@ -119,7 +119,7 @@ def test_a_reader_who_left_is_noticed_without_a_message(cluster: Cluster) -> Non
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             assert process.stdout is not None
             process.stdout.close()
-            assert process.wait(SECONDS) == 0
+            assert process.wait(TIMEOUT_S) == 0
 
 
 def test_the_last_ones_of_each_queue_are_read(cluster: Cluster) -> None:
@@ -150,15 +150,15 @@ def test_several_topics_are_read_and_no_more_than_wanted(cluster: Cluster) -> No
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_it_follows_what_comes_until_it_is_told_to_end(cluster: Cluster, how: signal.Signals) -> None:
+def test_it_follows_what_comes_until_it_is_stopped(cluster: Cluster, how: signal.Signals) -> None:
     topic = f"followed-{how.name}"
     create_topic(cluster.namesrv, topic)
     fill(cluster, topic, numbers(5))
-    with verb(cluster.namesrv, "consume", topic, "--from", "first", "--json") as reader:
+    with command_process(cluster.namesrv, "consume", topic, "--from", "first", "--json") as reader:
         reader.wait_for(lambda: len(reader.out) == 5)
         fill(cluster, topic, numbers(5, 5))
         reader.wait_for(lambda: len(reader.out) == 10)
-        assert reader.stop(how) == Exit.DONE
+        assert reader.stop(how) == ExitCode.DONE
     assert sorted(bodies(reader.out)) == numbers(10)
     assert reader.err == []
 
@@ -177,14 +177,14 @@ def test_a_reader_who_has_seen_enough_is_no_failure(cluster: Cluster, group: tup
         process.stdout.readline()
         process.stdout.close()
         fill(cluster, topic, numbers(50, 50))
-        assert process.wait(SECONDS) == Exit.DONE
+        assert process.wait(TIMEOUT_S) == ExitCode.DONE
         assert process.stderr.read() == b""
 
 
 def test_a_topic_that_is_not_there_is_exit_code_three(cluster: Cluster) -> None:
     for words in (("--exit-at-end",), ("--group", "nowhere", "--exit-at-end")):
-        done = run(cluster.namesrv, "consume", "no-such-topic", *words)
-        assert (done.returncode, done.stdout) == (Exit.NOT_FOUND, b"")
+        done = run_process(cluster.namesrv, "consume", "no-such-topic", *words)
+        assert (done.returncode, done.stdout) == (ExitCode.NOT_FOUND, b"")
         assert b"no-such-topic" in done.stderr
 
 
@@ -198,9 +198,9 @@ def test_a_broker_that_refuses_every_pull_is_the_end_and_no_success(
     topic = f"refused-{len(group)}"
     create_topic(cluster.namesrv, topic, 1)
     fill(cluster, topic, numbers(10))
-    Refusing(monkeypatch, topic, ResponseCode.NO_PERMISSION)
-    done = run(cluster.namesrv, "consume", topic, "--from", "first", "--exit-at-end", *group)
-    assert (done.returncode, done.stdout) == (Exit.REFUSED, b"")
+    RefusedPulls(monkeypatch, topic, ResponseCode.NO_PERMISSION)
+    done = run_process(cluster.namesrv, "consume", topic, "--from", "first", "--exit-at-end", *group)
+    assert (done.returncode, done.stdout) == (ExitCode.REFUSED, b"")
     assert re.search(rb"broker-\d answered 16: permission denied \(no pull of it is good\); check the", done.stderr)
 
 
@@ -209,10 +209,10 @@ def test_a_broker_that_judges_no_conditions_is_the_end_and_no_success(group: tup
     with Cluster(broker_options=BrokerOptions(property_filter=False)) as cluster:
         create_topic(cluster.namesrv, "unjudged", 1)
         fill(cluster, "unjudged", numbers(10))
-        done = run(
+        done = run_process(
             cluster.namesrv, *("consume", "unjudged", "--from", "first", "--exit-at-end", "--sql", "a = 1"), *group
         )
-    assert (done.returncode, done.stdout) == (Exit.FAILED, b"")
+    assert (done.returncode, done.stdout) == (ExitCode.FAILED, b"")
     assert b"The broker does not support consumer to filter message by SQL92" in done.stderr
 
 
@@ -233,11 +233,11 @@ def test_an_amount_that_is_nearly_a_number_does_not_block_a_condition(cluster: C
 def test_members_share_and_hand_over_and_each_message_is_handled_once(cluster: Cluster) -> None:
     create_topic(cluster.namesrv, "shared")
     words = ("consume", "shared", "--group", "sharing", "--from", "first", "--json", "--events", "json")
-    with verb(cluster.namesrv, *words, "--name", "c1") as first:
+    with command_process(cluster.namesrv, *words, "--name", "c1") as first:
         first.wait_for_queues(8)
         fill(cluster, "shared", numbers(100))
         first.wait_for(lambda: len(first.out) == 100)
-        with verb(cluster.namesrv, *words, "--name", "c2") as second:
+        with command_process(cluster.namesrv, *words, "--name", "c2") as second:
             second.wait_for_queues(4)
             first.wait_for_queues(4)
             assert sorted(first.owned() + second.owned()) == [
@@ -245,22 +245,24 @@ def test_members_share_and_hand_over_and_each_message_is_handled_once(cluster: C
             ]
             fill(cluster, "shared", numbers(100, 100))
             until(lambda: len(first.out) + len(second.out) == 200)
-            assert second.stop() == Exit.DONE
+            assert second.stop() == ExitCode.DONE
             assert second.owned() == []
             first.wait_for_queues(8)
         fill(cluster, "shared", numbers(100, 200))
         first.wait_for(lambda: len(first.out) + len(second.out) == 300)
-        assert first.stop(signal.SIGINT) == Exit.DONE
+        assert first.stop(signal.SIGINT) == ExitCode.DONE
     assert sorted(bodies(first.out + second.out)) == numbers(300)
 
 
-def test_events_have_exactly_these_keys_and_are_told_only_on_change(cluster: Cluster) -> None:
+def test_events_have_exactly_these_keys_and_are_reported_only_on_change(cluster: Cluster) -> None:
     create_topic(cluster.namesrv, "told")
-    with verb(cluster.namesrv, "consume", "told", "--group", "telling", "--events", "json", "--name", "c1") as member:
+    with command_process(
+        cluster.namesrv, "consume", "told", "--group", "telling", "--events", "json", "--name", "c1"
+    ) as member:
         member.wait_for_queues(8)
         with Admin(cluster.namesrv) as admin:
-            (registered,) = admin.group("telling").members
-        assert member.stop() == Exit.DONE
+            (registered,) = admin.groups.describe("telling").members
+        assert member.stop() == ExitCode.DONE
     events = [json.loads(line) for line in member.err]
     assert {tuple(event) for event in events} == {("at_ms", "id", "queues", "why")}
     assert {event["id"] for event in events} == {registered.id}
@@ -288,20 +290,20 @@ def test_what_was_printed_is_done_to_the_message_however_many_come_at_once(clust
     fill(cluster, "exact", numbers(900))
     assert len(printed(cluster, "exact", "--group", "exactly", "--from", "first", "--count", "500")) == 500
     with Admin(cluster.namesrv) as admin:
-        assert sum(each.lag for each in admin.offsets("exactly", "exact")) == 400
+        assert sum(each.lag for each in admin.offsets.list("exactly", "exact")) == 400
 
 
 def test_a_killed_members_queues_go_to_the_others(cluster: Cluster) -> None:
     create_topic(cluster.namesrv, "killed")
     words = ("consume", "killed", "--group", "dying", "--from", "first", "--json", "--events", "json")
-    with verb(cluster.namesrv, *words) as first, verb(cluster.namesrv, *words) as second:
+    with command_process(cluster.namesrv, *words) as first, command_process(cluster.namesrv, *words) as second:
         first.wait_for_queues(4)
         second.wait_for_queues(4)
         first.process.kill()
         second.wait_for_queues(8)
         fill(cluster, "killed", numbers(40))
         second.wait_for(lambda: set(bodies(second.out)) == set(numbers(40)))
-        assert second.stop() == Exit.DONE
+        assert second.stop() == ExitCode.DONE
 
 
 def test_in_order_one_queue_at_a_time(cluster: Cluster) -> None:
@@ -313,13 +315,13 @@ def test_in_order_one_queue_at_a_time(cluster: Cluster) -> None:
     assert [each["body"] for each in found] == numbers(30)
 
 
-def test_work_is_waited_for_when_it_is_told_to_end(cluster: Cluster) -> None:
+def test_work_is_waited_for_when_it_is_stopped(cluster: Cluster) -> None:
     create_topic(cluster.namesrv, "worked", 1)
     fill(cluster, "worked", numbers(2))
     words = ("worked", "--group", "working", "--from", "first", "--json", "--work-ms", "300")
-    with verb(cluster.namesrv, "consume", *words) as member:
+    with command_process(cluster.namesrv, "consume", *words) as member:
         member.wait_for(lambda: bool(member.out))
         fill(cluster, "worked", numbers(3, 2))
-        assert member.stop() == Exit.DONE
+        assert member.stop() == ExitCode.DONE
     rest = printed(cluster, "worked", "--group", "working", "--exit-at-end")
     assert sorted(bodies(member.out) + [each["body"] for each in rest]) == numbers(5)

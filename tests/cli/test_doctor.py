@@ -9,22 +9,22 @@ from contextlib import contextmanager
 from socketserver import StreamRequestHandler, ThreadingTCPServer
 
 import pytest
-from tests.waiting import until
 
-from steelyard.cli.frame.exits import Exit
 from steelyard.cli.main import main
-from steelyard.client.blocking.admin import Admin
-from steelyard.client.blocking.consumer import Consumer
-from steelyard.client.blocking.producer import Producer
-from steelyard.client.checkup import gathering
-from steelyard.client.checkup.looking import dial_all
+from steelyard.cli.shared.exit_codes import ExitCode
+from steelyard.client.diagnostics import collect
+from steelyard.client.diagnostics.server_probe import probe_addresses
+from steelyard.client.sync.admin import Admin
+from steelyard.client.sync.consumer import Consumer
+from steelyard.client.sync.producer import Producer
 from steelyard.model import Message
 from steelyard.serve.embedded import Cluster
 from steelyard.wire.bodies import encode_body
-from steelyard.wire.bodies.routes import BrokerEntry, ClusterBody
-from steelyard.wire.command import answer_to
-from steelyard.wire.frames import Splitter, encode_frame
-from steelyard.wire.maps import ById
+from steelyard.wire.bodies.topics import BrokerEntry, ClusterBody
+from steelyard.wire.command import response_to
+from steelyard.wire.frames import FrameDecoder, encode_frame
+from steelyard.wire.json_body import ById
+from tests.waiting import until
 
 
 def examined(capsys: pytest.CaptureFixture[str], namesrv: str, *words: str) -> tuple[int, list[dict[str, str]]]:
@@ -40,31 +40,31 @@ def sentence(found: list[dict[str, str]], about: str) -> str:
 
 def test_a_cluster_that_is_well_has_nothing_wrong(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     code, found = examined(capsys, cluster.namesrv)
-    assert code == Exit.DONE
+    assert code == ExitCode.DONE
     assert {each["mark"] for each in found} == {"ok"}
     about = [each["about"] for each in found]
     assert about[:3] == ["this machine", "address", f"name server {cluster.namesrv}"]
     assert about[3:5] == ["broker broker-0", "broker broker-1"]
-    assert "clock as ours" in sentence(found, "broker broker-0")
+    assert "clock in sync" in sentence(found, "broker broker-0")
 
 
 def test_people_get_a_list_with_what_to_do_next(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     with Admin(cluster.namesrv) as admin, Producer(cluster.namesrv) as producer:
-        admin.create_topic("unread", 1)
-        admin.create_group("absent")
-        admin.reset_offsets("absent", "unread", "last")
+        admin.topics.create("unread", 1)
+        admin.groups.create("absent")
+        admin.offsets.reset("absent", "unread", "last")
         producer.send(Message("unread", b"1"))
-        assert main(["doctor", "--group", "absent", "--namesrv", cluster.namesrv]) == Exit.DONE
-        admin.delete_group("absent")
-        admin.delete_topic("unread")
+        assert main(["doctor", "--group", "absent", "--namesrv", cluster.namesrv]) == ExitCode.DONE
+        admin.groups.delete("absent")
+        admin.topics.delete("unread")
     told = capsys.readouterr()
-    assert "look  group absent: nobody is online, and 1 message waits\n      → start its consumers" in told.out
+    assert "look  group absent: no member is online, with a lag of 1 message\n      → start its consumers" in told.out
     assert told.err.strip().endswith("1 look")
 
 
 def test_a_group_that_is_not_there_is_wrong(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     code, found = examined(capsys, cluster.namesrv, "--group", "nobody")
-    assert (code, "wrong group 'nobody' does not exist" in sentence(found, "group")) == (Exit.FAILED, True)
+    assert (code, "wrong group 'nobody' does not exist" in sentence(found, "group")) == (ExitCode.FAILED, True)
 
 
 def test_a_broker_that_is_taken_for_a_name_server_is_named(
@@ -72,28 +72,28 @@ def test_a_broker_that_is_taken_for_a_name_server_is_named(
 ) -> None:
     address = cluster.brokers["broker-0"]
     code, found = examined(capsys, address)
-    assert code == Exit.UNREACHABLE
+    assert code == ExitCode.UNREACHABLE
     assert "wrong a broker answers there, and no name server" in sentence(found, f"name server {address}")
 
 
 def test_tls_where_there_is_none_is_named(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     code, found = examined(capsys, cluster.namesrv, "--tls", "--timeout", "2")
-    assert code == Exit.UNREACHABLE
-    assert "wrong it does not encrypt, and --tls was said" in sentence(found, f"name server {cluster.namesrv}")
+    assert code == ExitCode.UNREACHABLE
+    assert "wrong it does not use TLS, and --tls was given" in sentence(found, f"name server {cluster.namesrv}")
 
 
-def test_one_dead_name_server_of_two_is_wrong_and_the_rest_is_looked_at(
+def test_one_dead_name_server_of_two_is_wrong_and_the_rest_is_checked(
     cluster: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, found = examined(capsys, f"127.0.0.1:1;{cluster.namesrv}")
-    assert code == Exit.FAILED
-    assert "wrong nobody listens at port 1" in sentence(found, "name server 127.0.0.1:1")
+    assert code == ExitCode.FAILED
+    assert "wrong nothing listens at port 1" in sentence(found, "name server 127.0.0.1:1")
     assert "ok" in sentence(found, "broker broker-0")
 
 
 def test_a_name_that_is_nowhere_is_exit_code_five_with_the_list(capsys: pytest.CaptureFixture[str]) -> None:
     code, found = examined(capsys, "nowhere.invalid:9876", "--timeout", "5")
-    assert code == Exit.UNREACHABLE
+    assert code == ExitCode.UNREACHABLE
     assert "has no address here" in sentence(found, "name server nowhere.invalid:9876")
 
 
@@ -122,16 +122,16 @@ def served(by: type[StreamRequestHandler]) -> Iterator[str]:
 def test_a_web_server_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     with served(_Page) as address:
         code, found = examined(capsys, address, "--timeout", "1")
-    assert code == Exit.UNREACHABLE
+    assert code == ExitCode.UNREACHABLE
     assert "wrong a web server answers there" in sentence(found, f"name server {address}")
 
 
-def test_who_takes_a_line_and_says_nothing_does_not_hold_it_up(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_server_that_never_answers_does_not_block_it(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute:
         address = f"127.0.0.1:{mute.getsockname()[1]}"
         code, found = examined(capsys, address, "--timeout", "0.3")
-    assert code == Exit.UNREACHABLE
-    assert "wrong something takes the line there and never answers" in sentence(found, f"name server {address}")
+    assert code == ExitCode.UNREACHABLE
+    assert "wrong the port accepts connections but nothing answers" in sentence(found, f"name server {address}")
 
 
 class _Names(StreamRequestHandler):
@@ -143,10 +143,10 @@ class _Names(StreamRequestHandler):
         """Answer whatever is asked with the same."""
         entry = BrokerEntry(broker_name="broker-a", cluster="c", addresses=ById({0: self.told}))
         body = encode_body(ClusterBody(brokers={"broker-a": entry}, clusters={"c": ("broker-a",)}))
-        splitter = Splitter()
+        splitter = FrameDecoder()
         while data := self.request.recv(65_536):
             for command in splitter.feed(data):
-                self.wfile.write(encode_frame(answer_to(command, body=body)))
+                self.wfile.write(encode_frame(response_to(command, body=body)))
 
 
 def test_brokers_that_cannot_be_reached_from_here_are_named_and_not_waited_for(
@@ -154,66 +154,66 @@ def test_brokers_that_cannot_be_reached_from_here_are_named_and_not_waited_for(
 ) -> None:
     with served(_Names) as address:
         code, found = examined(capsys, address)
-    assert code == Exit.FAILED
+    assert code == ExitCode.FAILED
     assert "ok it answers in" in sentence(found, f"name server {address}")
-    assert "wrong nobody listens at 127.0.0.1:1" in sentence(found, "broker broker-a")
-    assert "wrong name servers answer, and none of the brokers" in sentence(found, "brokers")
+    assert "wrong nothing listens at 127.0.0.1:1" in sentence(found, "broker broker-a")
+    assert "wrong name servers answer, and none of their brokers" in sentence(found, "brokers")
 
 
-def test_a_broker_that_takes_lines_and_never_answers_is_wrong(
+def test_a_broker_that_accepts_connections_and_never_answers_is_wrong(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gathering, "_ANSWER_S", 0.1)
-    monkeypatch.setattr(gathering, "_PART_S", 0.2)
+    monkeypatch.setattr(collect, "_ANSWER_S", 0.1)
+    monkeypatch.setattr(collect, "_PART_S", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as mute, served(_Names) as address:
         monkeypatch.setattr(_Names, "told", f"127.0.0.1:{mute.getsockname()[1]}")
         code, found = examined(capsys, address)
-    assert code == Exit.FAILED
-    assert "wrong its port is open and it does not tell how it is (no answer" in sentence(found, "broker broker-a")
+    assert code == ExitCode.FAILED
+    assert "wrong its port is open and it does not report its state (no answer" in sentence(found, "broker broker-a")
 
 
 def test_members_that_filter_a_topic_differently_are_wrong(
     cluster: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with Admin(cluster.namesrv) as admin:
-        admin.create_topic("filtered", 1)
+        admin.topics.create("filtered", 1)
     members = [Consumer(cluster.namesrv, "filterers", name=tag) for tag in ("paid", "sent")]
     for member, tag in zip(members, ("paid", "sent"), strict=True):
         member.handles("filtered", tags=tag)(len)
     with members[0], members[1], Admin(cluster.namesrv) as admin:
-        until(lambda: bool(admin.group("filterers").hazards))
+        until(lambda: bool(admin.groups.describe("filterers").findings))
         code, found = examined(capsys, cluster.namesrv, "--group", "filterers")
-        assert code == Exit.FAILED
+        assert code == ExitCode.FAILED
         assert "wrong members of group filterers filter filtered differently" in sentence(found, "group filterers")
     with Admin(cluster.namesrv) as admin:
-        admin.delete_group("filterers")
-        admin.delete_topic("filtered")
+        admin.groups.delete("filterers")
+        admin.topics.delete("filtered")
 
 
-def test_members_of_ours_that_want_different_topics_are_worth_a_look_and_not_wrong(
+def test_members_of_ours_with_different_subscriptions_are_worth_a_look_and_not_wrong(
     cluster: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with Admin(cluster.namesrv) as admin:
         for topic in ("these", "those"):
-            admin.create_topic(topic, 1)
+            admin.topics.create(topic, 1)
     members = [Consumer(cluster.namesrv, "quarrelling", name=topic) for topic in ("these", "those")]
     for member, topic in zip(members, ("these", "those"), strict=True):
         member.handles(topic)(len)
     with members[0], members[1], Admin(cluster.namesrv) as admin:
-        until(lambda: bool(admin.group("quarrelling").hazards))
+        until(lambda: bool(admin.groups.describe("quarrelling").findings))
         code, found = examined(capsys, cluster.namesrv, "--group", "quarrelling")
-        assert code == Exit.DONE
+        assert code == ExitCode.DONE
         said = sentence(found, "group quarrelling")
         assert "look members of group quarrelling subscribe to other topics than most" in said
         assert "each topic is shared among its subscribers and all queues are read" in said
         assert main(["check", "group", "quarrelling", "--namesrv", cluster.namesrv]) == 1
         assert "WARNING group quarrelling: members" in capsys.readouterr().out
     with Admin(cluster.namesrv) as admin:
-        admin.delete_group("quarrelling")
+        admin.groups.delete("quarrelling")
         for topic in ("these", "those"):
-            admin.delete_topic(topic)
+            admin.topics.delete(topic)
 
 
-def test_addresses_that_are_none_are_told_and_not_raised() -> None:
-    found = asyncio.run(dial_all(["", "nowhere", "10.0.0.1:99999", "nowhere.invalid:1"], 2.0))
+def test_addresses_that_are_none_are_reported_and_not_raised() -> None:
+    found = asyncio.run(probe_addresses(["", "nowhere", "10.0.0.1:99999", "nowhere.invalid:1"], 2.0))
     assert all(each.why for each in found.values())

@@ -11,16 +11,16 @@ from collections.abc import Iterator
 from datetime import datetime
 
 import pytest
-from tests import forkserver
-from tests.cli.live import create_topic, run, verb
-from tests.waiting import until
 
-from steelyard.cli.frame.exits import Exit
 from steelyard.cli.main import main
-from steelyard.client.blocking.admin import Admin
-from steelyard.client.blocking.consumer import Consumer
+from steelyard.cli.shared.exit_codes import ExitCode
+from steelyard.client.sync.admin import Admin
+from steelyard.client.sync.consumer import Consumer
 from steelyard.model import StoredMessage
 from steelyard.serve.embedded import Cluster
+from tests import forkserver
+from tests.cli.processes import command_process, create_topic, run_process
+from tests.waiting import until
 
 
 def member(cluster: Cluster, group: str, name: str, topic: str) -> Consumer:
@@ -37,7 +37,7 @@ def member(cluster: Cluster, group: str, name: str, topic: str) -> Consumer:
 def have_all(cluster: Cluster, group: str, members: int) -> bool:
     """Say whether so many members share all queues of a group evenly."""
     with Admin(cluster.namesrv) as admin:
-        view = admin.group(group)
+        view = admin.groups.describe(group)
     owners = Counter(each.owner for each in view.queues if not each.queue.topic.startswith("%"))
     return all(each.owner for each in view.queues) and sorted(owners.values()) == [8 // members] * members
 
@@ -55,14 +55,14 @@ def pair(cluster: Cluster) -> Iterator[str]:
 def test_groups_are_listed(cluster: Cluster, pair: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["group", "ls", "--namesrv", cluster.namesrv]) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert rows[0] == ["group", "members", "waiting", "messages/s", "kind"]
+    assert rows[0] == ["group", "members", "lag", "messages/s", "kind"]
     assert [pair, "2", "0", "0", "push"] in rows
     assert main(["group", "ls", "p*r", "--json", "--namesrv", cluster.namesrv]) == 0
     listed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert {"group": pair, "members": 2, "kind": "push", "broadcast": False, "lag": 0, "tps": 0.0} in listed
 
 
-def test_the_owner_of_every_queue_is_told_with_the_reason(
+def test_the_owner_of_every_queue_is_reported_with_the_reason(
     cluster: Cluster, pair: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["group", "explain", pair, "--namesrv", cluster.namesrv]) == 0
@@ -91,7 +91,7 @@ def test_programs_get_the_whole_group(cluster: Cluster, pair: str, capsys: pytes
 
 def test_a_group_that_is_not_there_is_exit_code_three(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     for words in (["group", "explain", "nobody"], ["group", "watch", "nobody"], ["plan", "--group", "nobody"]):
-        assert main([*words, "--namesrv", cluster.namesrv]) == Exit.NOT_FOUND
+        assert main([*words, "--namesrv", cluster.namesrv]) == ExitCode.NOT_FOUND
         (sentence,) = capsys.readouterr().err.splitlines()
         assert "group 'nobody' does not exist" in sentence
 
@@ -110,12 +110,12 @@ def test_a_pipe_gets_one_line_for_each_change(cluster: Cluster) -> None:
 
     with first:
         until(lambda: have_all(cluster, "watched-by-all", 1))
-        with verb(cluster.namesrv, "group", "watch", "watched-by-all", "--every", "0.1") as watching:
+        with command_process(cluster.namesrv, "group", "watch", "watched-by-all", "--every", "0.1") as watching:
             watching.wait_for(lambda: any("group watched-by-all has 1 member" in line for line in watching.out))
             with second:
                 watching.wait_for(lambda: told("to c2:") == 4)
             watching.wait_for(lambda: told("to c1:") == 4)
-            assert watching.stop() == Exit.DONE
+            assert watching.stop() == ExitCode.DONE
     for change in (" c2 joined", " c2 left"):
         assert any(line.endswith(change) for line in watching.out)
     assert watching.err == []
@@ -157,6 +157,6 @@ def test_a_terminal_gets_a_grid(cluster: Cluster, pair: str) -> None:
 
 @pytest.mark.process
 def test_names_of_others_are_no_commands_to_the_terminal(cluster: Cluster) -> None:
-    done = run(cluster.namesrv, "group", "explain", "\x1b[2J")
+    done = run_process(cluster.namesrv, "group", "explain", "\x1b[2J")
     assert done.returncode != 0
     assert b"\x1b" not in done.stderr

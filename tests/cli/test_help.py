@@ -10,14 +10,14 @@ import pytest
 from typer import Typer
 from typer.main import get_group
 
-from steelyard.cli.frame.exits import Exit
-from steelyard.cli.frame.nouns import verb, with_examples
-from steelyard.cli.main import NOUNS, app, main
+from steelyard.cli.main import COMMANDS, app, main
+from steelyard.cli.shared.commands import add_command, help_examples
+from steelyard.cli.shared.exit_codes import ExitCode
 
 _HEAVY = ("rich", "asyncio", "ssl", "steelyard.client", "steelyard.serve", "steelyard.broker", "uvloop", "pyspark")
 
 
-_HELPS = [["--help"], *([noun, "--help"] for panel in NOUNS.values() for noun in panel)]
+_HELPS = [["--help"], *([noun, "--help"] for panel in COMMANDS.values() for noun in panel)]
 
 # One Python, which asks for each help in a fork of its own: nobody sees what another one has loaded.
 _ASKING = f"""
@@ -60,7 +60,7 @@ def test_a_mistyped_word_is_answered_with_the_one_that_was_meant(capsys: pytest.
         (["context", "ls", "--outptu", "json"], "--output); see: steelyard context ls --help"),
         (["context", "ls", "--output", "yaml"], "'table', 'json', 'jsonl', 'csv'; see: steelyard context ls --help"),
     ):
-        assert main(words) == Exit.USAGE
+        assert main(words) == ExitCode.USAGE
         said = capsys.readouterr()
         assert (said.out, meant in said.err, said.err.count("\n")) == ("", True, 1), said.err
 
@@ -76,24 +76,24 @@ def test_a_mistyped_word_is_answered_with_the_one_that_was_meant(capsys: pytest.
 def test_a_word_of_other_tools_is_answered_with_ours(
     words: list[str], meant: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(words) == Exit.USAGE
+    assert main(words) == ExitCode.USAGE
     assert f"Did you mean {meant}" in capsys.readouterr().err
 
 
 def test_help_and_the_version_can_be_asked_for_as_words(capsys: pytest.CaptureFixture[str]) -> None:
     for words, told in ((["help", "topic", "ls"], "Usage: steelyard topic ls"), (["version"], "steelyard ")):
-        assert main(words) == Exit.DONE
+        assert main(words) == ExitCode.DONE
         assert capsys.readouterr().out.startswith(told)
 
 
-def test_without_a_noun_there_is_help(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_command_there_is_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
     said = capsys.readouterr().out
-    assert all(f"  {noun} " in said for panel in NOUNS.values() for noun in panel)
+    assert all(f"  {noun} " in said for panel in COMMANDS.values() for noun in panel)
     assert "Examples:" in said
 
 
-def test_a_noun_alone_shows_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_group_alone_shows_its_help(capsys: pytest.CaptureFixture[str]) -> None:
     for words in (["context"], ["pipeline", "run"]):
         assert main(words) == 0
         said = capsys.readouterr()
@@ -109,7 +109,7 @@ def _verbs(command: Any, *words: str) -> Iterator[list[str]]:
         yield from _verbs(each, *words, name)
 
 
-@pytest.mark.parametrize("noun", ["", *(noun for panel in NOUNS.values() for noun in panel)])
+@pytest.mark.parametrize("noun", ["", *(noun for panel in COMMANDS.values() for noun in panel)])
 def test_all_help_fits_into_80_columns(
     noun: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,12 +129,12 @@ def test_an_example_that_was_folded_is_what_it_was_for_a_shell() -> None:
         f"steelyard send orders --body {'x' * 90}",
     ):
 
-        @verb(example)
+        @help_examples(example)
         def nothing() -> None:
             """Do nothing."""
 
         shelf = Typer()
-        with_examples(shelf, "nothing", nothing)
+        add_command(shelf, "nothing", nothing)
         epilog = shelf.registered_commands[0].epilog
         assert epilog is not None
         lines = epilog.split("\n", 2)[2].strip()

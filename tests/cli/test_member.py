@@ -3,15 +3,15 @@
 from collections.abc import Iterator
 
 import pytest
-from tests.cli.desk import Desk
-from tests.cli.live import create_topic
-from tests.cli.test_group import have_all, member
-from tests.waiting import until
 
-from steelyard.cli.frame.exits import Exit
-from steelyard.client.blocking.consumer import Consumer
+from steelyard.cli.shared.exit_codes import ExitCode
+from steelyard.client.sync.consumer import Consumer
 from steelyard.model import StoredMessage
 from steelyard.serve.embedded import Cluster
+from tests.cli.processes import create_topic
+from tests.cli.runner import RunCommand
+from tests.cli.test_group import have_all, member
+from tests.waiting import until
 
 
 def wanting(cluster: Cluster, group: str, name: str, topic: str, tags: str) -> Consumer:
@@ -34,66 +34,66 @@ def pair(cluster: Cluster) -> Iterator[str]:
         yield "sharers"
 
 
-def test_members_are_listed_in_every_format(desk: Desk, pair: str) -> None:
-    table = desk("member", "ls", pair)
+def test_members_are_listed_in_every_format(run: RunCommand, pair: str) -> None:
+    table = run("member", "ls", pair)
     assert table.err == ""
-    assert table.table[0] == "member address client strategy queues waiting since wants".split()
+    assert table.table[0] == "member address client strategy queues lag since subscriptions".split()
     for row in table.table[1:]:
         assert row[0] in ("c1", "c2")
         assert (row[2], row[4], row[-1]) == ("PYTHON", "STICKY", "shared")
     for rows in (
-        desk("member", "ls", pair, "--output", "json").json,
-        desk("member", "ls", pair, "--json").lines,
-        desk("member", "ls", pair, "--output", "csv").csv,
+        run("member", "ls", pair, "--output", "json").json,
+        run("member", "ls", pair, "--json").lines,
+        run("member", "ls", pair, "--output", "csv").csv,
     ):
         assert [row["name"] for row in rows] == ["c1", "c2"]
-    first, second = desk("member", "ls", pair, "--json").lines
+    first, second = run("member", "ls", pair, "--json").lines
     assert len({*first["queues"], *second["queues"]}) == 10, "eight, and one for retries on each broker"
     assert first["brokers"] == ["broker-0", "broker-1"]
 
 
-def test_one_member_tells_of_itself(desk: Desk, pair: str) -> None:
-    told = desk("member", "show", pair, "c1", "--json").json
+def test_one_member_reports_its_state(run: RunCommand, pair: str) -> None:
+    told = run("member", "show", pair, "c1", "--json").json
     assert told["wants"] == ["shared"]
     assert sum(each["topic"] == "shared" for each in told["queues"]) == 4
     assert told["settings"]["allocateMessageQueueStrategy"]
     assert "stacks" not in told
-    by_id = desk("member", "show", pair, told["id"], "--output", "csv")
+    by_id = run("member", "show", pair, told["id"], "--output", "csv")
     assert len(by_id.csv) == len(told["queues"])
-    table = desk("member", "show", pair, "c1").table
+    table = run("member", "show", pair, "c1").table
     assert ["id", told["id"]] in table
-    assert "topic broker queue committed in hand locked leaving pulled handled".split() in table
+    assert "topic broker queue committed cached locked leaving pulled consumed".split() in table
 
 
-def test_stacks_are_told_when_asked_for(desk: Desk, pair: str) -> None:
-    assert "MainThread" in desk("member", "show", pair, "c2", "--stacks", "--json").json["stacks"]
-    lines = desk("member", "show", pair, "c2", "--stacks").out.splitlines()
+def test_stacks_are_shown_when_asked_for(run: RunCommand, pair: str) -> None:
+    assert "MainThread" in run("member", "show", pair, "c2", "--stacks", "--json").json["stacks"]
+    lines = run("member", "show", pair, "c2", "--stacks").out.splitlines()
     assert "MainThread" in lines
 
 
-def test_who_is_not_there_is_not_found(desk: Desk, pair: str) -> None:
-    desk("group", "create", "nobody-here")
+def test_who_is_not_there_is_not_found(run: RunCommand, pair: str) -> None:
+    run("group", "create", "nobody-here")
     for words, why in (
         (["ls", "sharesr"], "Did you mean 'sharers'?"),
         (["show", "sharesr", "c1"], "Did you mean 'sharers'?"),
         (["show", pair, "c3"], "group sharers has no member 'c3'; online are: "),
         (["show", "nobody-here", "c3"], "has no member 'c3'; online are: none"),
     ):
-        answer = desk("member", *words)
-        assert (answer.code, answer.out) == (Exit.NOT_FOUND, "")
+        answer = run("member", *words)
+        assert (answer.code, answer.out) == (ExitCode.NOT_FOUND, "")
         assert why in answer.err
-    empty = desk("member", "ls", "nobody-here")
-    assert (empty.code, len(empty.table), empty.err) == (0, 1, "nobody of group nobody-here is online\n")
-    assert desk("member", "ls", "nobody-here", "--output", "json").json == []
+    empty = run("member", "ls", "nobody-here")
+    assert (empty.code, len(empty.table), empty.err) == (0, 1, "no member of group nobody-here is online\n")
+    assert run("member", "ls", "nobody-here", "--output", "json").json == []
 
 
-def test_members_that_want_something_else_are_told_of(cluster: Cluster, desk: Desk) -> None:
+def test_members_that_have_other_subscriptions_are_reported(cluster: Cluster, run: RunCommand) -> None:
     create_topic(cluster.namesrv, "tagged")
     with wanting(cluster, "unequal", "u1", "tagged", "paid"), wanting(cluster, "unequal", "u2", "tagged", "refunded"):
-        until(lambda: "look: " in desk("member", "ls", "unequal").err)
-        answer = desk("member", "ls", "unequal")
+        until(lambda: "look: " in run("member", "ls", "unequal").err)
+        answer = run("member", "ls", "unequal")
         assert "members of group unequal filter tagged differently" in answer.err
-        assert {row["name"]: row["wants"] for row in desk("member", "ls", "unequal", "--json").lines} == {
+        assert {row["name"]: row["wants"] for row in run("member", "ls", "unequal", "--json").lines} == {
             "u1": ["tagged: paid"],
             "u2": ["tagged: refunded"],
         }

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+
 from tests.cli.parsing import complaint_about, lines_in
 from tests.tidy.tree import ROOT
 
@@ -30,7 +31,7 @@ updateAclConfig deleteAclConfig updateGlobalWhiteAddr clusterAclConfigVersion ge
 _PAGE = (ROOT / "docs" / "reference" / "mqadmin.md").read_text(encoding="utf-8")
 _ROW = re.compile(r"^\| `(\w+)` \| [^|]+ \| (.+) \|$", re.MULTILINE)
 _ROWS = dict(_ROW.findall(_PAGE))
-_LEAST_COVERED = 0.95
+_LEAST_COVERED = 0.7
 
 
 def test_there_are_98_jobs() -> None:

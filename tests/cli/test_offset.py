@@ -1,4 +1,4 @@
-"""`steelyard offset`: what a move does is shown before it is done, and it is done whether members run or not."""
+"""`steelyard offset`: a reset is shown before it is done, and takes effect whether members run or not."""
 
 import io
 import json
@@ -10,25 +10,24 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests import forkserver
-from tests.cli.desk import Desk, desk_at
-from tests.cli.live import create_topic, run
-from tests.cli.test_group import member
-from tests.client.admin_scene import commit, put
-from tests.nameserver.desk import crc
-from tests.serve.line import Line
-from tests.waiting import until
 
-from steelyard.cli.frame.exits import Exit
-from steelyard.client.blocking.admin import Admin
+from steelyard.cli.shared.exit_codes import ExitCode
+from steelyard.client.sync.admin import Admin
 from steelyard.model import Queue
 from steelyard.serve.embedded import Cluster
 from steelyard.wire.bodies import encode_body
-from steelyard.wire.bodies.registration import Registration
-from steelyard.wire.bodies.shared import TableVersion
-from steelyard.wire.bodies.topics import TopicSettings, TopicTable
+from steelyard.wire.bodies.common import TableVersion
+from steelyard.wire.bodies.topics import BrokerRegistration, TopicConfig, TopicConfigTable
 from steelyard.wire.codes import RequestCode
 from steelyard.wire.headers.nameserver import RegisterBroker
+from tests import forkserver
+from tests.cli.processes import create_topic, run_process
+from tests.cli.runner import RunCommand, run_command_at
+from tests.cli.test_group import member
+from tests.client.admin_scene import commit, put
+from tests.nameserver.nameserver_harness import crc
+from tests.serve.raw_connection import RawConnection
+from tests.waiting import until
 
 
 def fill(cluster: Cluster, name: str, messages: int = 4, at: int = 1) -> str:
@@ -36,7 +35,7 @@ def fill(cluster: Cluster, name: str, messages: int = 4, at: int = 1) -> str:
     create_topic(cluster.namesrv, name, 1)
     group = f"{name}-group"
     with Admin(cluster.namesrv) as admin:
-        admin.create_group(group)
+        admin.groups.create(group)
     for broker, address in cluster.brokers.items():
         for _ in range(messages):
             put(address, Queue(name, broker, 0), b"x")
@@ -47,37 +46,37 @@ def fill(cluster: Cluster, name: str, messages: int = 4, at: int = 1) -> str:
 def committed(cluster: Cluster, group: str, topic: str) -> list[int]:
     """Return how far a group is in each queue of a topic."""
     with Admin(cluster.namesrv) as admin:
-        return [row.committed for row in admin.offsets(group, topic)]
+        return [row.committed for row in admin.offsets.list(group, topic)]
 
 
-def test_offsets_are_shown_in_every_format(cluster: Cluster, desk: Desk) -> None:
+def test_offsets_are_shown_in_every_format(cluster: Cluster, run: RunCommand) -> None:
     group = fill(cluster, "shown")
-    answers = {form: desk("offset", "show", group, "--output", form) for form in ("json", "jsonl", "csv")}
+    answers = {form: run("offset", "show", group, "--output", form) for form in ("json", "jsonl", "csv")}
     for rows in (answers["json"].json, answers["jsonl"].lines, answers["csv"].csv):
         assert [(row["topic"], row["broker"], int(row["queue_id"])) for row in rows] == [
             ("shown", "broker-0", 0),
             ("shown", "broker-1", 0),
         ]
         assert [(int(row["committed"]), int(row["end"]), int(row["lag"])) for row in rows] == [(1, 4, 3)] * 2
-    table = desk("offset", "show", group, "shown").table
-    assert table[0] == ["topic", "broker", "queue", "committed", "end", "waiting", "handled", "up", "to"]
+    table = run("offset", "show", group, "shown").table
+    assert table[0] == ["topic", "broker", "queue", "committed", "end", "lag", "handled", "up", "to"]
     assert table[1][:6] == ["shown", "broker-0", "0", "1", "4", "3"]
 
 
-def test_a_dry_run_shows_every_queue_and_changes_nothing(cluster: Cluster, desk: Desk) -> None:
+def test_a_dry_run_shows_every_queue_and_changes_nothing(cluster: Cluster, run: RunCommand) -> None:
     group = fill(cluster, "dry")
-    answer = desk("offset", "reset", group, "--to", "2 hours ago", "--dry-run")
+    answer = run("offset", "reset", group, "--to", "2 hours ago", "--dry-run")
     assert answer.table == [
         ["topic", "broker", "queue", "from", "to", "skips", "repeats"],
         ["dry", "broker-0", "0", "1", "0", "0", "1"],
         ["dry", "broker-1", "0", "1", "0", "0", "1"],
     ]
     assert answer.err == (
-        "group dry-group would be moved in 2 queues of dry (nobody online): skips 0 messages, repeats 2 messages; "
+        "group dry-group would be reset in 2 queues of dry (no member online): skips 0 messages, repeats 2 messages; "
         "nothing was changed\n"
     )
     assert committed(cluster, group, "dry") == [1, 1]
-    assert desk("offset", "skip", group, "--dry-run", "--json").lines[0]["skipped"] == 3
+    assert run("offset", "skip", group, "--dry-run", "--json").lines[0]["skipped"] == 3
     assert committed(cluster, group, "dry") == [1, 1]
 
 
@@ -94,44 +93,44 @@ def test_a_dry_run_shows_every_queue_and_changes_nothing(cluster: Cluster, desk:
         ("back", "-5", [0, 0]),
     ],
 )
-def test_a_group_is_moved_to_where_it_was_told(
-    cluster: Cluster, desk: Desk, name: str, to: str, after: list[int]
+def test_a_group_is_moved_to_where_it_was_asked(
+    cluster: Cluster, run: RunCommand, name: str, to: str, after: list[int]
 ) -> None:
     group = fill(cluster, f"to-{name}")
-    answer = desk("offset", "reset", group, "--to", to, "--yes")
+    answer = run("offset", "reset", group, "--to", to, "--yes")
     assert (answer.code, answer.err) == (0, "")
-    assert answer.out.startswith(f"group {group} is moved in 2 queues of to-{name} (nobody online): skips")
+    assert answer.out.startswith(f"group {group} is reset in 2 queues of to-{name} (no member online): skips")
     assert committed(cluster, group, f"to-{name}") == after
 
 
-def test_without_a_topic_all_topics_of_the_group_are_moved_but_its_retries(cluster: Cluster, desk: Desk) -> None:
+def test_without_a_topic_all_topics_of_the_group_are_moved_but_its_retries(cluster: Cluster, run: RunCommand) -> None:
     group = fill(cluster, "one")
     fill(cluster, "two")
     for broker, address in cluster.brokers.items():
         commit(address, group, Queue("two", broker, 0), 2)
-    answer = desk("offset", "reset", group, "--to", "last", "--yes", "--json")
+    answer = run("offset", "reset", group, "--to", "last", "--yes", "--json")
     assert {(row["topic"], row["before"], row["to"]) for row in answer.json["moves"]} == {("one", 1, 4), ("two", 2, 4)}
-    desk("offset", "reset", group, "--to", "first", "--topic", "two", "--yes")
+    run("offset", "reset", group, "--to", "first", "--topic", "two", "--yes")
     assert (committed(cluster, group, "one"), committed(cluster, group, "two")) == ([4, 4], [0, 0])
 
 
-def test_one_queue_is_moved_alone(cluster: Cluster, desk: Desk) -> None:
+def test_one_queue_is_moved_alone(cluster: Cluster, run: RunCommand) -> None:
     group = fill(cluster, "alone")
     words = ("offset", "reset", group, "--to", "3", "--topic", "alone", "--queue", "broker-1:0")
-    assert "in 1 queue of alone" in desk(*words, "--yes").out
+    assert "in 1 queue of alone" in run(*words, "--yes").out
     assert committed(cluster, group, "alone") == [1, 3]
 
 
-def test_without_a_terminal_nobody_is_asked_and_nothing_is_moved(cluster: Cluster, desk: Desk) -> None:
+def test_without_a_terminal_no_one_is_asked_and_nothing_is_moved(cluster: Cluster, run: RunCommand) -> None:
     group = fill(cluster, "asked")
-    answer = desk("offset", "skip", group)
-    assert (answer.code, answer.out) == (Exit.USAGE, "")
+    answer = run("offset", "skip", group)
+    assert (answer.code, answer.out) == (ExitCode.USAGE, "")
     assert answer.err.splitlines() == [
         "asked@broker-0:0 from 1 to 4, skips 3",
         "asked@broker-1:0 from 1 to 4, skips 3",
         (
-            "steelyard: group asked-group would be moved in 2 queues of asked (nobody online): skips 6 messages, "
-            "repeats 0 messages; if that is wanted, say --yes"
+            "steelyard: group asked-group would be reset in 2 queues of asked (no member online): skips 6 messages, "
+            "repeats 0 messages; if that is wanted, add --yes"
         ),
     ]
     assert committed(cluster, group, "asked") == [1, 1]
@@ -139,102 +138,104 @@ def test_without_a_terminal_nobody_is_asked_and_nothing_is_moved(cluster: Cluste
 
 class _Terminal(io.StringIO):
     def isatty(self) -> bool:
-        """Say that somebody sits there."""
+        """Be a terminal."""
         return True
 
 
 @pytest.mark.parametrize(("said", "after"), [("y\n", [4, 4]), ("n\n", [1, 1])])
-def test_at_a_terminal_somebody_is_asked(
+def test_at_a_terminal_a_person_is_asked(
     cluster: Cluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, said: str, after: list[int]
 ) -> None:
     topic = f"terminal-{said[0]}"
     group = fill(cluster, topic)
     monkeypatch.setattr(sys, "stdin", _Terminal(said))
     monkeypatch.setattr(sys, "stderr", heard := _Terminal())
-    answer = desk_at(cluster.namesrv, capsys)("offset", "skip", group)
+    answer = run_command_at(cluster.namesrv, capsys)("offset", "skip", group)
     assert answer.code == (0 if said == "y\n" else 1)
     assert f"{topic}@broker-0:0 from 1 to 4, skips 3" in heard.getvalue()
-    assert "Go on? [y/N] " in heard.getvalue()
+    assert "Continue? [y/N] " in heard.getvalue()
     assert committed(cluster, group, topic) == after
 
 
-def test_members_that_run_go_where_the_group_is_moved(cluster: Cluster, desk: Desk) -> None:
+def test_members_that_run_go_where_the_group_is_moved(cluster: Cluster, run: RunCommand) -> None:
     group = fill(cluster, "running")
     with member(cluster, group, "m1", "running"):
         until(lambda: committed(cluster, group, "running") == [4, 4])
-        planned = desk("offset", "reset", group, "--to", "first", "--dry-run")
+        planned = run("offset", "reset", group, "--to", "first", "--dry-run")
         assert "(1 member online)" in planned.err
-        assert desk("offset", "reset", group, "--to", "first", "--yes").code == 0
+        assert run("offset", "reset", group, "--to", "first", "--yes").code == 0
         until(lambda: committed(cluster, group, "running") == [4, 4])
-        held = desk("offset", "held", group, "running")
+        held = run("offset", "held", group, "running")
         assert held.table[0] == ["member", "topic", "broker", "queue", "offset"]
         assert sorted(row[:5] for row in held.table[1:]) == [
             ["m1", "running", "broker-0", "0", "4"],
             ["m1", "running", "broker-1", "0", "4"],
         ]
-        assert {row["member"].split("@")[1][:2] for row in desk("offset", "held", group, "running", "--json").lines}
-        assert desk("offset", "held", group, "running", "--member", "m2").code == Exit.NOT_FOUND
-    offline = desk("offset", "held", group, "running")
-    assert offline.code == Exit.NOT_FOUND
-    assert f"nobody of group '{group}' is online" in offline.err
+        assert {row["member"].split("@")[1][:2] for row in run("offset", "held", group, "running", "--json").lines}
+        assert run("offset", "held", group, "running", "--member", "m2").code == ExitCode.NOT_FOUND
+    offline = run("offset", "held", group, "running")
+    assert offline.code == ExitCode.NOT_FOUND
+    assert f"no member of group '{group}' is online" in offline.err
 
 
-def test_a_group_goes_to_where_another_one_is_and_is_made_for_it(cluster: Cluster, desk: Desk) -> None:
+def test_a_group_goes_to_where_another_one_is_and_is_made_for_it(cluster: Cluster, run: RunCommand) -> None:
     group = fill(cluster, "copied", at=3)
-    planned = desk("offset", "copy", group, "copied-to", "--dry-run")
-    assert "group copied-to would be made and moved in 2 queues of copied" in planned.err
-    assert desk("group", "show", "copied-to").code == Exit.NOT_FOUND
-    assert desk("offset", "copy", group, "copied-to", "--yes").out.startswith("group copied-to is made and moved in 2")
+    planned = run("offset", "copy", group, "copied-to", "--dry-run")
+    assert "group copied-to would be created and reset in 2 queues of copied" in planned.err
+    assert run("group", "show", "copied-to").code == ExitCode.NOT_FOUND
+    assert run("offset", "copy", group, "copied-to", "--yes").out.startswith(
+        "group copied-to is created and reset in 2"
+    )
     assert committed(cluster, "copied-to", "copied") == [3, 3]
-    wrong = desk("offset", "copy", group, "copied-to", "--topic", "other")
-    assert wrong.code == Exit.USAGE
+    wrong = run("offset", "copy", group, "copied-to", "--topic", "other")
+    assert wrong.code == ExitCode.USAGE
     assert "has no offsets in other; it has some in: copied" in wrong.err
 
 
 @pytest.mark.process
-def test_what_was_shown_can_be_imported(cluster: Cluster, desk: Desk, tmp_path: Path) -> None:
+def test_what_was_shown_can_be_imported(cluster: Cluster, run: RunCommand, tmp_path: Path) -> None:
     group = fill(cluster, "saved", at=2)
     for form in ("json", "jsonl"):
         file = tmp_path / f"saved.{form}"
-        file.write_text(desk("offset", "show", group, "--output", form).out)
-        desk("offset", "skip", group, "--yes")
+        file.write_text(run("offset", "show", group, "--output", form).out)
+        run("offset", "skip", group, "--yes")
         assert committed(cluster, group, "saved") == [4, 4]
-        assert desk("offset", "import", group, str(file), "--yes").code == 0
+        assert run("offset", "import", group, str(file), "--yes").code == 0
         assert committed(cluster, group, "saved") == [2, 2]
-    piped = run(cluster.namesrv, "offset", "import", group, "-", "--dry-run", stdin=file.read_bytes())
+    piped = run_process(cluster.namesrv, "offset", "import", group, "-", "--dry-run", stdin=file.read_bytes())
     assert (piped.returncode, piped.stderr[:9]) == (0, b"group sav")
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"topic": "saved"}', '[{"topic": 1}]'])
-def test_a_file_without_offsets_moves_nothing(desk: Desk, tmp_path: Path, text: str) -> None:
+def test_a_file_without_offsets_moves_nothing(run: RunCommand, tmp_path: Path, text: str) -> None:
     file = tmp_path / "offsets.json"
     file.write_text(text)
-    answer = desk("offset", "import", "whatever", str(file), "--yes")
-    assert answer.code == Exit.USAGE
+    answer = run("offset", "import", "whatever", str(file), "--yes")
+    assert answer.code == ExitCode.USAGE
     assert "steelyard offset show GROUP --json" in answer.err
 
 
-def test_what_cannot_be_done_is_one_line_and_a_code(cluster: Cluster, desk: Desk) -> None:
+def test_what_cannot_be_done_is_one_line_and_a_code(cluster: Cluster, run: RunCommand) -> None:
     group = fill(cluster, "errors")
-    desk("group", "create", "reads-nothing")
+    run("group", "create", "reads-nothing")
     for words, code, why in (
-        (["show", "erors-group"], Exit.NOT_FOUND, "Did you mean 'errors-group'?"),
-        (["show", group, "erors"], Exit.NOT_FOUND, "Did you mean 'errors'?"),
-        (["reset", "erors-group", "--to", "last"], Exit.NOT_FOUND, "Did you mean 'errors-group'?"),
-        (["reset", group, "--to", "frist"], Exit.USAGE, "'frist' is no place to move to; give first, last, "),
-        (["reset", group, "--to", "+-3"], Exit.USAGE, "'+-3' is no place to move to"),
-        (["reset", group], Exit.USAGE, "--to"),
-        (["reset", group, "--to", "1", "--queue", "broker-0:0"], Exit.USAGE, "give --topic with --queue"),
+        (["show", "erors-group"], ExitCode.NOT_FOUND, "Did you mean 'errors-group'?"),
+        (["show", group, "erors"], ExitCode.NOT_FOUND, "Did you mean 'errors'?"),
+        (["reset", "erors-group", "--to", "last"], ExitCode.NOT_FOUND, "Did you mean 'errors-group'?"),
+        (["reset", group, "--to", "frist"], ExitCode.USAGE, "'frist' is no place to move to; give first, last, "),
+        (["reset", group, "--to", "+-3"], ExitCode.USAGE, "'+-3' is no place to move to"),
+        (["reset", group], ExitCode.USAGE, "--to"),
+        (["reset", group, "--to", "1", "--queue", "broker-0:0"], ExitCode.USAGE, "give --topic with --queue"),
         (
             ["reset", group, "--to", "1", "--topic", "errors", "--queue", "broker-0:7"],
-            Exit.USAGE,
+            ExitCode.USAGE,
             "errors@broker-0:7 is no queue that can be read; there are errors@broker-0:0",
         ),
-        (["reset", group, "--to", "1", "--topic", "errors", "--queue", "seven"], Exit.USAGE, "'seven' is no queue"),
-        (["skip", "reads-nothing"], Exit.USAGE, "has not read any topic yet; say which topic"),
-        (["copy", "reads-nothing", "other"], Exit.USAGE, "has no offsets in any topic; it has some in: none"),
+        (["reset", group, "--to", "1", "--topic", "errors", "--queue", "seven"], ExitCode.USAGE, "'seven' is no queue"),
+        (["skip", "reads-nothing"], ExitCode.USAGE, "has not read any topic yet; say which topic"),
+        (["copy", "reads-nothing", "other"], ExitCode.USAGE, "has no offsets in any topic; it has some in: none"),
     ):
-        answer = desk("offset", *words)
+        answer = run("offset", *words)
         assert (answer.code, answer.out) == (code, ""), words
         (sentence,) = answer.err.splitlines()
         assert why in sentence, words
@@ -248,11 +249,11 @@ def halved() -> Iterator[Cluster]:
 
 
 def test_a_broker_that_is_gone_is_left_out_of_the_answer(halved: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
-    desk = desk_at(halved.namesrv, capsys)
+    run = run_command_at(halved.namesrv, capsys)
     group = fill(halved, "halves")
     halved.stop_broker("broker-1")
-    until(lambda: [row["broker"] for row in desk("offset", "show", group, "--json").lines] == ["broker-0"])
-    assert desk("offset", "skip", group, "--yes").code == 0
+    until(lambda: [row["broker"] for row in run("offset", "show", group, "--json").lines] == ["broker-0"])
+    assert run("offset", "skip", group, "--yes").code == 0
     assert committed(halved, group, "halves") == [4]
 
 
@@ -260,7 +261,7 @@ def test_a_broker_that_is_gone_is_left_out_of_the_answer(halved: Cluster, capsys
 def ghost(cluster: Cluster, topic: str) -> Iterator[None]:
     """Let the name server believe in a broker that has a topic, and that nobody can reach."""
     body = encode_body(
-        Registration(table=TopicTable(version=TableVersion(), topics={topic: TopicSettings(name=topic)}))
+        BrokerRegistration(table=TopicConfigTable(version=TableVersion(), topics={topic: TopicConfig(name=topic)}))
     )
     header = RegisterBroker(
         broker_name="broker-9",
@@ -270,25 +271,25 @@ def ghost(cluster: Cluster, topic: str) -> Iterator[None]:
         ha_server_addr="127.0.0.1:1",
         body_crc32=crc(body),
     )
-    with Line(cluster.namesrv) as line:
-        assert line.ask(RequestCode.REGISTER_BROKER, header, body).code == 0
+    with RawConnection(cluster.namesrv) as line:
+        assert line.request(RequestCode.REGISTER_BROKER, header, body).code == 0
         yield
 
 
 def test_a_broker_that_nobody_reaches_is_left_out_of_answers_and_stops_a_move(
     halved: Cluster, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    desk = desk_at(halved.namesrv, capsys)
+    run = run_command_at(halved.namesrv, capsys)
     group = fill(halved, "haunted")
     with ghost(halved, "haunted"):
-        rows = desk("offset", "show", group, "haunted", "--json").lines
+        rows = run("offset", "show", group, "haunted", "--json").lines
         assert [row["broker"] for row in rows] == ["broker-0", "broker-1"]
         assert "broker broker-9 is left out" in caplog.text
-        stopped = desk("offset", "skip", group, "--yes")
-        assert (stopped.code, stopped.out) == (Exit.UNREACHABLE, "")
+        stopped = run("offset", "skip", group, "--yes")
+        assert (stopped.code, stopped.out) == (ExitCode.UNREACHABLE, "")
         assert "127.0.0.1:1" in stopped.err
         for words in (["group", "ls"], ["group", "lag", group], ["member", "ls", group], ["producer", "ls"]):
-            assert desk(*words).code == 0, words
+            assert run(*words).code == 0, words
     assert committed(halved, group, "haunted") == [1, 1], "half a move is none"
 
 

@@ -1,4 +1,4 @@
-"""`steelyard pipeline`: jobs are listed, mistakes are told before Spark starts, and a job ends when it is told to."""
+"""`steelyard pipeline`: jobs are listed, mistakes are reported before Spark starts, and a job stops on a signal."""
 
 import os
 import subprocess
@@ -9,17 +9,17 @@ from signal import SIGTERM
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.cli import live
-from tests.cli.live import create_topic, verb
-from tests.pipelines.lake import places, send
-from tests.waiting import until
 
-from steelyard.cli.frame.exits import Exit
 from steelyard.cli.main import main
-from steelyard.errors.extras import how_to_install
+from steelyard.cli.shared.exit_codes import ExitCode
+from steelyard.errors import how_to_install
 from steelyard.model import Message
 from steelyard.serve.embedded import Cluster
-from steelyard.spark import local
+from steelyard.spark import spark_session
+from tests.cli import processes
+from tests.cli.processes import command_process, create_topic
+from tests.pipelines.archives import places, send
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,7 +38,7 @@ def test_jobs_are_listed_each_with_a_sentence(capsys: pytest.CaptureFixture[str]
 
 
 def test_a_job_that_is_not_there_is_refused_with_the_one_that_was_meant(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["pipeline", "run", "archvie"]) == Exit.USAGE
+    assert main(["pipeline", "run", "archvie"]) == ExitCode.USAGE
     assert "Did you mean 'archive'?" in capsys.readouterr().err
 
 
@@ -63,27 +63,35 @@ def test_a_dry_run_shows_ranges_and_writes_nothing(
     rows = [line.split() for line in told.out.splitlines()[1:]]
     assert [row[:2] for row in rows] == [["dry@broker-0:0", "0"], ["dry@broker-1:0", "0"]]
     assert sum(int(row[3]) for row in rows) == 10
-    assert "begins without a checkpoint: 10 messages in 2 queues" in told.err
+    assert "starts without a checkpoint: 10 messages in 2 queues" in told.err
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (["archive", "--topic", "ordres", "--to", "lake"], Exit.NOT_FOUND, "Did you mean 'orders'?"),
-        (["archive", "--topic", "orders", "--to", "lake", "--trigger", "soon"], Exit.USAGE, "'soon' is no trigger"),
-        (["archive", "--topic", "orders", "--to", "lake", "--merge", "1"], Exit.USAGE, "give 2 or more, or 0"),
-        (["archive", "--topic", "orders", "--to", "lake", "--option", "tgas=a"], Exit.USAGE, "did you mean tags?"),
-        (["archive", "--topic", "orders", "--to", "lake", "--option", "tags"], Exit.USAGE, "--option name=value"),
-        (["archive", "--topic", "orders", "--to", "lake", "--start", "soon"], Exit.USAGE, "'soon' is no time"),
-        (["aggregate", "--topic", "orders", "--sql", "gone.sql"], Exit.USAGE, "'gone.sql' cannot be read"),
-        (["aggregate", "--topic", "ordres", "--sql", _LONG], Exit.NOT_FOUND, "Did you mean 'orders'?"),
-        (["aggregate", *_ALL, "--to-topic", "ordres"], Exit.NOT_FOUND, "Did you mean 'orders'?"),
-        (["aggregate", *_ALL, "--to", "lake", "--checkpoint", "lake/kept"], Exit.USAGE, "is inside of"),
-        (["replay", "--from", "lake", "--to-topic", "orders", "--option", "tgas=a"], Exit.USAGE, "no option 'tgas'"),
-        (["replay", "--from", "lake", "--to-topic", "orders", "--option", "Topic=a"], Exit.USAGE, "leave it out"),
-        (["replay", "--from", "lake", "--to-topic", "ordres"], Exit.NOT_FOUND, "Did you mean 'orders'?"),
-        (["replay", "--from", "lake", "--to-topic", "orders", "--rate", "fast"], Exit.USAGE, "'fast' is no rate"),
+        (["archive", "--topic", "ordres", "--to", "lake"], ExitCode.NOT_FOUND, "Did you mean 'orders'?"),
+        (["archive", "--topic", "orders", "--to", "lake", "--trigger", "soon"], ExitCode.USAGE, "'soon' is no trigger"),
+        (["archive", "--topic", "orders", "--to", "lake", "--merge", "1"], ExitCode.USAGE, "give 2 or more, or 0"),
+        (["archive", "--topic", "orders", "--to", "lake", "--option", "tgas=a"], ExitCode.USAGE, "did you mean tags?"),
+        (
+            ["archive", "--topic", "orders", "--to", "lake", "--option", "tags"],
+            ExitCode.USAGE,
+            "write it as name=value",
+        ),
+        (["archive", "--topic", "orders", "--to", "lake", "--start", "soon"], ExitCode.USAGE, "'soon' is no time"),
+        (["aggregate", "--topic", "orders", "--sql", "gone.sql"], ExitCode.USAGE, "'gone.sql' cannot be read"),
+        (["aggregate", "--topic", "ordres", "--sql", _LONG], ExitCode.NOT_FOUND, "Did you mean 'orders'?"),
+        (["aggregate", *_ALL, "--to-topic", "ordres"], ExitCode.NOT_FOUND, "Did you mean 'orders'?"),
+        (["aggregate", *_ALL, "--to", "lake", "--checkpoint", "lake/kept"], ExitCode.USAGE, "is inside of"),
+        (
+            ["replay", "--from", "lake", "--to-topic", "orders", "--option", "tgas=a"],
+            ExitCode.USAGE,
+            "no option 'tgas'",
+        ),
+        (["replay", "--from", "lake", "--to-topic", "orders", "--option", "Topic=a"], ExitCode.USAGE, "leave it out"),
+        (["replay", "--from", "lake", "--to-topic", "ordres"], ExitCode.NOT_FOUND, "Did you mean 'orders'?"),
+        (["replay", "--from", "lake", "--to-topic", "orders", "--rate", "fast"], ExitCode.USAGE, "'fast' is no rate"),
     ],
 )
 def test_a_mistake_is_one_line_before_spark_starts(
@@ -92,12 +100,12 @@ def test_a_mistake_is_one_line_before_spark_starts(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     words: list[str],
-    code: Exit,
+    code: ExitCode,
     says: str,
 ) -> None:
     create_topic(cluster.namesrv, "orders")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(local, "session", lambda: pytest.fail("Spark was started"))
+    monkeypatch.setattr(spark_session, "session", lambda: pytest.fail("Spark was started"))
     assert main(["pipeline", "run", *words, "--namesrv", cluster.namesrv]) == code
     (line,) = capsys.readouterr().err.splitlines()
     assert says in line
@@ -108,15 +116,15 @@ def test_a_missing_extra_is_one_sentence(monkeypatch: pytest.MonkeyPatch, capsys
     def nothing(name: str) -> None:
         assert name
 
-    monkeypatch.setattr(local, "find_spec", nothing)
-    assert main(["pipeline", "run", "archive", "--topic", "orders", "--to", "lake"]) == Exit.USAGE
+    monkeypatch.setattr(spark_session, "find_spec", nothing)
+    assert main(["pipeline", "run", "archive", "--topic", "orders", "--to", "lake"]) == ExitCode.USAGE
     assert capsys.readouterr().err == (
         f"steelyard: Spark sessions need a package that is not installed; {how_to_install('spark')}\n"
     )
 
 
 class _Shared:
-    """The session that tests share, which is not a verb's to stop."""
+    """The session that tests share, which a command must not stop."""
 
     def __init__(self, spark: "SparkSession") -> None:
         self._spark = spark
@@ -128,15 +136,15 @@ class _Shared:
         """Leave it as it is."""
 
 
-def test_told_to_end_a_job_ends_after_its_batch(
+def test_a_stopped_job_ends_after_its_batch(
     cluster: Cluster,
     spark: "SparkSession",
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(live, "SECONDS", 200)
-    monkeypatch.setattr(local, "session", lambda *_, **__: _Shared(spark))
+    monkeypatch.setattr(processes, "TIMEOUT_S", 200)
+    monkeypatch.setattr(spark_session, "session", lambda *_, **__: _Shared(spark))
     create_topic(cluster.namesrv, "stopped")
     sent = send(cluster.namesrv, [Message("stopped", b"%d" % number) for number in range(50)])
     said = ""
@@ -155,7 +163,7 @@ def test_told_to_end_a_job_ends_after_its_batch(
     words = ["archive", "--topic", "stopped", "--to", str(tmp_path / "lake"), "--trigger", "500ms"]
     assert main(["pipeline", "run", *words, "--namesrv", cluster.namesrv]) == 0
     ending.join()
-    assert "ended as it was told to" in capsys.readouterr().err
+    assert "stopped by a signal" in capsys.readouterr().err
     assert places(tmp_path / "lake") == sorted(sent)
 
 
@@ -163,15 +171,15 @@ def test_told_to_end_a_job_ends_after_its_batch(
 @pytest.mark.process
 @pytest.mark.xdist_group("spark-alone")
 @pytest.mark.timeout(300)
-def test_told_to_end_a_job_in_a_process_of_its_own_ends_well(
+def test_a_stopped_job_in_a_process_of_its_own_ends_well(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "SECONDS", 240)  # on a busy machine Spark alone needs more than other verbs do
+    monkeypatch.setattr(processes, "TIMEOUT_S", 240)  # on a busy machine Spark alone needs more than other verbs do
     create_topic(cluster.namesrv, "ended")
     sent = send(cluster.namesrv, [Message("ended", b"%d" % number) for number in range(50)])
     words = ["archive", "--topic", "ended", "--to", str(tmp_path / "lake"), "--trigger", "500ms"]
-    with verb(cluster.namesrv, "pipeline", "run", *words, "--master", "local[1]") as running:
+    with command_process(cluster.namesrv, "pipeline", "run", *words, "--master", "local[1]") as running:
         running.wait_for(lambda: any("batch 0: 50 rows" in line for line in running.err))
         assert running.stop(SIGTERM) == 0
-        assert "ended as it was told to" in running.err[-1]
+        assert "stopped by a signal" in running.err[-1]
     assert places(tmp_path / "lake") == sorted(sent)

@@ -3,10 +3,10 @@ from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
-from tests.golden_allocation import golden_allocations
 
 from steelyard.cli.main import main
 from steelyard.version import __version__
+from tests.golden_allocation import golden_allocations
 
 QUEUES = [["orders", broker, number] for broker in ("broker-a", "broker-b") for number in range(4)]
 MEMBERS = ["192.168.0.1@100#1", "192.168.0.1@101#2", "192.168.0.2@100#3"]
@@ -35,13 +35,13 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return said.err
 
 
-def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"steelyard {__version__}\n"
 
 
 @pytest.mark.parametrize(("asked", "verb"), [([], "plan"), (["store"], "verify")])
-def test_without_a_verb_the_help_is_shown(asked: list[str], verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_command_the_help_is_shown(asked: list[str], verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(asked) == 0
     said = capsys.readouterr()
     assert verb in said.out
@@ -237,7 +237,7 @@ def test_bad_input_is_one_line_and_exit_code_two(
         ("MACHINE_ROOM", {}, "MACHINE_ROOM needs rooms"),
         ("MACHINE_ROOM_NEARBY", {}, "needs member_rooms"),
         ("CONFIG", {}, "CONFIG needs queues"),
-        ("STICKY", {"weights": {"till-9": 2}}, "weights has entries for till-9, and none of the members is meant"),
+        ("STICKY", {"weights": {"till-9": 2}}, "weights has entries for till-9, which match no member"),
         ("CONSISTENT_HASH", {"virtual_nodes": -1}, "-1"),
         ("STICKI", {}, "did you mean sticky?"),
         ("no_such_module:rule", {}, "cannot be loaded"),

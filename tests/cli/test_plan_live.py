@@ -4,13 +4,13 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from tests.cli.live import create_topic
+
+from steelyard.cli.main import main
+from steelyard.cli.shared.exit_codes import ExitCode
+from steelyard.serve.embedded import Cluster
+from tests.cli.processes import create_topic
 from tests.cli.test_group import have_all, member
 from tests.waiting import until
-
-from steelyard.cli.frame.exits import Exit
-from steelyard.cli.main import main
-from steelyard.serve.embedded import Cluster
 
 
 @pytest.fixture(scope="module")
@@ -54,12 +54,12 @@ def test_another_strategy_is_tried_out(cluster: Cluster, group: str, capsys: pyt
     words = ["plan", "--group", group, "--join", "0-new", "--json", "--namesrv", cluster.namesrv]
     moved = {}
     for strategy in ("average", "sticky"):
-        assert main([*words, "--allocate", strategy]) == 0
+        assert main([*words, "--strategy", strategy]) == 0
         moved[strategy] = json.loads(capsys.readouterr().out)["moved"]
     assert moved["average"] > moved["sticky"]
 
 
 def test_who_is_not_there_cannot_leave(cluster: Cluster, group: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["plan", "--group", group, "--leave", "old-7", "--namesrv", cluster.namesrv]) == Exit.NOT_FOUND
+    assert main(["plan", "--group", group, "--leave", "old-7", "--namesrv", cluster.namesrv]) == ExitCode.NOT_FOUND
     (sentence,) = capsys.readouterr().err.splitlines()
     assert sentence == "steelyard: no member is called 'old-7'; there are: c1, c2"

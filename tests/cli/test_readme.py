@@ -6,6 +6,7 @@ from itertools import takewhile
 from pathlib import Path
 
 import pytest
+
 from tests import forkserver
 from tests.tidy.tree import ROOT, fences
 

@@ -7,30 +7,30 @@ from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
-from tests import forkserver
-from tests.cli.live import SECONDS, create_topic, run
 
-from steelyard.cli.frame.exits import Exit
 from steelyard.cli.main import main
-from steelyard.client.blocking.admin import Admin
-from steelyard.client.blocking.puller import Puller
+from steelyard.cli.shared.exit_codes import ExitCode
+from steelyard.client.sync.admin import Admin
+from steelyard.client.sync.pull_consumer import PullConsumer
 from steelyard.model import StoredMessage
 from steelyard.serve.embedded import Cluster
+from tests import forkserver
+from tests.cli.processes import TIMEOUT_S, create_topic, run_process
 
 
 def stored(cluster: Cluster, topic: str) -> list[StoredMessage]:
     """Read all messages of a topic, queue by queue."""
     found: list[StoredMessage] = []
-    with Puller(cluster.namesrv, "TOOLS_CONSUMER", auto_commit=False, start_from="first") as puller:
+    with PullConsumer(cluster.namesrv, "TOOLS_CONSUMER", auto_commit=False, start_from="first") as puller:
         queues = puller.queues(topic)
         total = sum(puller.ends(queues).values())
         puller.assign(queues)
         while len(found) < total:
-            found += puller.poll(timeout_s=SECONDS)
+            found += puller.poll(timeout_s=TIMEOUT_S)
     return sorted(found, key=lambda message: (message.queue, message.offset))
 
 
-def test_one_message_is_sent_and_told_where_it_is(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_message_is_sent_and_reported_where_it_is(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     create_topic(cluster.namesrv, "one")
     words = ["--body", "hellö", "--tags", "paid", "--keys", "order-1", "--keys", "customer-7"]
     assert main(["send", "one", *words, "--namesrv", cluster.namesrv]) == 0
@@ -45,7 +45,7 @@ def test_many_are_spread_over_all_queues(cluster: Cluster, capsys: pytest.Captur
     create_topic(cluster.namesrv, "many")
     assert main(["send", "many", "--body", "x", "--count", "800", "--namesrv", cluster.namesrv]) == 0
     with Admin(cluster.namesrv) as admin:
-        assert [each.messages for each in admin.topic("many").queues] == [100] * 8
+        assert [each.messages for each in admin.topics.describe("many").queues] == [100] * 8
     (line,) = capsys.readouterr().out.splitlines()
     assert line.startswith("sent 800 to many in ")
     assert line.endswith("none failed (400 to broker-0, 400 to broker-1)")
@@ -58,15 +58,15 @@ def test_files_properties_and_a_queue_of_ones_own(cluster: Cluster, tmp_path: Pa
         (tmp_path / name).write_bytes(b"\xff" + name.encode())
     files = ("--file", str(tmp_path / "a"), "--file", str(tmp_path / "b"))
     words = ("--property", "region=eu", "--property", "formula=a=b", "--queue", "broker-1:1")
-    assert run(cluster.namesrv, "send", "filed", *files, *words).returncode == 0
+    assert run_process(cluster.namesrv, "send", "filed", *files, *words).returncode == 0
     messages = stored(cluster, "filed")
     assert [message.body for message in messages] == [b"\xffa", b"\xffb"]
     assert {(message.queue.broker, message.queue.queue_id) for message in messages} == {("broker-1", 1)}
     assert {message.properties["formula"] for message in messages} == {"a=b"}
-    missing = run(cluster.namesrv, "send", "filed", "--file", str(tmp_path / "c"))
-    assert (missing.returncode, missing.stdout) == (Exit.USAGE, b"")
-    nowhere = run(cluster.namesrv, "send", "filed", "--body", "x", "--queue", "broker-9:0")
-    assert (nowhere.returncode, nowhere.stderr.count(b"\n")) == (Exit.FAILED, 1)
+    missing = run_process(cluster.namesrv, "send", "filed", "--file", str(tmp_path / "c"))
+    assert (missing.returncode, missing.stdout) == (ExitCode.USAGE, b"")
+    nowhere = run_process(cluster.namesrv, "send", "filed", "--body", "x", "--queue", "broker-9:0")
+    assert (nowhere.returncode, nowhere.stderr.count(b"\n")) == (ExitCode.FAILED, 1)
     assert b"broker-9" in nowhere.stderr
 
 
@@ -75,7 +75,7 @@ def test_what_was_stored_is_printed_by_a_pattern(cluster: Cluster) -> None:
     create_topic(cluster.namesrv, "receipts")
     lines = [f"k{number % 5}:{number}" for number in range(100)]
     words = ("--lines", "--key-delimiter", ":", "--format", r"%t %k %s %b %q %o %i\n")
-    done = run(cluster.namesrv, "send", "receipts", *words, stdin="\n".join(lines).encode())
+    done = run_process(cluster.namesrv, "send", "receipts", *words, stdin="\n".join(lines).encode())
     assert (done.returncode, done.stderr) == (0, b"")
     told = {tuple(line.split()) for line in done.stdout.decode().splitlines()}
     there = {
@@ -111,7 +111,7 @@ def test_a_receipt_is_seen_before_the_next_line_is_there(cluster: Cluster) -> No
             process.stdin.write(line)
             assert process.stdout.readline() == line
         process.stdin.close()
-        assert process.wait(SECONDS) == 0
+        assert process.wait(TIMEOUT_S) == 0
 
 
 @pytest.mark.process
@@ -131,7 +131,7 @@ def test_all_is_sent_though_nobody_reads_the_receipts(cluster: Cluster) -> None:
         process.stdin.write(b"x" * 100 + b"\n")
         process.stdin.write((b"y" * 100 + b"\n") * 500)
         process.stdin.close()
-        assert process.wait(SECONDS) == 0
+        assert process.wait(TIMEOUT_S) == 0
         assert process.stderr.read() == b""
     assert len(stored(cluster, "unread")) == 501
 
@@ -140,7 +140,7 @@ def test_all_is_sent_though_nobody_reads_the_receipts(cluster: Cluster) -> None:
 def test_a_pipe_is_sent_line_by_line(cluster: Cluster) -> None:
     create_topic(cluster.namesrv, "lines")
     lines = [b"line %d \xff" % number for number in range(2_000)]
-    done = run(cluster.namesrv, "send", "lines", "--lines", "--output", "json", stdin=b"\n".join(lines))
+    done = run_process(cluster.namesrv, "send", "lines", "--lines", "--output", "json", stdin=b"\n".join(lines))
     assert (done.returncode, done.stderr) == (0, b"")
     told = json.loads(done.stdout)
     assert (told["sent"], told["failed"], sum(told["brokers"].values())) == (2_000, 0, 2_000)
@@ -151,7 +151,9 @@ def test_a_pipe_is_sent_line_by_line(cluster: Cluster) -> None:
 def test_lines_of_one_key_stay_in_order(cluster: Cluster) -> None:
     create_topic(cluster.namesrv, "keyed")
     lines = [b"%d" % number for number in range(500)]
-    assert run(cluster.namesrv, "send", "keyed", "--lines", "--key", "k", stdin=b"\n".join(lines)).returncode == 0
+    assert (
+        run_process(cluster.namesrv, "send", "keyed", "--lines", "--key", "k", stdin=b"\n".join(lines)).returncode == 0
+    )
     assert [message.body for message in stored(cluster, "keyed")] == lines
 
 
@@ -160,10 +162,13 @@ def test_what_is_consumed_as_json_can_be_sent_again(cluster: Cluster) -> None:
     for topic in ("origin", "copy"):
         create_topic(cluster.namesrv, topic)
     assert (
-        run(cluster.namesrv, "send", "origin", "-", "--tags", "raw", "--keys", "k", stdin=b"\x00\xff").returncode == 0
+        run_process(
+            cluster.namesrv, "send", "origin", "-", "--tags", "raw", "--keys", "k", stdin=b"\x00\xff"
+        ).returncode
+        == 0
     )
-    printed = run(cluster.namesrv, "consume", "origin", "--from", "first", "--exit-at-end", "--json").stdout
-    assert run(cluster.namesrv, "send", "copy", "--json", stdin=printed).returncode == 0
+    printed = run_process(cluster.namesrv, "consume", "origin", "--from", "first", "--exit-at-end", "--json").stdout
+    assert run_process(cluster.namesrv, "send", "copy", "--json", stdin=printed).returncode == 0
     (copy,) = stored(cluster, "copy")
     assert (copy.body, copy.tags, copy.keys) == (b"\x00\xff", "raw", ("k",))
 
@@ -173,7 +178,7 @@ def test_a_bad_line_ends_it_after_what_came_before(
 ) -> None:
     create_topic(cluster.namesrv, "bad-line")
     monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(b'{"body": "fine"}\n{"bod": 1}\n{"body": "late"}\n')))
-    assert main(["send", "bad-line", "--json", "--namesrv", cluster.namesrv]) == Exit.FAILED
+    assert main(["send", "bad-line", "--json", "--namesrv", cluster.namesrv]) == ExitCode.FAILED
     said = capsys.readouterr()
     assert "line 2 of stdin is no message" in said.err
     assert said.out.startswith("sent to bad-line@")
@@ -184,22 +189,22 @@ def test_a_bad_line_ends_it_after_what_came_before(
 def test_a_delayed_message_comes_later(cluster: Cluster) -> None:
     create_topic(cluster.namesrv, "delayed")
     for delay in ("3d", "1s"):
-        assert run(cluster.namesrv, "send", "delayed", "--body", delay, "--delay", delay).returncode == 0
-    done = run(cluster.namesrv, "consume", "delayed", "--from", "first", "--count", "1", "--json")
+        assert run_process(cluster.namesrv, "send", "delayed", "--body", delay, "--delay", delay).returncode == 0
+    done = run_process(cluster.namesrv, "consume", "delayed", "--from", "first", "--count", "1", "--json")
     message = json.loads(done.stdout)
     assert message["body"] == "1s"
     assert message["stored_ms"] - message["born_ms"] >= 1_000
 
 
 @pytest.mark.parametrize("output", ["table", "json"])
-def test_what_no_broker_takes_is_told_and_exit_code_one(
+def test_what_no_broker_takes_is_reported_and_exit_code_one(
     cluster: Cluster, output: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     topic = f"read-only-{output}"
     with Admin(cluster.namesrv) as admin:
-        admin.create_topic(topic, 1, write=False)
+        admin.topics.create(topic, 1, write=False)
     words = ["send", topic, "--body", "x", "--count", "15", "--output", output, "--namesrv", cluster.namesrv]
-    assert main(words) == Exit.FAILED
+    assert main(words) == ExitCode.FAILED
     said = capsys.readouterr()
     assert said.err.count("\n") == 11
     assert said.err.splitlines()[-1] == "steelyard: 5 more failed"
@@ -211,7 +216,7 @@ def test_what_no_broker_takes_is_told_and_exit_code_one(
         assert "; 15 failed" in said.out
 
 
-def test_progress_is_told_to_a_terminal_alone(
+def test_progress_is_reported_to_a_terminal_alone(
     cluster: Cluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Terminal(StringIO):
@@ -221,18 +226,18 @@ def test_progress_is_told_to_a_terminal_alone(
     create_topic(cluster.namesrv, "watched")
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setattr("steelyard.cli.frame.screen._EVERY_SECONDS", 0.0)
+    monkeypatch.setattr("steelyard.cli.shared.terminal._UPDATE_EVERY_S", 0.0)
     words = ["send", "watched", "--body", "x", "--count", "50", "--rate", "500", "--namesrv", cluster.namesrv]
     assert main(words) == 0
-    assert "under way" in terminal.getvalue()
+    assert "in flight" in terminal.getvalue()
     assert terminal.getvalue().endswith("\r")
-    assert "under way" not in capsys.readouterr().out
+    assert "in flight" not in capsys.readouterr().out
 
 
 @pytest.mark.process
 def test_nothing_to_send_is_no_failure(cluster: Cluster) -> None:
     create_topic(cluster.namesrv, "empty")
-    done = run(cluster.namesrv, "send", "empty", "--lines")
+    done = run_process(cluster.namesrv, "send", "empty", "--lines")
     assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout.startswith(b"sent 0 to empty in ")
 
@@ -240,8 +245,8 @@ def test_nothing_to_send_is_no_failure(cluster: Cluster) -> None:
 @pytest.mark.process
 def test_namespaces_keep_topics_apart(cluster: Cluster) -> None:
     for namespace in ("eu", "us"):
-        sent = run(cluster.namesrv, "send", "spaced", "--namespace", namespace, "--body", namespace)
+        sent = run_process(cluster.namesrv, "send", "spaced", "--namespace", namespace, "--body", namespace)
         assert sent.returncode == 0
     reading = ("--namespace", "eu", "--from", "first", "--exit-at-end", "--json")
-    (message,) = run(cluster.namesrv, "consume", "spaced", *reading).stdout.splitlines()
+    (message,) = run_process(cluster.namesrv, "consume", "spaced", *reading).stdout.splitlines()
     assert (json.loads(message)["topic"], json.loads(message)["body"]) == ("spaced", "eu")

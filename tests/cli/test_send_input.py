@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.cli.frame.print_message import as_json_line
-from steelyard.cli.send.source import Cut, Pattern, from_body, from_json, from_lines, from_stdin
+from steelyard.cli.send import LineFormat, MessageTemplate, from_body, from_json, from_lines, from_stdin
+from steelyard.cli.shared.message_output import format_json_line
 from steelyard.errors import ConfigurationError
 from steelyard.model import Queue, StoredMessage
 
-ORDERS = Pattern("orders")
+ORDERS = MessageTemplate("orders")
 
 
 def feed(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
@@ -22,7 +22,7 @@ def feed(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
 
 
 def test_a_body_is_sent_so_many_times() -> None:
-    pattern = Pattern("orders", "paid", ("k1", "k2"), "customer-7", 30.0)
+    pattern = MessageTemplate("orders", "paid", ("k1", "k2"), "customer-7", 30.0)
     first, second = from_body(pattern, "hellö", 2)
     assert first == second
     assert (first.message.body, first.message.tags, first.message.keys) == ("hellö".encode(), "paid", ("k1", "k2"))
@@ -41,24 +41,24 @@ def test_lines_lose_their_end_and_empty_ones_are_left_out(monkeypatch: pytest.Mo
 
 def test_lines_end_with_what_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     feed(monkeypatch, b"one\ntwo\0\0three\r\n")
-    assert [each.message.body for each in from_lines(ORDERS, None, Cut(b"\0"))] == [b"one\ntwo", b"three\r\n"]
+    assert [each.message.body for each in from_lines(ORDERS, None, LineFormat(b"\0"))] == [b"one\ntwo", b"three\r\n"]
 
 
 def test_lines_begin_with_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     feed(monkeypatch, b"tom->a->b\nann->\n")
-    first, second = from_lines(Pattern("orders", keys=("all",)), None, Cut(key_end=b"->"))
+    first, second = from_lines(MessageTemplate("orders", keys=("all",)), None, LineFormat(key_delimiter=b"->"))
     assert (first.message.body, first.message.keys, first.key) == (b"a->b", ("all", "tom"), "tom")
     assert (second.message.body, second.key) == (b"", "ann")
     for wrong in (b"no key\n", b"->body\n"):
         feed(monkeypatch, wrong)
         with pytest.raises(ConfigurationError, match="line 1 of stdin has no key before '->'"):
-            list(from_lines(ORDERS, None, Cut(key_end=b"->")))
+            list(from_lines(ORDERS, None, LineFormat(key_delimiter=b"->")))
 
 
 def test_what_never_ends_is_refused_and_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     feed(monkeypatch, bytes(5 << 20))
     with pytest.raises(ConfigurationError, match="a line of stdin has more than 4194304 bytes"):
-        list(from_lines(ORDERS, None, Cut(b";;")))
+        list(from_lines(ORDERS, None, LineFormat(b";;")))
 
 
 @given(st.lists(st.binary(min_size=1, max_size=20)), st.binary(min_size=1, max_size=3))
@@ -67,7 +67,7 @@ def test_what_is_joined_is_cut_again(bodies: list[bytes], end: bytes) -> None:
     joined = end.join(whole)
     with pytest.MonkeyPatch.context() as patch:
         feed(patch, joined)
-        cut = [each.message.body for each in from_lines(ORDERS, None, Cut(end))] if end != b"\n" else whole
+        cut = [each.message.body for each in from_lines(ORDERS, None, LineFormat(end))] if end != b"\n" else whole
     assert cut == [body for body in joined.split(end) if body] or end == b"\n"
 
 
@@ -83,7 +83,7 @@ def test_a_line_of_json_says_what_it_wants_and_the_command_says_the_rest(monkeyp
         b'{"body": "a", "tags": "x", "keys": "k", "key": "c", "delay_s": 2, "properties": {"region": "eu"}}\n'
         b'{"body": "/w==", "body_encoding": "base64"}\n',
     )
-    first, second = from_json(Pattern("orders", tags="usual", keys=("u",), delay_s=9.0), None)
+    first, second = from_json(MessageTemplate("orders", tags="usual", keys=("u",), delay_s=9.0), None)
     assert (first.message.tags, first.message.keys, first.key, first.delay_s) == ("x", ("k",), "c", 2.0)
     assert first.message.properties == {"region": "eu"}
     assert (second.message.body, second.message.tags, second.message.keys) == (b"\xff", "usual", ("u",))
@@ -93,10 +93,10 @@ def test_a_line_of_json_says_what_it_wants_and_the_command_says_the_rest(monkeyp
 @given(st.binary(max_size=64), st.sampled_from([None, "paid"]), st.lists(st.sampled_from(["a", "ö"]), max_size=2))
 def test_what_is_printed_as_json_can_be_sent_again(body: bytes, tags: str | None, keys: list[str]) -> None:
     properties = {"UNIQ_KEY": "00FF", "region": "eu", "KEYS": " ".join(keys)} | ({} if tags is None else {"TAGS": tags})
-    line = as_json_line(StoredMessage(Queue("orders", "broker-0", 3), 17, body, properties, flag=5))
+    line = format_json_line(StoredMessage(Queue("orders", "broker-0", 3), 17, body, properties, flag=5))
     with pytest.MonkeyPatch.context() as patch:
         feed(patch, line.encode() + b"\n")
-        (again,) = from_json(Pattern("copies"), None)
+        (again,) = from_json(MessageTemplate("copies"), None)
     assert (again.message.topic, again.message.body, again.message.tags) == ("copies", body, tags)
     assert (again.message.keys, again.message.properties, again.message.flag) == (tuple(keys), {"region": "eu"}, 5)
 

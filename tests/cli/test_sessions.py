@@ -1,17 +1,17 @@
-"""The terminal session of every noun, as its page shows it, on our servers or (STEELYARD_LIVE) on Apache's."""
+"""The terminal session of every command, as its page shows it, on our servers or (STEELYARD_LIVE) on Apache's."""
 
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.main import get_group
+
+from steelyard.cli.main import COMMANDS, app
+from steelyard.serve.embedded import Cluster
 from tests.cli.sessions import PAGES, play, steps_of
 from tests.interop.jars import NotReady
 from tests.live.clusters import EMBEDDED, chosen, running
-from typer.main import get_group
-
-from steelyard.cli.main import NOUNS, app
-from steelyard.serve.embedded import Cluster
 
 _SECONDS = 300
 
@@ -42,22 +42,24 @@ def test_a_session_goes_as_its_page_shows(page: str, shared: str | None, tmp_pat
             assert play(page, cluster.namesrv, "ours", tmp_path)
 
 
-def test_every_noun_has_a_page() -> None:
-    assert set(PAGES) == {name for panel in NOUNS.values() for name in panel}
+def test_every_command_has_a_page() -> None:
+    assert set(PAGES) == {name for panel in COMMANDS.values() for name in panel}
 
 
-@pytest.mark.parametrize("noun", [name for panel in NOUNS.values() for name in panel])
-def test_the_page_of_a_noun_shows_each_of_its_verbs(noun: str) -> None:
-    typed = [step.command for step in steps_of(noun)]
-    missing = [path for path in _verbs(noun, get_group(app).commands[noun]) if not any(path in line for line in typed)]
-    assert not missing, f"docs/cli/{noun}.md does not show: {', '.join(missing)}"
+@pytest.mark.parametrize("name", [name for panel in COMMANDS.values() for name in panel])
+def test_the_page_of_a_command_shows_each_of_its_subcommands(name: str) -> None:
+    typed = [step.command for step in steps_of(name)]
+    missing = [
+        path for path in _subcommands(name, get_group(app).commands[name]) if not any(path in line for line in typed)
+    ]
+    assert not missing, f"docs/cli/{name}.md does not show: {', '.join(missing)}"
 
 
 def test_every_help_has_examples_that_begin_with_the_command() -> None:
     without = []
-    for panel in NOUNS.values():
-        for noun in panel:
-            for path, command in _commands(noun, get_group(app).commands[noun]):
+    for panel in COMMANDS.values():
+        for name in panel:
+            for path, command in _commands(name, get_group(app).commands[name]):
                 shown = (command.epilog or "").partition("Examples:")[2].split("\n")
                 examples = [line.strip() for line in shown if line.strip()]
                 if not any(f"steelyard {path}" in line for line in examples):
@@ -65,20 +67,20 @@ def test_every_help_has_examples_that_begin_with_the_command() -> None:
     assert not without, f"no example in the help of: {', '.join(without)}"
 
 
-def test_the_list_of_nouns_says_what_each_says_of_itself() -> None:
-    for panel in NOUNS.values():
-        for name, noun in panel.items():
+def test_the_list_of_commands_says_what_each_says_of_itself() -> None:
+    for panel in COMMANDS.values():
+        for name, entry in panel.items():
             command = get_group(app).commands[name]
             said = (command.help or "").partition("\n\n")[0].replace("\n", " ").partition(". ")[0].rstrip(".")
-            assert noun.about.rstrip(".") == said, f"cli/main.py says of {name}: {noun.about}"
+            assert entry.summary.rstrip(".") == said, f"cli/main.py says of {name}: {entry.summary}"
 
 
-def _verbs(path: str, command: Any) -> list[str]:
+def _subcommands(path: str, command: Any) -> list[str]:
     return [path for path, _ in _commands(path, command)]
 
 
 def _commands(path: str, command: Any) -> list[tuple[str, Any]]:
-    """Return all verbs below a noun, with their paths."""
+    """Return all subcommands of a command, with their paths."""
     inner = getattr(command, "commands", None)
     if inner is None:
         return [(path, command)]

@@ -12,20 +12,20 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests import forkserver
-from tests.cli.store_scene import BODIES, COUNT, FIRST, HOST, INDEX, SEGMENT, SUMS, add, filled, one_damage, verified
 
 from steelyard.cli.main import main
 from steelyard.model import tag_hash
-from steelyard.serve.files import RealDisk
-from steelyard.store.marks import SCHEDULE_TOPIC
+from steelyard.serve.disks import RealDisk
+from steelyard.store.json_documents import TOPICS, save_document
 from steelyard.store.options import StoreOptions
-from steelyard.store.state import TOPICS, save
 from steelyard.store.store import Store
-from steelyard.wire.bodies.topics import TopicSettings, TopicTable
-from steelyard.wire.compression import flagged
-from steelyard.wire.record_layout import BLANK_MAGIC, peek_record
+from steelyard.store.tags_code import SCHEDULE_TOPIC
+from steelyard.wire.bodies.topics import TopicConfig, TopicConfigTable
+from steelyard.wire.compression import with_compression
+from steelyard.wire.record import BLANK_MAGIC, peek_record
 from steelyard.wire.sysflag import Compression
+from tests import forkserver
+from tests.cli.store_fixtures import BODIES, COUNT, FIRST, HOST, INDEX, SEGMENT, SUMS, add, filled, one_damage, verified
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def test_looking_changes_nothing(capsys: pytest.CaptureFixture[str], crashed_cop
     assert snapshot(crashed_copy) == before
 
 
-def test_a_store_in_use_can_be_looked_at(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_store_in_use_can_be_inspected(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     store = Store.open(RealDisk(tmp_path / "used"), StoreOptions(segment_bytes=SEGMENT))
     for number in range(10):
         add(store, number)
@@ -128,7 +128,7 @@ def test_a_torn_tail_that_nobody_knew_of_is_a_note(capsys: pytest.CaptureFixture
         "path": f"commitlog/{last}",
         "position": int(last) + at + size,
         "size": len(data[at : at + size // 2].rstrip(b"\0")),
-        "what": "an unfinished write, which the next start cuts",
+        "what": "an unfinished write, which the next start truncates",
         "lost": 0,
         "is_damage": False,
     }
@@ -162,7 +162,7 @@ def test_a_clean_close_vouches_for_the_end_of_the_log(capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize("byte", [0, 5, 9, 25, 60, 90, 100, -1])
-def test_a_damaged_record_is_told_with_place_and_loss(
+def test_a_damaged_record_is_reported_with_place_and_loss(
     capsys: pytest.CaptureFixture[str], copy: Path, byte: int
 ) -> None:
     at, size = places(copy)[20]
@@ -182,7 +182,7 @@ def test_a_damaged_record_is_told_with_place_and_loss(
     assert line == f"damage: {FIRST}, position {at}, {size} bytes: no message, 1 message lost"
 
 
-def test_the_queues_numbers_tell_the_loss_where_no_index_does(capsys: pytest.CaptureFixture[str], copy: Path) -> None:
+def test_the_queues_numbers_show_the_loss_where_no_index_does(capsys: pytest.CaptureFixture[str], copy: Path) -> None:
     (copy / "abort").touch()
     shutil.rmtree(copy / "consumequeue")
     (start, _), (_, _), (last, size) = places(copy)[20:23]
@@ -191,7 +191,7 @@ def test_the_queues_numbers_tell_the_loss_where_no_index_does(capsys: pytest.Cap
     assert (finding["position"], finding["size"], finding["lost"]) == (start, last + size - start, 3)
 
 
-def test_a_missing_log_file_is_told(capsys: pytest.CaptureFixture[str], copy: Path) -> None:
+def test_a_missing_log_file_is_reported(capsys: pytest.CaptureFixture[str], copy: Path) -> None:
     (copy / f"commitlog/{SEGMENT:020d}").unlink()
     findings = [each for each in verified(capsys, copy, 1)["findings"] if each["is_damage"]]
     assert findings[0]["what"] == "is missing"
@@ -200,14 +200,14 @@ def test_a_missing_log_file_is_told(capsys: pytest.CaptureFixture[str], copy: Pa
     assert len(findings) == 1
 
 
-def test_an_entry_that_points_elsewhere_is_told(capsys: pytest.CaptureFixture[str], copy: Path) -> None:
+def test_an_entry_that_points_elsewhere_is_reported(capsys: pytest.CaptureFixture[str], copy: Path) -> None:
     change(copy, INDEX, 20 * 5 + 7, b"\x77")
     finding = one_damage(capsys, copy)
     assert (finding["path"], finding["position"], finding["size"]) == ("consumequeue/orders/1", 100, 20)
     assert "elsewhere" in finding["what"]
 
 
-def test_an_entry_with_another_tag_is_told(capsys: pytest.CaptureFixture[str], copy: Path) -> None:
+def test_an_entry_with_another_tag_is_reported(capsys: pytest.CaptureFixture[str], copy: Path) -> None:
     change(copy, INDEX, 20 * 5 + 19, b"\x77")
     assert one_damage(capsys, copy)["position"] == 100
 
@@ -220,7 +220,7 @@ def test_messages_without_entry_are_damage_after_a_clean_close(capsys: pytest.Ca
     assert "without entry" in finding["what"]
 
 
-def test_an_entry_of_no_message_is_told(capsys: pytest.CaptureFixture[str], copy: Path) -> None:
+def test_an_entry_of_no_message_is_reported(capsys: pytest.CaptureFixture[str], copy: Path) -> None:
     entries = len((copy / INDEX).read_bytes().rstrip(b"\0")) // 20 + 1
     entry = (copy / INDEX).read_bytes()[20 * 4 : 20 * 5]
     change(copy, INDEX, 20 * entries, entry)
@@ -247,7 +247,7 @@ def test_files_beside_the_log_are_checked(capsys: pytest.CaptureFixture[str], co
 
 def test_a_topic_that_was_removed_needs_no_index(capsys: pytest.CaptureFixture[str], copy: Path) -> None:
     shutil.rmtree(copy / "consumequeue/bills")
-    save(RealDisk(copy), TOPICS, TopicTable(topics={"orders": TopicSettings(name="orders")}))
+    save_document(RealDisk(copy), TOPICS, TopicConfigTable(topics={"orders": TopicConfig(name="orders")}))
     verified(capsys, copy, 0)
 
 
@@ -255,7 +255,7 @@ def test_delayed_messages_are_due_when_their_broker_says(capsys: pytest.CaptureF
     store = Store.open(RealDisk(tmp_path), StoreOptions(segment_bytes=SEGMENT))
     for mark in (None, 1_234, tag_hash("late")):
         properties = b"DELAY\x013\x02TAGS\x01late\x02"
-        store.append(SCHEDULE_TOPIC, 2, b"x", properties, born_ms=1, born_host=HOST, stored_ms=1_000, mark=mark)
+        store.append(SCHEDULE_TOPIC, 2, b"x", properties, born_ms=1, born_host=HOST, stored_ms=1_000, tags_code=mark)
     store.close(1)
     verified(capsys, tmp_path, 0)
 
@@ -355,7 +355,7 @@ def test_people_read_a_line_for_each_message(capsys: pytest.CaptureFixture[str],
     assert lines[8].endswith("T0 Grüße\\n\\x1b[2J")
 
 
-def test_damaged_places_are_told_and_stepped_over(capsys: pytest.CaptureFixture[str], copy: Path) -> None:
+def test_damaged_places_are_reported_and_stepped_over(capsys: pytest.CaptureFixture[str], copy: Path) -> None:
     at, _ = places(copy)[20]
     change(copy, FIRST, at + 90, b"\x77")
     assert main(["store", "cat", str(copy)]) == 1
@@ -365,11 +365,11 @@ def test_damaged_places_are_told_and_stepped_over(capsys: pytest.CaptureFixture[
     assert said.err.startswith(f"{FIRST}, position {at}: ")
 
 
-def test_a_body_that_cannot_be_opened_is_told_and_stepped_over(
+def test_a_body_that_cannot_be_opened_is_reported_and_stepped_over(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     store = Store.open(RealDisk(tmp_path), StoreOptions(segment_bytes=SEGMENT))
-    flag = flagged(0, Compression.ZLIB)
+    flag = with_compression(0, Compression.ZLIB)
     store.append(b"t", 0, b"no stream", b"", sys_flag=flag, born_ms=1, born_host=HOST, stored_ms=1)
     store.append(b"t", 0, b"fine", b"", born_ms=1, born_host=HOST, stored_ms=1)
     store.close(1)
@@ -402,11 +402,11 @@ def ticks() -> Iterator[float]:
     return iter(float(number) for number in range(1_000_000))
 
 
-def test_progress_is_told_to_a_terminal_and_wiped(
+def test_progress_is_reported_to_a_terminal_and_wiped(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], closed: Path
 ) -> None:
     terminal, clock = Terminal(), ticks()
-    monkeypatch.setattr("steelyard.cli.frame.screen.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("steelyard.cli.shared.terminal.time.monotonic", lambda: next(clock))
     monkeypatch.setattr(sys, "stderr", terminal)
     assert main(["store", "verify", str(closed)]) == 0
     assert "MiB" in terminal.getvalue()
@@ -430,7 +430,7 @@ def test_one_file_of_a_log_is_printed_by_itself(capsys: pytest.CaptureFixture[st
     assert {(each["topic"], each["queue_id"]) for each in orders} == {("orders", 1)}
 
 
-def test_damage_in_one_file_is_told(capsys: pytest.CaptureFixture[str], copy: Path) -> None:
+def test_damage_in_one_file_is_reported(capsys: pytest.CaptureFixture[str], copy: Path) -> None:
     at, _ = places(copy)[3]
     change(copy, FIRST, at + 10, b"\xff" * 8)
     whole = len(places(copy))

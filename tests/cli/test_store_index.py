@@ -4,12 +4,12 @@ from pathlib import Path
 from struct import unpack
 
 import pytest
-from tests.cli.store_scene import COUNT, add, filled
 
 from steelyard.cli.main import main
-from steelyard.serve.files import RealDisk
+from steelyard.serve.disks import RealDisk
 from steelyard.store.options import StoreOptions
 from steelyard.store.store import Store
+from tests.cli.store_fixtures import COUNT, add, filled
 
 _KEYS_EACH = 2
 
@@ -64,7 +64,7 @@ def test_what_is_no_directory_of_a_broker_stays_as_it_is(capsys: pytest.CaptureF
     assert list(tmp_path.iterdir()) == []
 
 
-def test_files_of_another_size_are_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_files_of_another_size_are_reported(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     root = filled(tmp_path)
     (root / "index").mkdir()
     (root / "index" / "20231114221320000").write_bytes(bytes(4000))

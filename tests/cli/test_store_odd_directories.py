@@ -4,12 +4,12 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.cli.store_scene import COUNT, FIRST, INDEX, SEGMENT, SUMS, add, filled, one_damage, verified
 
 from steelyard.cli.main import main
-from steelyard.serve.files import RealDisk
+from steelyard.serve.disks import RealDisk
 from steelyard.store.options import StoreOptions
 from steelyard.store.store import Store
+from tests.cli.store_fixtures import COUNT, FIRST, INDEX, SEGMENT, SUMS, add, filled, one_damage, verified
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def copy(tmp_path: Path) -> Path:
     return filled(tmp_path / "store")
 
 
-def test_a_last_log_file_that_is_missing_is_told(capsys: pytest.CaptureFixture[str], copy: Path) -> None:
+def test_a_last_log_file_that_is_missing_is_reported(capsys: pytest.CaptureFixture[str], copy: Path) -> None:
     last = max((copy / "commitlog").iterdir())
     last.unlink()
     finding = one_damage(capsys, copy)
@@ -28,7 +28,7 @@ def test_a_last_log_file_that_is_missing_is_told(capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.parametrize("is_closed", [True, False])
-def test_a_log_that_is_missing_all_of_it_is_told(
+def test_a_log_that_is_missing_all_of_it_is_reported(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, *, is_closed: bool
 ) -> None:
     root = filled(tmp_path / "store", close=is_closed)
@@ -48,8 +48,8 @@ def test_what_was_forgotten_with_its_topic_needs_no_entry(
     for number in range(50):
         add(store, number)
     if is_saved:
-        store.save_indexes()
-    store.forget_topic(b"orders")
+        store.save_consume_queues()
+    store.delete_topic(b"orders")
     for number in range(again):
         add(store, 50 + number)
     store.close(1_700_000_100_000)
@@ -64,7 +64,7 @@ def test_what_was_forgotten_with_its_topic_needs_no_entry(
         assert verified(capsys, tmp_path, 1)["findings"]
 
 
-def test_garbage_behind_one_log_file_is_told(capsys: pytest.CaptureFixture[str], copy: Path) -> None:
+def test_garbage_behind_one_log_file_is_reported(capsys: pytest.CaptureFixture[str], copy: Path) -> None:
     with (copy / FIRST).open("ab") as log:
         log.write(b"garbage")
     finding = one_damage(capsys, copy)

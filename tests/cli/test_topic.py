@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from steelyard.cli.frame.exits import Exit
 from steelyard.cli.main import main
-from steelyard.client.blocking.admin import Admin
-from steelyard.client.blocking.producer import Producer
+from steelyard.cli.shared.exit_codes import ExitCode
+from steelyard.client.sync.admin import Admin
+from steelyard.client.sync.producer import Producer
 from steelyard.model import Message
 from steelyard.serve.embedded import Cluster
 
@@ -18,7 +18,7 @@ Captured = pytest.CaptureFixture[str]
 
 def test_a_topic_is_made_listed_and_deleted(cluster: Cluster, capsys: Captured) -> None:
     at = ["--namesrv", cluster.namesrv]
-    for _ in range(2):  # the second time it is there already, as wanted
+    for _ in range(2):  # the second time it already exists, as wanted
         assert main(["topic", "create", "orders", "--queues", "16", *at]) == 0
         assert capsys.readouterr().out == "topic orders has 32 queues on broker-0, broker-1\n"
     assert main(["topic", "create", "here", "--queues", "2", "--broker", "broker-1", "--may", "read", *at]) == 0
@@ -26,7 +26,7 @@ def test_a_topic_is_made_listed_and_deleted(cluster: Cluster, capsys: Captured) 
 
     assert main(["topic", "ls", *at]) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert rows[0] == ["topic", "queues", "brokers", "clients", "may", "kind"]
+    assert rows[0] == ["topic", "queues", "brokers", "permission", "kind"]
     assert ["orders", "32", "broker-0,", "broker-1", "read-write", "users"] in rows
     assert main(["topic", "ls", "--json", "--system", *at]) == 0
     listed = {each["topic"]: each for each in map(json.loads, capsys.readouterr().out.splitlines())}
@@ -42,15 +42,15 @@ def test_a_topic_is_made_listed_and_deleted(cluster: Cluster, capsys: Captured) 
 
     with Producer(cluster.namesrv) as producer:
         producer.send_many([Message("orders", b"x")] * 3)
-    assert main(["topic", "delete", "orders", *at]) == Exit.USAGE
+    assert main(["topic", "delete", "orders", *at]) == ExitCode.USAGE
     said = capsys.readouterr().err
     assert said == (
-        "steelyard: topic 'orders' has 3 messages, and they would be gone with it; if that is wanted, say --yes\n"
+        "steelyard: topic 'orders' has 3 messages, which would be deleted with it; if that is wanted, add --yes\n"
     )
     assert main(["topic", "delete", "orders", "--yes", *at]) == 0
     assert capsys.readouterr().out == "topic orders is deleted, with 3 messages\n"
     with Admin(cluster.namesrv) as admin:
-        assert "orders" not in {each.name for each in admin.topics()}
+        assert "orders" not in {each.name for each in admin.topics.list()}
 
 
 def test_a_list_has_only_what_was_asked_for(cluster: Cluster, capsys: Captured) -> None:
@@ -58,8 +58,8 @@ def test_a_list_has_only_what_was_asked_for(cluster: Cluster, capsys: Captured) 
     for name in ("ls-one", "ls-two"):
         assert main(["topic", "create", name, "--queues", "1", *at]) == 0
     with Admin(cluster.namesrv) as admin:
-        admin.create_group("ls-readers")
-        admin.reset_offsets("ls-readers", "ls-one", "first")
+        admin.groups.create("ls-readers")
+        admin.offsets.reset("ls-readers", "ls-one", "first")
     capsys.readouterr()
     assert main(["topic", "ls", "ls-*", "--groups", *at]) == 0
     assert {each["topic"]: each["groups"] for each in json.loads(capsys.readouterr().out)} == {
@@ -84,7 +84,7 @@ def test_a_topic_is_shown_by_its_queues_in_every_form(cluster: Cluster, capsys: 
     assert [row[:2] for row in rows] == [["broker-0", "0"], ["broker-0", "1"], ["broker-1", "0"], ["broker-1", "1"]]
     assert sorted(row[2:5] for row in rows) == [["0", "0", "0"]] * 3 + [["0", "5", "5"]]
     assert said.err == (
-        "shown: 5 messages in 4 queues on broker-0, broker-1; clients may read-write; read by nobody\n"
+        "shown: 5 messages in 4 queues on broker-0, broker-1; permission read-write; read by no group\n"
         "messages are too few to say how evenly they lie: 0 to 5 in a queue\n"
     )
     for form in ("json", "jsonl"):
@@ -120,30 +120,38 @@ def test_what_cannot_be_done_is_one_line_and_a_code(cluster: Cluster, capsys: Ca
     at = ["--namesrv", cluster.namesrv]
     assert main(["topic", "create", "invoices", "--queues", "2", *at]) == 0
     for words, code, why in (
-        (["create", "invoices"], Exit.REFUSED, "topic 'invoices' exists already: broker-0 has 2 queues of it to read"),
-        (["create", "other", "--broker", "broker-9"], Exit.NOT_FOUND, "knows no broker 'broker-9'; "),
-        (["create", "other", "--cluster", "mars"], Exit.NOT_FOUND, "knows no cluster 'mars'; known are: DefaultC"),
-        (["create", "not a name"], Exit.REFUSED, "may only have letters, digits"),
-        (["create", "bad\x1b[2Jname"], Exit.REFUSED, r"bad\x1b[2Jname"),
-        (["create", "none", "--queues", "0"], Exit.USAGE, "0 is not in the range x>=1"),
-        (["create", "none", "--queues", "65537"], Exit.USAGE, "topic 'none' cannot have 65537 queues on a broker"),
-        (["create", "none", "--may", "fly"], Exit.USAGE, "'fly' is not one of"),
-        (["create", "none", "--attribute", "fast"], Exit.USAGE, "'fast' is no attribute; write NAME=VALUE"),
-        (["create", "none", "--attribute", "fast=yes"], Exit.REFUSED, "no attribute is called 'fast'"),
-        (["create", "TBW102"], Exit.REFUSED, "topic 'TBW102' exists already"),
-        (["delete", "invoces"], Exit.NOT_FOUND, "Did you mean 'invoices'? Create it with: steelyard topic create invo"),
-        (["delete", "invoices", "--cluster", "mars", "--yes"], Exit.NOT_FOUND, "knows no cluster 'mars'"),
-        (["show", "invoces"], Exit.NOT_FOUND, "Did you mean 'invoices'?"),
-        (["route", "invoces"], Exit.NOT_FOUND, "Did you mean 'invoices'?"),
-        (["settings", "invoces"], Exit.NOT_FOUND, "Did you mean 'invoices'?"),
-        (["order", "invoces"], Exit.NOT_FOUND, "Did you mean 'invoices'?"),
-        (["add-queues", "invoces", "--to", "4"], Exit.NOT_FOUND, "Did you mean 'invoices'?"),
-        (["add-queues", "invoices", "--to", "1"], Exit.USAGE, "has 2 queues on a broker, and 1 would be fewer"),
-        (["set", "invoces", "--may", "read"], Exit.NOT_FOUND, "Did you mean 'invoices'?"),
-        (["set", "invoices"], Exit.USAGE, "nothing is said about what to change of topic 'invoices'"),
-        (["order", "invoices", "--fix", "broker-0"], Exit.USAGE, "'broker-0' is no part of a list"),
-        (["order", "invoices", "--fix", "broker-0:9"], Exit.USAGE, "broker-0 has 2 queues of topic 'invoices'"),
-        (["order", "invoices", "--fix", "all", "--clear"], Exit.USAGE, "--fix and --clear say the opposite"),
+        (
+            ["create", "invoices"],
+            ExitCode.REFUSED,
+            "topic 'invoices' exists already: broker-0 has 2 queues of it to read",
+        ),
+        (["create", "other", "--broker", "broker-9"], ExitCode.NOT_FOUND, "knows no broker 'broker-9'; "),
+        (["create", "other", "--cluster", "mars"], ExitCode.NOT_FOUND, "knows no cluster 'mars'; known are: DefaultC"),
+        (["create", "not a name"], ExitCode.REFUSED, "may only have letters, digits"),
+        (["create", "bad\x1b[2Jname"], ExitCode.REFUSED, r"bad\x1b[2Jname"),
+        (["create", "none", "--queues", "0"], ExitCode.USAGE, "0 is not in the range x>=1"),
+        (["create", "none", "--queues", "65537"], ExitCode.USAGE, "topic 'none' cannot have 65537 queues on a broker"),
+        (["create", "none", "--may", "fly"], ExitCode.USAGE, "'fly' is not one of"),
+        (["create", "none", "--attribute", "fast"], ExitCode.USAGE, "'fast' is no attribute; write it as name=value"),
+        (["create", "none", "--attribute", "fast=yes"], ExitCode.REFUSED, "unknown attribute 'fast'"),
+        (["create", "TBW102"], ExitCode.REFUSED, "topic 'TBW102' exists already"),
+        (
+            ["delete", "invoces"],
+            ExitCode.NOT_FOUND,
+            "Did you mean 'invoices'? Create it with: steelyard topic create invo",
+        ),
+        (["delete", "invoices", "--cluster", "mars", "--yes"], ExitCode.NOT_FOUND, "knows no cluster 'mars'"),
+        (["show", "invoces"], ExitCode.NOT_FOUND, "Did you mean 'invoices'?"),
+        (["route", "invoces"], ExitCode.NOT_FOUND, "Did you mean 'invoices'?"),
+        (["settings", "invoces"], ExitCode.NOT_FOUND, "Did you mean 'invoices'?"),
+        (["order", "invoces"], ExitCode.NOT_FOUND, "Did you mean 'invoices'?"),
+        (["add-queues", "invoces", "--to", "4"], ExitCode.NOT_FOUND, "Did you mean 'invoices'?"),
+        (["add-queues", "invoices", "--to", "1"], ExitCode.USAGE, "has 2 queues on a broker, and 1 would be fewer"),
+        (["set", "invoces", "--may", "read"], ExitCode.NOT_FOUND, "Did you mean 'invoices'?"),
+        (["set", "invoices"], ExitCode.USAGE, "no change of topic 'invoices'"),
+        (["order", "invoices", "--fix", "broker-0"], ExitCode.USAGE, "--fix is 'broker-0'"),
+        (["order", "invoices", "--fix", "broker-0:9"], ExitCode.USAGE, "broker-0 has 2 queues of topic 'invoices'"),
+        (["order", "invoices", "--fix", "all", "--clear"], ExitCode.USAGE, "--fix and --clear exclude each other"),
     ):
         capsys.readouterr()
         assert main(["topic", *words, *at]) == code, words
@@ -154,7 +162,7 @@ def test_what_cannot_be_done_is_one_line_and_a_code(cluster: Cluster, capsys: Ca
 
 def test_without_a_cluster_it_is_said_where_nobody_is(capsys: Captured) -> None:
     for words in (["ls"], ["show", "orders"], ["create", "orders"], ["delete", "orders", "--yes"]):
-        assert main(["topic", *words, "--namesrv", "127.0.0.1:1", "--timeout", "0.2"]) == Exit.UNREACHABLE
+        assert main(["topic", *words, "--namesrv", "127.0.0.1:1", "--timeout", "0.2"]) == ExitCode.UNREACHABLE
         said = capsys.readouterr()
         assert "no name server of 127.0.0.1:1 was reached in 0.2 s" in said.err
         assert (said.out, said.err.count("\n")) == ("", 1)

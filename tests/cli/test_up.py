@@ -1,4 +1,4 @@
-"""`steelyard up` as people run it: a process that says that it is ready, serves, and stops when told to."""
+"""`steelyard up` as people run it: a process that prints that it is ready, serves, and stops on a signal."""
 
 import json
 import os
@@ -14,15 +14,15 @@ from typing import IO
 from urllib.parse import urlsplit
 
 import pytest
-from tests import forkserver
-from tests.serve.line import Line, brokers_of, pull_all, send, send_command
 
 from steelyard.cli.main import main
 from steelyard.wire.bodies import decode_body, encode_body
-from steelyard.wire.bodies.heartbeat import ConsumerBeat, Heartbeat, SubscriptionBody
-from steelyard.wire.bodies.settings_text import decode_settings
-from steelyard.wire.bodies.topics import TopicSettings
+from steelyard.wire.bodies.common import decode_settings
+from steelyard.wire.bodies.heartbeat import ConsumerHeartbeat, HeartbeatBody, SubscriptionBody
+from steelyard.wire.bodies.topics import TopicConfig
 from steelyard.wire.codes import RequestCode, ResponseCode
+from tests import forkserver
+from tests.serve.raw_connection import RawConnection, brokers_of, pull_all, send, send_command
 
 _SECONDS = 30
 
@@ -44,7 +44,7 @@ def line_of(stream: IO[str] | None) -> str:
 
 def ready(process: "subprocess.Popen[str]") -> tuple[str, dict[str, str]]:
     said = json.loads(line_of(process.stdout))
-    assert list(said) == ["namesrv", "brokers", "page"]
+    assert list(said) == ["namesrv", "brokers", "dashboard"]
     return said["namesrv"], said["brokers"]
 
 
@@ -55,7 +55,7 @@ def test_it_says_one_line_serves_and_stops_cleanly(tmp_path: Path, how: signal.S
     with up(*words, cwd=tmp_path, python=[sys.executable]) as process:
         name_server, brokers = ready(process)
         assert brokers_of(name_server, "TBW102") == set(brokers) == {"broker-0", "broker-1"}
-        with Line(brokers["broker-1"]) as line:
+        with RawConnection(brokers["broker-1"]) as line:
             send(line, "orders", b"hello")
             assert [record.body for record in pull_all(line, "orders")] == [b"hello"]
             process.send_signal(how)
@@ -67,13 +67,13 @@ def test_it_says_one_line_serves_and_stops_cleanly(tmp_path: Path, how: signal.S
 
 
 @pytest.mark.process
-def test_it_tells_people_where_everything_is(tmp_path: Path) -> None:
+def test_it_shows_people_where_everything_is(tmp_path: Path) -> None:
     with up("--port", "0", cwd=tmp_path) as process:
         lines = [line_of(process.stdout).split() for _ in range(5)]
         assert lines[0][:2] == ["name", "server"]
         assert lines[1][0] == "broker-0"
         assert lines[2] == ["messages", str(tmp_path / "steelyard-data")]
-        assert lines[3][0] == "page"
+        assert lines[3][0] == "dashboard"
         assert lines[3][1].startswith("http://127.0.0.1:")
         assert lines[4][-1] == "Ctrl-C"
         process.send_signal(signal.SIGINT)
@@ -84,30 +84,30 @@ def test_it_tells_people_where_everything_is(tmp_path: Path) -> None:
 def test_memory_leaves_nothing_behind(tmp_path: Path) -> None:
     with up("--json", "--port", "0", "--memory", cwd=tmp_path) as process:
         _, brokers = ready(process)
-        with Line(brokers["broker-0"]) as line:
+        with RawConnection(brokers["broker-0"]) as line:
             send(line, "orders", b"hello")
         process.terminate()
         assert process.wait(_SECONDS) == 0
     assert list(tmp_path.iterdir()) == []
 
 
-def _beats(line: Line, client_id: str, topic: str) -> int:
-    told = ConsumerBeat(group="billing", subscriptions=(SubscriptionBody(topic=topic, expression="*"),))
-    body = encode_body(Heartbeat(client_id=client_id, consumers=(told,)))
-    return line.ask(RequestCode.HEART_BEAT, {}, body).code
+def _beats(line: RawConnection, client_id: str, topic: str) -> int:
+    told = ConsumerHeartbeat(group="billing", subscriptions=(SubscriptionBody(topic=topic, expression="*"),))
+    body = encode_body(HeartbeatBody(client_id=client_id, consumers=(told,)))
+    return line.request(RequestCode.HEART_BEAT, {}, body).code
 
 
 @pytest.mark.process
 def test_what_brokers_allow_is_said_when_they_are_started(tmp_path: Path) -> None:
     strict = ("--no-auto-create-topics", "--refuse-duplicates", "--refuse-unequal", "--no-notices")
-    with up("--json", "--port", "0", "--memory", "--no-page", *strict, cwd=tmp_path) as process:
+    with up("--json", "--port", "0", "--memory", "--no-dashboard", *strict, cwd=tmp_path) as process:
         _, brokers = ready(process)
-        with Line(brokers["broker-0"]) as line, Line(brokers["broker-0"]) as other:
-            settings = decode_settings(line.ask(RequestCode.GET_BROKER_CONFIG, {}).body)
+        with RawConnection(brokers["broker-0"]) as line, RawConnection(brokers["broker-0"]) as other:
+            settings = decode_settings(line.request(RequestCode.GET_BROKER_CONFIG, {}).body)
             assert settings["autoCreateTopicEnable"] == settings["notifyConsumerIdsChangedEnable"] == "false"
             command = send_command("orders", b"hello")
-            line.tell(command)
-            assert line.answer_to(command).code == ResponseCode.TOPIC_NOT_EXIST
+            line.send(command)
+            assert line.response_to(command).code == ResponseCode.TOPIC_NOT_EXIST
             assert _beats(line, "one@1", "orders") == 0
             assert _beats(other, "one@1", "orders") == ResponseCode.SYSTEM_ERROR, "it has the id of another"
             assert _beats(other, "two@2", "bills") == ResponseCode.SYSTEM_ERROR, "it wants something else"
@@ -115,14 +115,14 @@ def test_what_brokers_allow_is_said_when_they_are_started(tmp_path: Path) -> Non
 
 
 @pytest.mark.process
-def test_a_topic_that_a_send_makes_has_as_many_queues_as_brokers_are_told(tmp_path: Path) -> None:
+def test_a_topic_that_a_send_makes_has_as_many_queues_as_brokers_are_set_up(tmp_path: Path) -> None:
     for number, words in enumerate([(), ("--default-topic-queues", "2")]):
-        with up("--json", "--port", "0", "--no-page", "--data", "here", *words, cwd=tmp_path) as process:
+        with up("--json", "--port", "0", "--no-dashboard", "--data", "here", *words, cwd=tmp_path) as process:
             _, brokers = ready(process)
-            with Line(brokers["broker-0"]) as line:
+            with RawConnection(brokers["broker-0"]) as line:
                 send(line, f"orders-{number}", b"hello")
-                answer = line.ask(RequestCode.GET_TOPIC_CONFIG, {"topic": f"orders-{number}"})
-                assert decode_body(TopicSettings, answer.body).write_queues == (2 if words else 4)
+                answer = line.request(RequestCode.GET_TOPIC_CONFIG, {"topic": f"orders-{number}"})
+                assert decode_body(TopicConfig, answer.body).write_queues == (2 if words else 4)
             process.terminate()
             assert process.wait(_SECONDS) == 0
 
@@ -210,10 +210,10 @@ def test_a_directory_that_cannot_be_had_is_one_sentence(tmp_path: Path, capsys: 
         (["--host", "0.0.0.0", "--insecure-allow-remote"], "clients cannot connect to 0.0.0.0; tell them where to"),
         (["--memory", "--data", "x"], "--memory and --data exclude each other"),
         (["--join", "a:1", "--namesrv-only"], "--join and --namesrv-only exclude each other"),
-        (["--join", "nowhere"], "'nowhere' is no address; write host:port"),
+        (["--join", "nowhere"], "'nowhere' is not an address; write host:port"),
         (["--brokers", "0", "--join", "a:1"], "there is nothing to run"),
-        (["--brokers", "-1"], "-1 brokers cannot be"),
-        (["--port", "65535"], "port 65535 cannot be"),
+        (["--brokers", "-1"], "-1 brokers are not possible"),
+        (["--port", "65535"], "port 65535 is not possible"),
         (["--flush", "never"], "'never' is not one of"),
         (["--broker-name", "../b"], "../b"),
         (["--default-topic-queues", "0"], "default_topic_queues is 0; give 1 to 65536"),
@@ -247,10 +247,10 @@ def _is_free(port: int) -> bool:
 
 
 @pytest.mark.process
-def test_the_page_is_there_and_goes_with_it(tmp_path: Path) -> None:
+def test_the_dashboard_is_there_and_goes_with_it(tmp_path: Path) -> None:
     with up("--json", "--port", "0", "--memory", cwd=tmp_path) as process:
         said = json.loads(line_of(process.stdout))
-        where = urlsplit(said["page"])
+        where = urlsplit(said["dashboard"])
         line = HTTPConnection(where.netloc, timeout=_SECONDS)
         for path, status, part in (
             (f"/?{where.query}", 303, b""),
@@ -268,18 +268,18 @@ def test_the_page_is_there_and_goes_with_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.process
-def test_no_page_is_served_to_who_wants_none(tmp_path: Path) -> None:
-    with up("--json", "--port", "0", "--memory", "--no-page", cwd=tmp_path) as process:
-        assert json.loads(line_of(process.stdout))["page"] is None
+def test_no_dashboard_is_served_if_it_is_not_wanted(tmp_path: Path) -> None:
+    with up("--json", "--port", "0", "--memory", "--no-dashboard", cwd=tmp_path) as process:
+        assert json.loads(line_of(process.stdout))["dashboard"] is None
 
 
-def test_a_page_port_in_use_is_said_before_anything_is_started(
+def test_a_dashboard_port_in_use_is_reported_before_anything_is_started(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
         taken = str(other.getsockname()[1])
-        assert main(["up", "--port", "0", "--page-port", taken, "--data", str(tmp_path / "new")]) == 1
+        assert main(["up", "--port", "0", "--dashboard-port", taken, "--data", str(tmp_path / "new")]) == 1
     assert f"port {taken} of 127.0.0.1 is in use" in capsys.readouterr().err
     assert not (tmp_path / "new").exists()

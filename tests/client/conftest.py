@@ -7,11 +7,11 @@ import secrets
 from collections.abc import Iterator
 
 import pytest
-from tests.client.proxy import Detour, detour
-from tests.client.sending_scene import scene
 
 from steelyard import Admin
 from steelyard.serve.embedded import Cluster
+from tests.client.proxy import Detour, detour
+from tests.client.sending_scene import scene
 
 
 @pytest.fixture
@@ -33,5 +33,5 @@ def topic(cluster: Cluster) -> str:
     """Make a topic that no other test knows."""
     name = f"topic-{secrets.token_hex(6)}"
     with Admin(cluster.namesrv) as admin:
-        admin.create_topic(name, 2)
+        admin.topics.create(name, 2)
     return name

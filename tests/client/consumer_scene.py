@@ -5,17 +5,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-from tests.serve.line import Line
-from tests.waiting import until
-
-from steelyard.client.blocking.admin import Admin
-from steelyard.client.consuming.received import Received
+from steelyard.client.consumer.received_message import ReceivedMessage
+from steelyard.client.sync.admin import Admin
 from steelyard.serve.embedded import Cluster
-from steelyard.serve.movable_clock import MovableClock
-from steelyard.testing.clock import ClusterClock
+from steelyard.testing.clock import AdvanceableClock, ClusterClock
 from steelyard.wire.codes import RequestCode
-from steelyard.wire.headers.send import SendShort
+from steelyard.wire.headers.send import SendMessageV2
 from steelyard.wire.properties import encode_properties
+from tests.serve.raw_connection import RawConnection
+from tests.waiting import until
 
 __all__ = ["Seen", "clocked", "fill", "make_topic", "put"]
 
@@ -25,7 +23,7 @@ _LONGEST_S = 30.0
 @contextmanager
 def clocked() -> Iterator[tuple[Cluster, Callable[[], None]]]:
     """Run a cluster, and give what lets a second pass there at once."""
-    clock = MovableClock()
+    clock = AdvanceableClock()
     with Cluster(clock=clock) as cluster:
         yield cluster, lambda: ClusterClock(cluster, clock).advance(seconds=1)
 
@@ -35,12 +33,12 @@ class Seen:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self.messages: list[Received] = []
+        self.messages: list[ReceivedMessage] = []
         self.now = 0
         """How many handlers are at work."""
         self.most = 0
 
-    def note(self, message: Received) -> None:
+    def note(self, message: ReceivedMessage) -> None:
         """Take note of a message."""
         with self._lock:
             self.messages.append(message)
@@ -64,7 +62,7 @@ class Seen:
 def make_topic(cluster: Cluster, topic: str, queues: int = 4) -> None:
     """Make a topic."""
     with Admin(cluster.namesrv) as admin:
-        admin.create_topic(topic, queues)
+        admin.topics.create(topic, queues)
 
 
 def put(
@@ -79,12 +77,12 @@ def put(
 ) -> None:
     """Store messages in one queue, in order; a system flag may say of their bodies what is not so."""
     text = encode_properties(properties).decode()
-    header = SendShort(
+    header = SendMessageV2(
         "senders", topic, "TBW102", 4, queue_id, sys_flag, 1_700_000_000_000, 0, text, 0, False, None, False
     )
-    with Line(cluster.brokers[broker]) as line:
+    with RawConnection(cluster.brokers[broker]) as line:
         for body in bodies:
-            answer = line.ask(RequestCode.SEND_MESSAGE_V2, header, body)
+            answer = line.request(RequestCode.SEND_MESSAGE_V2, header, body)
             assert answer.code == 0, answer.remark
 
 

@@ -14,18 +14,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
-from tests.waiting import until
-
 from steelyard import aio
-from steelyard.balance.latency_table import LatencyTable
-from steelyard.balance.ledger import Standing
-from steelyard.client.blocking.consumer import Consumer
-from steelyard.client.blocking.producer import Producer
-from steelyard.client.producing.producer_options import ProducerSettings
-from steelyard.client.producing.sent import Sent
+from steelyard.balance.producer.broker_latency import BrokerHealth, LatencyTable
+from steelyard.client.producer.options import ProducerSettings
+from steelyard.client.producer.send_result import SendResult
+from steelyard.client.sync.consumer import Consumer
+from steelyard.client.sync.producer import Producer
 from steelyard.errors import SteelyardError
 from steelyard.model import Message
 from steelyard.net.clock import now_ms
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -50,7 +48,7 @@ class Told:
     uid: bytes
     began_ms: int
     took_ms: float
-    sent: Sent | None
+    sent: SendResult | None
     error: SteelyardError | None
 
     @property
@@ -63,7 +61,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Stay:
-    """A time for which a ledger says that a broker is avoided."""
+    """A time for which a latency table says that a broker is avoided."""
 
     of: str
     """The producer whose ledger it is."""
@@ -128,7 +126,7 @@ class Load:
 
     @property
     def stays(self) -> list[Stay]:
-        """When which broker was avoided, as the ledgers say it themselves."""
+        """When which broker was avoided, as the latency table say it themselves."""
         return list(self._stays.values())
 
     def since(self, moment_ms: int, way: str | None = None) -> list[Told]:
@@ -173,7 +171,7 @@ class Load:
         return Message(self.topic, f"{self._name}/{next(self._uids)}".encode())
 
     def _note(
-        self, way: str, message: Message, began_s: float, sent: Sent | None, error: SteelyardError | None
+        self, way: str, message: Message, began_s: float, sent: SendResult | None, error: SteelyardError | None
     ) -> None:
         took_ms = (time.monotonic() - began_s) * 1000
         began_ms = now_ms() - round(took_ms)
@@ -194,7 +192,7 @@ class Load:
                 self._under_way += 1
             self._producer.submit(message).add_done_callback(partial(self._submitted, message, began_s))
 
-    def _submitted(self, message: Message, began_s: float, future: "Future[Sent]") -> None:
+    def _submitted(self, message: Message, began_s: float, future: "Future[SendResult]") -> None:
         error = future.exception()
         if error is None:
             self._note("submit", message, began_s, future.result(), None)
@@ -235,7 +233,7 @@ class Load:
         while not self._over.wait(_LOOK_S):
             self._look_at("blocking", self._producer.brokers())
 
-    def _look_at(self, of: str, standings: Iterable[Standing]) -> None:
+    def _look_at(self, of: str, standings: Iterable[BrokerHealth]) -> None:
         for each in standings:
             self.shares.setdefault((of, each.broker), set()).add(each.share)
             if each.avoided_since_ms is not None and each.avoided_until_ms is not None:

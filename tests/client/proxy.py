@@ -1,8 +1,8 @@
-"""A proxy that makes trouble: between a client and a server, it cuts lines, refuses them, delays and swallows answers.
+"""A proxy between a client and a server: it cuts connections, refuses them, and delays or drops answers.
 
-It knows frames, so whole answers are late or lost and the line stays readable. It runs in a thread of its own, and its
-switches may be turned from any thread. A `Detour` puts one before every broker of a cluster, and one before its name
-server that tells the brokers' addresses as those of the proxies.
+It knows frames, so whole answers are late or lost and the connection stays readable. It runs in a thread of its own,
+and its switches may be turned from any thread. A `Detour` puts one before every broker of a cluster, and one before its
+name server that tells the brokers' addresses as those of the proxies.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ class Proxy:
         self._server: asyncio.Server | None = None
         self._lines: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        # Nobody else gets the port while it is refused here: another test's broker would take the messages.
+        # Nobody else gets the port while it is refused here: another test's broker would accept the messages.
         self._reserved = socket.socket()
         self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._reserved.bind(("127.0.0.1", 0))
@@ -85,15 +85,15 @@ class Proxy:
         self._reserved.close()
 
     def cut(self) -> None:
-        """Cut all lines; new ones are taken."""
+        """Cut all connections; new ones are taken."""
         self._do(self._cut())
 
     def refuse(self) -> None:
-        """Cut all lines and take no new ones."""
+        """Cut all connections and take no new ones."""
         self._do(self._refuse())
 
     def accept(self) -> None:
-        """Take lines again, at the same address."""
+        """Take connections again, at the same address."""
         self._do(self._accept())
 
     def _do(self, work: Coroutine[Any, Any, T]) -> T:
@@ -106,7 +106,7 @@ class Proxy:
     async def _refuse(self) -> None:
         server, self._server = self._server, None
         if server is not None:
-            # asyncio forgets a line, and leaves it open, if its server is closed between accepting it and opening it.
+            # asyncio leaks a connection if its server is closed between accepting and opening it.
             for listening in server.sockets:
                 self._loop.remove_reader(listening)
             await asyncio.sleep(0)

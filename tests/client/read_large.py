@@ -1,14 +1,14 @@
 """A program that reads messages whose bodies are large once they are opened, and prints how much memory that took.
 
 Arguments: the name servers, the topic, the group, how many messages to read, and how: `consumer`, `batches` or
-`puller`.
+`pull consumer`.
 """
 
 import resource
 import sys
 import threading
 
-from steelyard import Consumer, Puller, Received
+from steelyard import Consumer, PullConsumer, ReceivedMessage
 
 
 def main(namesrv: str, topic: str, group: str, count: int, kind: str) -> None:
@@ -23,14 +23,14 @@ def main(namesrv: str, topic: str, group: str, count: int, kind: str) -> None:
                 done.set()
 
     if kind == "puller":
-        with Puller(namesrv, group, start_from="first") as puller:
+        with PullConsumer(namesrv, group, start_from="first") as puller:
             puller.subscribe(topic)
             while not done.is_set():
                 note(len(puller.poll(1)))
     else:
         consumer = Consumer(namesrv, group=group, start_from="first")
 
-        def take(given: Received | list[Received]) -> None:
+        def take(given: ReceivedMessage | list[ReceivedMessage]) -> None:
             note(len(given) if isinstance(given, list) else 1)
 
         consumer.handles(topic, batch=64 if kind == "batches" else 1)(take)

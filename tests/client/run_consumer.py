@@ -10,17 +10,17 @@ import threading
 import time
 
 from steelyard import aio
-from steelyard.balance.member_options import Times
-from steelyard.client.blocking.consumer import Consumer
-from steelyard.client.consuming.received import Received
+from steelyard.balance.group.options import MemberTimings
+from steelyard.client.consumer.received_message import ReceivedMessage
+from steelyard.client.sync.consumer import Consumer
 
-_TIMES = Times(leave_grace_ms=200)
+_TIMES = MemberTimings(leave_grace_ms=200)
 
 
 def main(namesrv: str, topic: str, group: str, takes_s: float, drain_s: float, kind: str) -> None:
     """Consume."""
 
-    def handle(message: Received) -> None:
+    def handle(message: ReceivedMessage) -> None:
         print(f"begun {message.body.decode()}", flush=True)
         time.sleep(takes_s)
         print(f"done {message.body.decode()}", flush=True)

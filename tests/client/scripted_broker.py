@@ -1,4 +1,4 @@
-"""A broker of a few lines that tests play with: what its queues hold, how little it gives, and what it says instead.
+"""A scripted broker: tests decide what its queues hold, how little it returns, and what it answers instead.
 
 It is its own name server. Pulls are answered as Apache answers them: so many messages and bytes at most, so many
 entries looked at, by hashes of tags. The answers to what came in one read may leave in another order.
@@ -15,12 +15,12 @@ from steelyard.errors import ProtocolError
 from steelyard.model import Queue
 from steelyard.model.subscription import Subscription
 from steelyard.wire.bodies import encode_body
-from steelyard.wire.bodies.routes import BrokerEntry, QueueEntry, RouteBody
+from steelyard.wire.bodies.topics import BrokerEntry, QueueEntry, RouteBody
 from steelyard.wire.codes import RequestCode, ResponseCode
-from steelyard.wire.command import Command, answer_to
-from steelyard.wire.frames import Splitter, encode_frame
-from steelyard.wire.headers.pull import Pull, PullAnswer
-from steelyard.wire.maps import ById
+from steelyard.wire.command import Command, response_to
+from steelyard.wire.frames import FrameDecoder, encode_frame
+from steelyard.wire.headers.pull import PullMessage, PullMessageResponse
+from steelyard.wire.json_body import ById
 from steelyard.wire.properties import encode_properties
 from steelyard.wire.record import pack_record
 
@@ -28,7 +28,7 @@ __all__ = ["Broker", "Held", "Says", "broker", "queue_of", "record"]
 
 _HOST = bytes.fromhex("7f00000100002a9f")
 
-Says = Callable[[Pull], Command | None]
+Says = Callable[[PullMessage], Command | None]
 """What is said to a pull instead, if anything; its number is set by the broker."""
 
 
@@ -84,7 +84,7 @@ class Broker:
         """The address that its routes tell; without one its own."""
         self.told_id = 0
         """The id that its routes tell: 0 is a master's."""
-        self.asked: list[Pull] = []
+        self.asked: list[PullMessage] = []
         self.routes_told = 0
         self.together = 0
         """How many requests came in one read, at most."""
@@ -115,7 +115,7 @@ class Broker:
             thread.join()
 
     def cut(self) -> None:
-        """Cut all lines."""
+        """Cut all connections."""
         for line in list(self._open):
             with suppress(OSError):
                 line.shutdown(socket.SHUT_RDWR)
@@ -135,7 +135,7 @@ class Broker:
                 self._start(partial(self._serve, line))
 
     def _serve(self, line: socket.socket) -> None:
-        splitter = Splitter()
+        splitter = FrameDecoder()
         with line, suppress(OSError, ProtocolError):
             while arrived := line.recv(1 << 16):
                 answers = []
@@ -150,8 +150,8 @@ class Broker:
     def _answer(self, request: Command) -> Command | None:
         if request.code == RequestCode.GET_ROUTEINFO_BY_TOPIC:
             self.routes_told += 1
-            return answer_to(request, body=encode_body(self._route()))
-        pull = request.header(Pull)
+            return response_to(request, body=encode_body(self._route()))
+        pull = request.header(PullMessage)
         self.asked.append(pull)
         if self.hangs_up_after:
             self.hangs_up_after -= 1
@@ -159,7 +159,7 @@ class Broker:
                 return None
         said = self.says(pull)
         if said is not None:
-            return answer_to(request, said.code, said.fields, said.body, said.remark)
+            return response_to(request, said.code, said.fields, said.body, said.remark)
         return self._pulled(request, pull)
 
     def _route(self) -> RouteBody:
@@ -169,12 +169,12 @@ class Broker:
             queues=(QueueEntry(broker_name=self.name, read_queues=64, write_queues=64, sys_flag=0),),
         )
 
-    def _pulled(self, request: Command, pull: Pull) -> Command:
+    def _pulled(self, request: Command, pull: PullMessage) -> Command:
         held = self.held.get(pull.queue_id, Held())
         at, low, high = pull.queue_offset, held.low, held.high
 
         def nothing(code: ResponseCode, following: int, status: str) -> Command:
-            return answer_to(request, code, PullAnswer(0, following, low, high), remark=status)
+            return response_to(request, code, PullMessageResponse(0, following, low, high), remark=status)
 
         if high == 0:
             code = ResponseCode.PULL_OFFSET_MOVED if at else ResponseCode.PULL_NOT_FOUND
@@ -186,7 +186,7 @@ class Broker:
         if at > high:
             return nothing(ResponseCode.PULL_OFFSET_MOVED, high, "OFFSET_OVERFLOW_BADLY")
         wanted = Subscription("orders", pull.subscription or "*")
-        hashes = {Subscription("orders", tag).hashes[0]: tag for tag in wanted.tags}
+        hashes = {Subscription("orders", tag).tag_hashes[0]: tag for tag in wanted.tags}
         found: list[bytes] = []
         size, most = 0, min(self.most, pull.max_msg_nums)
         looked_at = slice(at, at + max(self.looks_at, most))
@@ -194,14 +194,14 @@ class Broker:
             if len(found) == most or (found and each is not None and size + len(each) > self.most_bytes):
                 break
             at += 1
-            is_wanted = not hashes or (tag is not None and Subscription("orders", tag).hashes[0] in hashes)
+            is_wanted = not hashes or (tag is not None and Subscription("orders", tag).tag_hashes[0] in hashes)
             if each is not None and is_wanted:
                 found.append(each)
                 size += len(each)
         if not found:
             status = "NO_MATCHED_MESSAGE" if hashes else "MESSAGE_WAS_REMOVING"
             return nothing(ResponseCode.PULL_RETRY_IMMEDIATELY, at, status)
-        return answer_to(request, 0, PullAnswer(0, at, low, high), b"".join(found), "FOUND")
+        return response_to(request, 0, PullMessageResponse(0, at, low, high), b"".join(found), "FOUND")
 
 
 @contextmanager

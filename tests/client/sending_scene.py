@@ -3,13 +3,12 @@
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
-from tests.serve.line import Line, pull_all
-
 from steelyard.broker.options import BrokerOptions
-from steelyard.client.blocking.admin import Admin
+from steelyard.client.sync.admin import Admin
 from steelyard.model import Queue, StoredMessage
 from steelyard.serve.embedded import Cluster
-from steelyard.wire.stored import to_message
+from steelyard.wire.stored_messages import record_to_message
+from tests.serve.raw_connection import RawConnection, pull_all
 
 __all__ = ["scene", "stored", "stored_bodies"]
 
@@ -21,7 +20,7 @@ def scene(
     """Run a cluster that has a topic, with so many queues on each broker."""
     with Cluster(brokers=brokers, broker_options=options) as cluster:
         with Admin(cluster.namesrv) as admin:
-            admin.create_topic(topic, queues)
+            admin.topics.create(topic, queues)
         yield cluster
 
 
@@ -31,10 +30,10 @@ def stored(
     """Read all messages of a topic, by queue, from all brokers or from some."""
     found: dict[Queue, list[StoredMessage]] = {}
     for broker in cluster.brokers if brokers is None else brokers:
-        with Line(cluster.brokers[broker]) as line:
+        with RawConnection(cluster.brokers[broker]) as line:
             for queue_id in range(queues):
                 records = pull_all(line, topic, queue_id=queue_id)
-                found[Queue(topic, broker, queue_id)] = [to_message(record, broker) for record in records]
+                found[Queue(topic, broker, queue_id)] = [record_to_message(record, broker) for record in records]
     return found
 
 

@@ -1,18 +1,18 @@
-"""How far a group is, and moving it: planned first, shown, then done, whether its members run or not."""
+"""Offsets of a group, and resets: planned first, shown, then applied, whether its members run or not."""
 
 import asyncio
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from tests.client.admin_scene import commit, put, with_admin
-from tests.client.hand_member import HandMember
 
 from steelyard.client.admin import Admin
-from steelyard.client.admin.resets import Move, Target
+from steelyard.client.admin.offsets import QueueReset, ResetTarget
 from steelyard.errors import BrokerNotInRoute, ConfigurationError, GroupNotFound, TopicNotFound
 from steelyard.model import Queue
 from steelyard.serve.embedded import Cluster
+from tests.client.admin_scene import commit, put, with_admin
+from tests.client.manual_member import ManualMember
 
 
 @pytest.fixture(scope="module")
@@ -23,8 +23,8 @@ def cluster() -> Iterator[Cluster]:
 
 async def _filled(admin: Admin, cluster: Cluster, name: str) -> tuple[Queue, Queue]:
     """Make a topic with a queue of four messages on each broker, and a group that is at 1 in the first."""
-    await admin.create_topic(name, 1)
-    await admin.create_group(f"{name}-group")
+    await admin.topics.create(name, 1)
+    await admin.groups.create(f"{name}-group")
     first, second = Queue(name, "broker-0", 0), Queue(name, "broker-1", 0)
     for queue in (first, second):
         for _ in range(4):
@@ -33,13 +33,13 @@ async def _filled(admin: Admin, cluster: Cluster, name: str) -> tuple[Queue, Que
     return first, second
 
 
-def test_offsets_are_told_for_every_queue_of_a_topic(cluster: Cluster) -> None:
+def test_offsets_are_listed_for_every_queue_of_a_topic(cluster: Cluster) -> None:
     async def work(admin: Admin) -> None:
         first, second = await _filled(admin, cluster, "told")
-        rows = await admin.offsets("told-group", "told")
+        rows = await admin.offsets.list("told-group", "told")
         assert [(row.queue, row.committed, row.end, row.lag) for row in rows] == [(first, 1, 4, 3), (second, 0, 4, 4)]
         assert rows[0].consumed_at is not None
-        assert await admin.offsets("told-group") == rows[:1]
+        assert await admin.offsets.list("told-group") == rows[:1]
 
     with_admin(cluster.namesrv, work)
 
@@ -47,13 +47,13 @@ def test_offsets_are_told_for_every_queue_of_a_topic(cluster: Cluster) -> None:
 def test_a_plan_shows_what_is_skipped_and_repeated_and_changes_nothing(cluster: Cluster) -> None:
     async def work(admin: Admin) -> None:
         first, second = await _filled(admin, cluster, "planned")
-        plan = await admin.plan_reset("planned-group", "planned", "last")
-        assert plan.moves == (Move(first, 1, 4, 0, 4), Move(second, 0, 4, 0, 4))
+        plan = await admin.offsets.plan_reset("planned-group", "planned", "last")
+        assert plan.moves == (QueueReset(first, 1, 4, 0, 4), QueueReset(second, 0, 4, 0, 4))
         assert (plan.skipped, plan.repeated, plan.members) == (7, 0, 0)
-        assert str(plan) == "group planned-group in planned: 2 queues, skips 7, repeats 0, nobody online"
+        assert str(plan) == "group planned-group in planned: 2 queues, skips 7, repeats 0, no members online"
         assert str(plan.moves[0]) == "planned@broker-0:0 from 1 to 4, skips 3"
-        assert [row.committed for row in await admin.offsets("planned-group", "planned")] == [1, 0]
-        back = await admin.plan_reset("planned-group", "planned", "first")
+        assert [row.committed for row in await admin.offsets.list("planned-group", "planned")] == [1, 0]
+        back = await admin.offsets.plan_reset("planned-group", "planned", "first")
         assert (back.skipped, back.repeated) == (0, 1)
 
     with_admin(cluster.namesrv, work)
@@ -74,12 +74,14 @@ _NOW = datetime.now(UTC)
         ("too-large", 1_000, [4, 4]),
     ],
 )
-def test_a_group_is_moved_to_where_it_was_told(cluster: Cluster, name: str, to: Target, after: list[int]) -> None:
+def test_a_group_is_reset_to_every_kind_of_target(
+    cluster: Cluster, name: str, to: ResetTarget, after: list[int]
+) -> None:
     async def work(admin: Admin) -> None:
         await _filled(admin, cluster, name)
-        done = await admin.reset_offsets(f"{name}-group", name, to)
+        done = await admin.offsets.reset(f"{name}-group", name, to)
         assert [move.to for move in done.moves] == after
-        assert [row.committed for row in await admin.offsets(f"{name}-group", name)] == after
+        assert [row.committed for row in await admin.offsets.list(f"{name}-group", name)] == after
 
     with_admin(cluster.namesrv, work)
 
@@ -87,8 +89,8 @@ def test_a_group_is_moved_to_where_it_was_told(cluster: Cluster, name: str, to: 
 def test_queues_are_moved_one_by_one(cluster: Cluster) -> None:
     async def work(admin: Admin) -> None:
         _, second = await _filled(admin, cluster, "single")
-        await admin.reset_offsets("single-group", "single", {second: 3})
-        assert [row.committed for row in await admin.offsets("single-group", "single")] == [1, 3]
+        await admin.offsets.reset("single-group", "single", {second: 3})
+        assert [row.committed for row in await admin.offsets.list("single-group", "single")] == [1, 3]
 
     with_admin(cluster.namesrv, work)
 
@@ -97,25 +99,25 @@ def test_a_reset_counts_for_a_member_that_is_online_and_leaves_it_its_lock(clust
     async def work() -> None:
         async with Admin(cluster.namesrv) as admin:
             first, _ = await _filled(admin, cluster, "online")
-            async with HandMember(cluster.namesrv, "online-group", ("online",), "m1@sy1") as member:
+            async with ManualMember(cluster.namesrv, "online-group", ("online",), "m1@sy1") as member:
                 await member.take([first])
                 before = await member.lock(first)
-                plan = await admin.plan_reset("online-group", "online", {first: 0})
+                plan = await admin.offsets.plan_reset("online-group", "online", {first: 0})
                 assert plan.members == 1
-                await admin.apply(plan)
+                await admin.offsets.apply(plan)
                 assert await member.lock(first) == before
-                assert [row.committed for row in await admin.offsets("online-group", "online")] == [0, 0]
+                assert [row.committed for row in await admin.offsets.list("online-group", "online")] == [0, 0]
 
     asyncio.run(work())
 
 
 @pytest.mark.parametrize("to", ["frist", True, None, 3.5])
-def test_a_place_that_nobody_understands_is_refused(cluster: Cluster, to: Target) -> None:
+def test_an_unknown_target_is_refused(cluster: Cluster, to: ResetTarget) -> None:
     async def work(admin: Admin) -> None:
-        await admin.create_topic("odd", 1)
-        await admin.create_group("odd-group")
+        await admin.topics.create("odd", 1)
+        await admin.groups.create("odd-group")
         with pytest.raises(ConfigurationError, match="cannot be moved to"):
-            await admin.plan_reset("odd-group", "odd", to)
+            await admin.offsets.plan_reset("odd-group", "odd", to)
 
     with_admin(cluster.namesrv, work)
 
@@ -124,11 +126,11 @@ def test_what_does_not_exist_cannot_be_moved(cluster: Cluster) -> None:
     async def work(admin: Admin) -> None:
         await _filled(admin, cluster, "there")
         with pytest.raises(GroupNotFound, match=r"Did you mean 'there-group'\?"):
-            await admin.plan_reset("there-gruop", "there", "last")
+            await admin.offsets.plan_reset("there-gruop", "there", "last")
         with pytest.raises(TopicNotFound, match=r"Did you mean 'there'\?"):
-            await admin.plan_reset("there-group", "thre", "last")
+            await admin.offsets.plan_reset("there-group", "thre", "last")
         with pytest.raises(ConfigurationError, match="broker-0:7 is no queue that can be read"):
-            await admin.plan_reset("there-group", "there", {Queue("there", "broker-0", 7): 0})
+            await admin.offsets.plan_reset("there-group", "there", {Queue("there", "broker-0", 7): 0})
 
     with_admin(cluster.namesrv, work)
 
@@ -138,11 +140,13 @@ def test_a_plan_is_not_half_done_when_a_broker_has_gone_since() -> None:
 
         async def work(admin: Admin) -> None:
             first, _ = await _filled(admin, two, "halved")
-            plan = await admin.plan_reset("halved-group", "halved", "last")
+            plan = await admin.offsets.plan_reset("halved-group", "halved", "last")
             await asyncio.to_thread(two.stop_broker, "broker-1")
             with pytest.raises(BrokerNotInRoute, match="broker-1 had queues of halved when the reset was planned"):
-                await admin.apply(plan)
-            assert [(row.queue, row.committed) for row in await admin.offsets("halved-group", "halved")] == [(first, 1)]
+                await admin.offsets.apply(plan)
+            assert [(row.queue, row.committed) for row in await admin.offsets.list("halved-group", "halved")] == [
+                (first, 1)
+            ]
 
         with_admin(two.namesrv, work)
 
@@ -150,8 +154,8 @@ def test_a_plan_is_not_half_done_when_a_broker_has_gone_since() -> None:
 def test_a_group_that_one_of_the_brokers_never_saw_is_moved_there_too(cluster: Cluster) -> None:
     async def work(admin: Admin) -> None:
         await _filled(admin, cluster, "seldom")
-        await admin.create_group("seldom-seen", brokers=["broker-0"])
-        await admin.reset_offsets("seldom-seen", "seldom", "last")
-        assert [row.lag for row in await admin.offsets("seldom-seen", "seldom")] == [0, 0]
+        await admin.groups.create("seldom-seen", brokers=["broker-0"])
+        await admin.offsets.reset("seldom-seen", "seldom", "last")
+        assert [row.lag for row in await admin.offsets.list("seldom-seen", "seldom")] == [0, 0]
 
     with_admin(cluster.namesrv, work)

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from steelyard.client.consumer.received_message import ReceivedMessage
+from steelyard.client.sync.consumer import Consumer
+from steelyard.errors import ConfigurationError
+from steelyard.model.finding import Finding
+from steelyard.serve.embedded import Cluster
 from tests.client.consumer_scene import Seen, fill, make_topic, put
 from tests.waiting import until
-
-from steelyard.balance.hazards import Hazard
-from steelyard.client.blocking.consumer import Consumer
-from steelyard.client.consuming.received import Received
-from steelyard.errors import ConfigurationError
-from steelyard.serve.embedded import Cluster
 
 
 @pytest.fixture(scope="module")
@@ -66,19 +66,19 @@ def test_two_members_cannot_keep_their_offsets_in_one_file(cluster: Cluster, tmp
 def test_a_message_that_fails_is_dropped_and_that_is_told(cluster: Cluster, tmp_path: Path) -> None:
     make_topic(cluster, "dropped", queues=1)
     put(cluster, "dropped", 0, [b"bad", b"good"])
-    seen, hazards = Seen(), list[Hazard]()
+    seen, findings = Seen(), list[Finding]()
     consumer = Consumer(
         cluster.namesrv, group="dropped-group", mode="broadcast", offsets_dir=tmp_path, start_from="first"
     )
-    consumer.on_hazard(hazards.append)
+    consumer.on_warning(findings.append)
 
     @consumer.handles("dropped")
-    def handle(message: Received) -> None:
+    def handle(message: ReceivedMessage) -> None:
         seen.note(message)
         if message.body == b"bad":
             raise ValueError("bad")
 
     with consumer:
         seen.wait([b"good"])
-        until(lambda: [hazard for hazard in hazards if hazard.kind == "dropped"], "hearing of it")
+        until(lambda: [finding for finding in findings if finding.kind == "dropped"], "hearing of it")
     assert seen.bodies == [b"bad", b"good"]

@@ -13,17 +13,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.client.consumer_scene import Seen, fill, make_topic, put
-from tests.waiting import until
 
 from steelyard import aio
-from steelyard.client.blocking.admin import Admin
-from steelyard.client.blocking.consumer import Consumer
-from steelyard.client.connect import Connect
-from steelyard.client.consuming.news import Moved
-from steelyard.client.consuming.received import Received
+from steelyard.client.config import ClientConfig
+from steelyard.client.consumer.notifications import Rebalanced
+from steelyard.client.consumer.received_message import ReceivedMessage
+from steelyard.client.sync.admin import Admin
+from steelyard.client.sync.consumer import Consumer
 from steelyard.errors import ConfigurationError, NoNameServer
 from steelyard.serve.embedded import Cluster
+from tests.client.consumer_scene import Seen, fill, make_topic, put
+from tests.waiting import until
 
 _ROOT = Path(__file__).parents[2]
 
@@ -71,8 +71,8 @@ def test_a_signal_lets_what_runs_finish_and_commits_it(cluster: Cluster, kind: s
         assert _read_until(program, "ended") == "ended []\n"
         assert program.wait(10) == 0
     with Admin(cluster.namesrv) as admin:
-        assert [each.committed for each in admin.offsets(f"{topic}-group", topic)] == [1]
-        assert not admin.members(f"{topic}-group")
+        assert [each.committed for each in admin.offsets.list(f"{topic}-group", topic)] == [1]
+        assert not admin.groups.members(f"{topic}-group")
 
 
 @pytest.mark.process
@@ -89,7 +89,7 @@ def test_a_handler_slower_than_the_bound_does_not_hold_up_the_end(cluster: Clust
         assert program.stderr is not None
         assert "of its handlers still run" in program.stderr.read()
     with Admin(cluster.namesrv) as admin:
-        assert [each.committed for each in admin.offsets(f"{topic}-group", topic)] == [0]
+        assert [each.committed for each in admin.offsets.list(f"{topic}-group", topic)] == [0]
 
 
 @pytest.mark.process
@@ -117,7 +117,9 @@ def test_a_second_signal_ends_at_once(cluster: Cluster, kind: str) -> None:
 
 def _is_leaving(admin: Admin, topic: str) -> bool:
     group = f"{topic}-group"
-    held = [queue for member in admin.members(group) for queue in admin.ask_member(group, member.id).queues]
+    held = [
+        queue for member in admin.groups.members(group) for queue in admin.groups.member_status(group, member.id).queues
+    ]
     return all(each.leaving for each in held if each.queue.topic == topic)
 
 
@@ -141,7 +143,7 @@ def test_a_handler_can_end_its_consumer(cluster: Cluster) -> None:
     consumer = Consumer(cluster.namesrv, group="suicidal-group", start_from="first")
 
     @consumer.handles("suicidal")
-    def handle(message: Received) -> None:
+    def handle(message: ReceivedMessage) -> None:
         seen.note(message)
         consumer.interrupt()
 
@@ -155,12 +157,12 @@ def test_nothing_is_left_after_the_end(cluster: Cluster) -> None:
     files, threads = _open_files(), _threads()
     consumer = Consumer(cluster.namesrv, group="traceless-group", start_from="first")
     consumer.handles("traceless")(seen.note)
-    consumer.on_move(list[Moved]().append)
+    consumer.on_rebalance(list[Rebalanced]().append)
     with consumer:
         seen.wait(bodies)
     # Clusters, of this test and of others, are in this process too: what counts is what came on top.
     assert _threads() <= threads
-    # It has its ends of the lines.
+    # It has its ends of the connections.
     until(lambda: _open_files() <= files, "closing all sockets")
 
 
@@ -179,7 +181,7 @@ def test_stop_is_bounded_and_can_be_called_again(cluster: Cluster, caplog: pytes
     consumer = Consumer(cluster.namesrv, group="stuck-group", start_from="first")
 
     @consumer.handles("stuck")
-    def handle(message: Received) -> None:
+    def handle(message: ReceivedMessage) -> None:
         assert message.body == b"one"
         begun.set()
         free.wait(60)
@@ -213,13 +215,15 @@ def test_a_cancelled_run_leaves_the_group(cluster: Cluster) -> None:
 
     asyncio.run(work())
     with Admin(cluster.namesrv) as admin:
-        assert not admin.members("cancelled-group")
-        assert sum(each.committed or 0 for each in admin.offsets("cancelled-group", "cancelled")) == 10
+        assert not admin.groups.members("cancelled-group")
+        assert sum(each.committed or 0 for each in admin.offsets.list("cancelled-group", "cancelled")) == 10
 
 
 def test_a_start_that_fails_is_raised_and_leaves_nothing(tmp_path: Path) -> None:
     threads = _threads()
-    consumer = Consumer(Connect("127.0.0.1:1", timeout_s=0.1), group="lost", mode="broadcast", offsets_dir=tmp_path)
+    consumer = Consumer(
+        ClientConfig("127.0.0.1:1", timeout_s=0.1), group="lost", mode="broadcast", offsets_dir=tmp_path
+    )
     consumer.handles("anything")(print)
     with pytest.raises(NoNameServer):
         consumer.run()

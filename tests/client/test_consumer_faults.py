@@ -3,29 +3,29 @@
 import logging
 
 import pytest
-from tests.client.consumer_scene import Seen, fill, make_topic, put
-from tests.serve.refusing import Refusing
-from tests.waiting import until
 
-from steelyard.balance.hazards import Hazard
-from steelyard.client.blocking.admin import Admin
-from steelyard.client.blocking.consumer import Consumer
-from steelyard.client.blocking.producer import Producer
-from steelyard.client.consuming.received import Received
+from steelyard.client.consumer.received_message import ReceivedMessage
+from steelyard.client.sync.admin import Admin
+from steelyard.client.sync.consumer import Consumer
+from steelyard.client.sync.producer import Producer
 from steelyard.errors import NoPermission, SteelyardError
 from steelyard.model import Message
+from steelyard.model.finding import Finding
 from steelyard.serve.embedded import Cluster
 from steelyard.wire.codes import ResponseCode
+from tests.client.consumer_scene import Seen, fill, make_topic, put
+from tests.serve.refused_pulls import RefusedPulls
+from tests.waiting import until
 
 
 def test_a_topic_that_is_not_there_is_waited_for_and_that_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    hazards, seen = list[Hazard](), Seen()
+    findings, seen = list[Finding](), Seen()
     with Cluster() as cluster:
         consumer = Consumer(cluster.namesrv, group="patient", start_from="first")
         consumer.handles("someday")(seen.note)
-        consumer.on_hazard(hazards.append)
+        consumer.on_warning(findings.append)
         with caplog.at_level(logging.WARNING, "steelyard"), consumer:
-            until(lambda: [hazard for hazard in hazards if hazard.kind == "no topic someday"], "hearing of it")
+            until(lambda: [finding for finding in findings if finding.kind == "no topic someday"], "hearing of it")
             assert "topic 'someday' is not known" in str(consumer.explain())
             with Producer(cluster.namesrv) as producer:
                 producer.send(Message("someday", b"at last"))
@@ -37,23 +37,23 @@ def test_a_topic_that_is_not_there_is_waited_for_and_that_is_told(caplog: pytest
 def test_a_queue_that_a_broker_does_not_let_it_read_is_told_once_and_read_again_when_it_may(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hazards, seen = list[Hazard](), Seen()
+    findings, seen = list[Finding](), Seen()
     with Cluster() as cluster:
         make_topic(cluster, "shut", 1)
         put(cluster, "shut", 0, [b"at last"])
-        refusing = Refusing(monkeypatch, "shut", ResponseCode.NO_PERMISSION)
+        refusing = RefusedPulls(monkeypatch, "shut", ResponseCode.NO_PERMISSION)
         consumer = Consumer(cluster.namesrv, group="refused", start_from="first")
         consumer.handles("shut")(seen.note)
-        consumer.on_hazard(hazards.append)
+        consumer.on_warning(findings.append)
         with caplog.at_level(logging.WARNING, "steelyard"), consumer:
-            until(lambda: hazards, "hearing of it")
+            until(lambda: findings, "hearing of it")
             (queue,) = consumer.refused
             assert isinstance(consumer.refused[queue], NoPermission)
             assert f"{queue} cannot be read: broker-0 answered 16: permission denied" in str(consumer.explain())
             refusing.left = 0
             seen.wait([b"at last"])
             until(lambda: not consumer.refused, "the hazard's end")
-    assert [hazard.kind for hazard in hazards] == [f"refused {queue}"]
+    assert [finding.kind for finding in findings] == [f"refused {queue}"]
     assert len([record for record in caplog.records if "cannot be read" in record.getMessage()]) == 1
 
 
@@ -72,7 +72,7 @@ def test_a_consumer_does_not_need_the_name_server_while_it_works() -> None:
             cluster.start_name_server()
             until(lambda: _is_back(cluster), "being registered again")
             with Admin(cluster.namesrv) as admin:
-                admin.add_queues("steady", 6)
+                admin.topics.add_queues("steady", 6)
             until(lambda: sum(queue.topic == "steady" for queue in consumer.assignment) == 6, "seeing new queues")
             put(cluster, "steady", 5, [b"new queue"])
             seen.wait([b"new queue"])
@@ -119,7 +119,7 @@ def test_a_callback_that_fails_does_not_stop_anything(caplog: pytest.LogCaptureF
         bodies = fill(cluster, "careless", 10)
         consumer = Consumer(cluster.namesrv, group="careless-group", start_from="first")
         consumer.handles("careless")(seen.note)
-        consumer.on_move(fail)
+        consumer.on_rebalance(fail)
         with caplog.at_level(logging.ERROR, "steelyard"), consumer:
             seen.wait(bodies)
             until(lambda: "a callback failed" in caplog.text, "being told")
@@ -134,7 +134,7 @@ def test_a_handler_that_ends_its_thread_does_not_end_the_worker() -> None:
         consumer = Consumer(cluster.namesrv, group="exiting-group", start_from="first", workers=1)
 
         @consumer.handles("exiting")
-        def handle(message: Received) -> None:
+        def handle(message: ReceivedMessage) -> None:
             seen.note(message)
             if message.body == b"exit":
                 raise SystemExit(1)

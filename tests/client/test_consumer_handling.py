@@ -8,23 +8,23 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.client.consumer_scene import Seen, clocked, fill, make_topic, put
-from tests.waiting import until
 
 from steelyard import aio
-from steelyard.broker import deliveries
-from steelyard.client.blocking.admin import Admin
-from steelyard.client.blocking.consumer import Consumer
-from steelyard.client.blocking.producer import Producer
-from steelyard.client.connect import Connect
-from steelyard.client.consuming.received import Received
+from steelyard.broker import delayed_delivery
+from steelyard.client.config import ClientConfig
+from steelyard.client.consumer.received_message import ReceivedMessage
+from steelyard.client.sync.admin import Admin
+from steelyard.client.sync.consumer import Consumer
+from steelyard.client.sync.producer import Producer
 from steelyard.errors import ConfigurationError
 from steelyard.model import Message
 from steelyard.serve.embedded import Cluster
-from steelyard.store import marks
+from steelyard.store import tags_code
+from tests.client.consumer_scene import Seen, clocked, fill, make_topic, put
+from tests.waiting import until
 
 if TYPE_CHECKING:
-    from steelyard.client.consuming.news import Moved
+    from steelyard.client.consumer.notifications import Rebalanced
 
 
 @pytest.fixture(scope="module")
@@ -37,9 +37,9 @@ def cluster() -> Iterator[Cluster]:
 @pytest.fixture
 def quick_delays(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every delay of the embedded broker be short."""
-    levels = (20,) * len(marks.DELAY_LEVELS_MS)
-    monkeypatch.setattr(marks, "DELAY_LEVELS_MS", levels)
-    monkeypatch.setattr(deliveries, "DELAY_LEVELS_MS", levels)
+    levels = (20,) * len(tags_code.DELAY_LEVELS_MS)
+    monkeypatch.setattr(tags_code, "DELAY_LEVELS_MS", levels)
+    monkeypatch.setattr(delayed_delivery, "DELAY_LEVELS_MS", levels)
 
 
 def test_every_message_is_handled_once(cluster: Cluster) -> None:
@@ -87,7 +87,7 @@ def test_only_messages_with_the_right_tags_come(cluster: Cluster) -> None:
 
 def _committed(cluster: Cluster, group: str, topic: str, queue_id: int) -> int | None:
     with Admin(cluster.namesrv) as admin:
-        found = [each for each in admin.offsets(group, topic) if each.queue.queue_id == queue_id]
+        found = [each for each in admin.offsets.list(group, topic) if each.queue.queue_id == queue_id]
     return found[0].committed if found else None
 
 
@@ -130,7 +130,7 @@ def test_a_message_whose_handler_raised_comes_again_and_shows_its_own_topic(
     consumer = Consumer(cluster.namesrv, group="flaky-group", start_from="first")
 
     @consumer.handles("flaky")
-    def handle(message: Received) -> None:
+    def handle(message: ReceivedMessage) -> None:
         topics.add(message.topic)
         attempts.setdefault(message.body, []).append(message.attempt)
         tried.note(message)
@@ -143,7 +143,7 @@ def test_a_message_whose_handler_raised_comes_again_and_shows_its_own_topic(
     assert topics == {"flaky"}
     assert tried.counts() == dict.fromkeys(bodies, 3)
     assert attempts == {body: [1, 2, 3] for body in bodies}
-    told = [record for record in caplog.records if "raised ValueError at message" in record.getMessage()]
+    told = [record for record in caplog.records if "raised ValueError for message" in record.getMessage()]
     assert len(told) == 1
     assert told[0].exc_info is not None
     assert any("15 more times" in record.getMessage() for record in caplog.records)
@@ -154,12 +154,12 @@ def test_a_message_that_fails_for_ever_rests_in_the_dead_letters(cluster: Cluste
     make_topic(cluster, "hopeless")
     seen = Seen()
     with Admin(cluster.namesrv) as admin:
-        admin.create_group("hopeless-group", retries=2)
+        admin.groups.create("hopeless-group", retries=2)
         put(cluster, "hopeless", 0, [b"bad"])
         consumer = Consumer(cluster.namesrv, group="hopeless-group", start_from="first")
 
         @consumer.handles("hopeless")
-        def handle(message: Received) -> None:
+        def handle(message: ReceivedMessage) -> None:
             seen.note(message)
             raise RuntimeError(message.message_id)
 
@@ -170,7 +170,7 @@ def test_a_message_that_fails_for_ever_rests_in_the_dead_letters(cluster: Cluste
 
 def _dead(admin: Admin, group: str) -> list[bytes]:
     try:
-        return [message.body for message in admin.dead_letters(group)]
+        return [message.body for message in admin.dead_letters.list(group)]
     except ConfigurationError:
         return []
 
@@ -178,7 +178,7 @@ def _dead(admin: Admin, group: str) -> list[bytes]:
 def test_a_message_can_be_asked_for_again_later_without_an_error(caplog: pytest.LogCaptureFixture) -> None:
     seen = Seen()
 
-    def handle(message: Received) -> None:
+    def handle(message: ReceivedMessage) -> None:
         seen.note(message)
         if len(seen.messages) == 1:
             message.later(delay_s=0.5)
@@ -202,7 +202,7 @@ def test_messages_come_in_lists_where_that_is_wanted(cluster: Cluster) -> None:
     consumer = Consumer(cluster.namesrv, group="heaps-group", start_from="first")
 
     @consumer.handles("heaps", batch=10)
-    def handle(messages: list[Received]) -> None:
+    def handle(messages: list[ReceivedMessage]) -> None:
         sizes.append(len(messages))
         for message in messages:
             seen.note(message)
@@ -224,7 +224,7 @@ def test_async_handlers_run_side_by_side_on_the_loop(cluster: Cluster) -> None:
             consumer = aio.Consumer(cluster.namesrv, group="async-group", start_from="first", workers=4)
 
             @consumer.handles("async")
-            async def handle(message: Received) -> None:
+            async def handle(message: ReceivedMessage) -> None:
                 assert asyncio.get_running_loop() is loop
                 seen.now += 1
                 seen.most = max(seen.most, seen.now)
@@ -256,7 +256,7 @@ def test_plain_handlers_run_in_as_many_threads_as_there_are_workers(cluster: Clu
     consumer = Consumer(cluster.namesrv, group="parallel-group", start_from="first", workers=3)
 
     @consumer.handles("parallel")
-    def handle(message: Received) -> None:
+    def handle(message: ReceivedMessage) -> None:
         # Nobody passes who is alone: three at a time work on one queue.
         together.wait()
         seen.note(message)
@@ -274,7 +274,7 @@ def test_a_handler_that_turns_slow_leaves_the_rest_of_its_messages_to_others(clu
     consumer = Consumer(cluster.namesrv, group="turning-group", start_from="first", workers=4)
 
     @consumer.handles("turning")
-    def handle(message: Received) -> None:
+    def handle(message: ReceivedMessage) -> None:
         if message.body.startswith(b"slow"):
             gate.wait(0.1)
         seen.note(message)
@@ -306,7 +306,7 @@ def test_a_new_group_can_begin_at_a_time(cluster: Cluster) -> None:
     make_topic(cluster, "timed", queues=1)
     put(cluster, "timed", 0, [b"old"])
     with Admin(cluster.namesrv) as admin:
-        stored = admin.messages("timed")[0].stored_ms
+        stored = admin.messages.list("timed")[0].stored_ms
     until(lambda: datetime.now(UTC).timestamp() * 1000 > stored + 20, "a moment passing")
     moment = datetime.fromtimestamp((stored + 10) / 1000, UTC)
     put(cluster, "timed", 0, [b"new"])
@@ -323,7 +323,7 @@ def test_a_request_is_answered_from_the_handler(cluster: Cluster) -> None:
     consumer = Consumer(cluster.namesrv, group="prices-group", start_from="first")
 
     @consumer.handles("prices")
-    def handle(message: Received) -> None:
+    def handle(message: ReceivedMessage) -> None:
         message.reply(b"42 for " + message.body)
 
     with consumer, Producer(cluster.namesrv, group="askers") as producer:
@@ -333,12 +333,12 @@ def test_a_request_is_answered_from_the_handler(cluster: Cluster) -> None:
 
 
 def test_names_of_a_namespace_are_shown_without_it(cluster: Cluster) -> None:
-    where = Connect(cluster.namesrv, namespace="eu")
-    moves: list[Moved] = []
+    where = ClientConfig(cluster.namesrv, namespace="eu")
+    moves: list[Rebalanced] = []
     seen = Seen()
     consumer = Consumer(where, group="shop", start_from="first")
     consumer.handles("till")(seen.note)
-    consumer.on_move(moves.append)
+    consumer.on_rebalance(moves.append)
     with Producer(where) as producer:
         producer.send(Message("till", b"one"))
     with consumer:

@@ -8,18 +8,18 @@ from collections.abc import Iterator
 from functools import partial
 
 import pytest
-from tests.client.consumer_scene import Seen, clocked, fill, make_topic, put
-from tests.waiting import until
 
 from steelyard import aio
-from steelyard.client.blocking.admin import Admin
-from steelyard.client.blocking.consumer import Consumer
-from steelyard.client.consuming.job import SLOW_NS
-from steelyard.client.consuming.news import Moved
-from steelyard.client.consuming.received import Received
-from steelyard.client.hub import Hub
+from steelyard.client.consumer.handler_task import SLOW_NS
+from steelyard.client.consumer.notifications import Rebalanced
+from steelyard.client.consumer.received_message import ReceivedMessage
+from steelyard.client.loop_thread import LoopThread
+from steelyard.client.sync.admin import Admin
+from steelyard.client.sync.consumer import Consumer
 from steelyard.errors import ConfigurationError
 from steelyard.serve.embedded import Cluster
+from tests.client.consumer_scene import Seen, clocked, fill, make_topic, put
+from tests.waiting import until
 
 _ENDINGS: list[type[BaseException]] = [SystemExit, KeyboardInterrupt, asyncio.CancelledError, GeneratorExit]
 
@@ -33,20 +33,20 @@ def cluster() -> Iterator[Cluster]:
 
 def _committed(cluster: Cluster, topic: str) -> int:
     with Admin(cluster.namesrv) as admin:
-        return sum(each.committed or 0 for each in admin.offsets(f"{topic}-group", topic))
+        return sum(each.committed or 0 for each in admin.offsets.list(f"{topic}-group", topic))
 
 
 @pytest.mark.parametrize("kind", ["plain", "async"])
 def test_whatever_a_handler_raises_only_its_message_comes_again(kind: str) -> None:
     seen = Seen()
 
-    def handle(message: Received) -> None:
+    def handle(message: ReceivedMessage) -> None:
         seen.note(message)
         number = int(message.body)
         if number < len(_ENDINGS) and message.attempt == 1:
             raise _ENDINGS[number]
 
-    async def handle_on_the_loop(message: Received) -> None:
+    async def handle_on_the_loop(message: ReceivedMessage) -> None:
         handle(message)
 
     with clocked() as (cluster, pass_a_second):
@@ -68,18 +68,18 @@ def test_whatever_a_callback_raises_the_consumer_goes_on(
 ) -> None:
     topic = f"calling-back-{kind}"
     make_topic(cluster, topic, queues=1)
-    seen, moves = Seen(), list[Moved]()
+    seen, moves = Seen(), list[Rebalanced]()
     consumer = Consumer(cluster.namesrv, group=f"{topic}-group", start_from="first")
     consumer.handles(topic)(seen.note)
 
-    def raise_at(moved: Moved) -> None:
+    def raise_at(moved: Rebalanced) -> None:
         moves.append(moved)
         raise SystemExit(3)
 
-    async def raise_on_the_loop(moved: Moved) -> None:
+    async def raise_on_the_loop(moved: Rebalanced) -> None:
         raise_at(moved)
 
-    consumer.on_move(raise_at if kind == "plain" else raise_on_the_loop)
+    consumer.on_rebalance(raise_at if kind == "plain" else raise_on_the_loop)
     with caplog.at_level(logging.ERROR, "steelyard"), consumer:
         until(lambda: moves, "being told")
         put(cluster, topic, 0, [b"one"])
@@ -98,7 +98,7 @@ def test_a_plain_handler_may_stop_its_consumer(cluster: Cluster, way: str) -> No
     consumer = Consumer(cluster.namesrv, group=f"{topic}-group", start_from="first", drain_s=None)
 
     @consumer.handles(topic)
-    def handle(message: Received) -> None:
+    def handle(message: ReceivedMessage) -> None:
         assert message.body == b"one"
         consumer.stop() if way == "stop" else consumer.close()
 
@@ -115,7 +115,7 @@ def test_an_async_handler_may_stop_its_consumer(cluster: Cluster) -> None:
         consumer = aio.Consumer(cluster.namesrv, group="own-aio-group", start_from="first", drain_s=None)
 
         @consumer.handles("own-aio")
-        async def handle(message: Received) -> None:
+        async def handle(message: ReceivedMessage) -> None:
             assert message.body == b"one"
             await consumer.stop()
 
@@ -130,22 +130,22 @@ def test_a_callback_may_stop_its_consumer(cluster: Cluster) -> None:
     make_topic(cluster, "moved-away")
     consumer = Consumer(cluster.namesrv, group="moved-away-group")
     consumer.handles("moved-away")(print)
-    consumer.on_move(lambda moved: consumer.stop() if moved.taken else None)
+    consumer.on_rebalance(lambda moved: consumer.stop() if moved.taken else None)
     consumer.run()
 
     async def work() -> None:
         other = aio.Consumer(cluster.namesrv, group="moved-away-group")
         other.handles("moved-away")(print)
 
-        @other.on_move
-        async def moved(_: Moved) -> None:
+        @other.on_rebalance
+        async def moved(_: Rebalanced) -> None:
             await other.stop()
 
         await other.run()
 
     asyncio.run(work())
     with Admin(cluster.namesrv) as admin:
-        assert not admin.members("moved-away-group")
+        assert not admin.groups.members("moved-away-group")
 
 
 def test_a_blocking_consumer_that_is_closed_on_its_own_loop_refuses_and_goes_on(cluster: Cluster) -> None:
@@ -155,7 +155,7 @@ def test_a_blocking_consumer_that_is_closed_on_its_own_loop_refuses_and_goes_on(
     consumer = Consumer(cluster.namesrv, group="wrong-thread-group", start_from="first")
 
     @consumer.handles("wrong-thread")
-    async def handle(message: Received) -> None:
+    async def handle(message: ReceivedMessage) -> None:
         for end in (consumer.stop, consumer.close):
             try:
                 end()
@@ -178,7 +178,7 @@ def test_nothing_is_begun_after_the_end(cluster: Cluster) -> None:
     consumer = Consumer(cluster.namesrv, group="impatience-group", start_from="first", workers=2)
 
     @consumer.handles("impatience")
-    def handle(message: Received) -> None:
+    def handle(message: ReceivedMessage) -> None:
         seen.note(message)
         begun.set()
         free.wait(30)
@@ -235,7 +235,7 @@ def test_consumers_and_producers_live_in_several_loops_one_after_the_other(clust
 
 def test_a_client_whose_loop_has_ended_says_so_and_can_be_closed(cluster: Cluster) -> None:
     make_topic(cluster, "stranded")
-    producer, puller = aio.Producer(cluster.namesrv), aio.Puller(cluster.namesrv, "stranded-group")
+    producer, puller = aio.Producer(cluster.namesrv), aio.PullConsumer(cluster.namesrv, "stranded-group")
     admin, message = aio.Admin(cluster.namesrv), aio.Message("stranded", b"one")
     puller.subscribe("stranded")
 
@@ -243,10 +243,10 @@ def test_a_client_whose_loop_has_ended_says_so_and_can_be_closed(cluster: Cluste
         await producer.send(message)
         await puller.poll(0)
         await admin.open()
-        # As a loop that ends in order leaves them: with their lines gone.
-        for session in (producer.session, puller._session, admin._session):
+        # As a loop that ends in order leaves them: with their connections gone.
+        for session in (producer.session, puller._session, admin._session._session):
             assert session is not None
-            session.abandon()
+            session.abort()
         await asyncio.sleep(0.05)
 
     async def again() -> None:
@@ -264,7 +264,7 @@ def test_each_message_is_handled_once_while_members_come_and_go_in_the_middle_of
     bodies, seen = fill(cluster, "chunked", 1_200), Seen()
     is_slow = threading.Event()
 
-    def handle(message: Received) -> None:
+    def handle(message: ReceivedMessage) -> None:
         seen.note(message)
         # Quick first, so that chunks are large, and then some are slow: what waits behind those goes to others.
         if is_slow.is_set() and message.offset % 32 == 0:
@@ -290,7 +290,7 @@ def test_each_message_is_handled_once_while_members_come_and_go_in_the_middle_of
 
 
 def test_a_loop_that_has_ended_is_not_waited_for() -> None:
-    hub = Hub.take()
+    loop_thread = LoopThread.acquire()
     waiting = threading.Event()
 
     async def wait() -> None:
@@ -301,18 +301,18 @@ def test_a_loop_that_has_ended_is_not_waited_for() -> None:
 
     def wait_for_it() -> None:
         try:
-            hub.run(wait())
+            loop_thread.run(wait())
         except ConfigurationError as error:
             errors.append(str(error))
 
     thread = threading.Thread(target=wait_for_it)
     thread.start()
     assert waiting.wait(30)
-    hub.give_back()
+    loop_thread.release()
     thread.join(30)
     assert errors == ["the client was closed meanwhile; make another one"]
     with pytest.raises(ConfigurationError, match="the client is closed"):
-        hub.run(wait())
+        loop_thread.run(wait())
 
 
 def test_a_loop_goes_on_after_somebody_wanted_to_exit_on_it() -> None:
@@ -322,11 +322,11 @@ def test_a_loop_goes_on_after_somebody_wanted_to_exit_on_it() -> None:
     async def stay() -> int:
         return 7
 
-    hub = Hub.take()
+    loop_thread = LoopThread.acquire()
     try:
         with pytest.raises(SystemExit):
-            hub.run(leave())
-        hub.loop.call_soon_threadsafe(hub.loop.stop)
-        assert hub.run(stay()) == 7
+            loop_thread.run(leave())
+        loop_thread.loop.call_soon_threadsafe(loop_thread.loop.stop)
+        assert loop_thread.run(stay()) == 7
     finally:
-        hub.give_back()
+        loop_thread.release()

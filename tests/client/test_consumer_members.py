@@ -5,16 +5,16 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
-from tests.client.consumer_scene import Seen, fill, make_topic, put
-from tests.waiting import until
 
-from steelyard.client.blocking.consumer import Consumer
-from steelyard.client.consuming.consumer_options import ConsumerSettings
-from steelyard.client.consuming.news import Moved
-from steelyard.client.consuming.received import Received
+from steelyard.client.consumer.notifications import Rebalanced
+from steelyard.client.consumer.options import ConsumerSettings
+from steelyard.client.consumer.received_message import ReceivedMessage
+from steelyard.client.sync.consumer import Consumer
 from steelyard.errors import ConfigurationError
 from steelyard.model import Queue
 from steelyard.serve.embedded import Cluster
+from tests.client.consumer_scene import Seen, fill, make_topic, put
+from tests.waiting import until
 
 _BROKERS = ("broker-0", "broker-1")
 
@@ -72,7 +72,7 @@ def test_two_members_share_and_each_message_is_handled_once(cluster: Cluster) ->
 
 def test_a_member_has_the_weight_that_its_name_was_given(cluster: Cluster) -> None:
     make_topic(cluster, "weighed", queues=4)
-    weights = ConsumerSettings(allocate_settings={"weights": {"large": 3}})
+    weights = ConsumerSettings(strategy_options={"weights": {"large": 3}})
     one = Consumer(cluster.namesrv, group="weighed-group", name="large", **weights)
     two = Consumer(cluster.namesrv, group="weighed-group", **weights)
     for consumer in (one, two):
@@ -86,8 +86,8 @@ def test_a_member_that_a_table_of_rooms_does_not_have_does_not_start(cluster: Cl
     consumer = Consumer(
         cluster.namesrv,
         group="roomed-group",
-        allocate="machine-room-nearby",
-        allocate_settings={"member_rooms": {"till-1": "east"}},
+        strategy="machine-room-nearby",
+        strategy_options={"member_rooms": {"till-1": "east"}},
     )
     consumer.handles("roomed")(lambda _: None)
     with pytest.raises(
@@ -98,9 +98,9 @@ def test_a_member_that_a_table_of_rooms_does_not_have_does_not_start(cluster: Cl
 
 def test_who_joins_moves_only_its_share_and_callbacks_tell(cluster: Cluster) -> None:
     make_topic(cluster, "joined", queues=4)
-    seen, moves = Seen(), list[Moved]()
+    seen, moves = Seen(), list[Rebalanced]()
     one = _member(cluster, "joined", seen)
-    one.on_move(moves.append)
+    one.on_rebalance(moves.append)
     with one:
         until(lambda: len(_own(one, "joined")) == 8, "owning all")
         before = _own(one, "joined")
@@ -159,8 +159,8 @@ def test_a_member_that_dies_is_replaced_and_nothing_is_lost(cluster: Cluster) ->
         until(lambda: _are_shared("orphaned", 8, survivor, victim), "sharing")
         bodies = fill(cluster, "orphaned", 100, brokers=_BROKERS)
         seen.wait(bodies)
-        # As a crash does: no goodbye, and its lines are gone.
-        victim._ready().call(victim._client._session.abandon)
+        # As a crash does: no goodbye, and its connections are gone.
+        victim._ensure_open().call(victim._client._session.abort)
         until(lambda: len(_own(survivor, "orphaned")) == 8, "taking over")
         bodies += (more := [b"after-%d" % number for number in range(40)])
         put(cluster, "orphaned", 1, more)
@@ -175,7 +175,7 @@ def test_an_orderly_group_keeps_the_order_of_each_queue_one_at_a_time(cluster: C
     lock, running, overlaps = threading.Lock(), set[Queue](), list[Queue]()
     seen, members = Seen(), list[Consumer]()
 
-    def handle(message: Received) -> None:
+    def handle(message: ReceivedMessage) -> None:
         with lock:
             if message.queue in running:
                 overlaps.append(message.queue)
@@ -228,7 +228,7 @@ def test_a_failed_message_of_an_orderly_queue_is_tried_again_before_those_behind
     consumer = Consumer(cluster.namesrv, group="halting-group", start_from="first")
 
     @consumer.handles("halting", orderly=True)
-    def handle(message: Received) -> None:
+    def handle(message: ReceivedMessage) -> None:
         tried.note(message)
         if message.body == b"2":
             attempts.append(message.attempt)
@@ -249,7 +249,7 @@ def test_a_fence_grows_with_each_owner(cluster: Cluster) -> None:
         consumer = Consumer(cluster.namesrv, group="fenced-group", start_from="first")
 
         @consumer.handles("fenced", orderly=True)
-        def handle(message: Received) -> None:
+        def handle(message: ReceivedMessage) -> None:
             assert message.fence is not None
             fences.append(message.fence)
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from steelyard import Admin, Connect, Message, Producer
-from steelyard.client.blocking.face import still_open
+from steelyard import Admin, ClientConfig, Message, Producer
+from steelyard.client.sync.client import open_clients
 from steelyard.errors import NoNameServer
 from steelyard.serve.embedded import Cluster
 
@@ -96,7 +96,7 @@ def namesrv() -> Iterator[str]:
     """Run a cluster of two brokers."""
     with Cluster(brokers=2) as cluster:
         with Admin(cluster.namesrv) as admin:
-            admin.create_topic("orders", 4)
+            admin.topics.create("orders", 4)
         yield cluster.namesrv
 
 
@@ -110,11 +110,11 @@ def said(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], cap
     def run(name: str, *arguments: str, complaint: str | None = None) -> list[str]:
         path = EXAMPLES / f"{name}.py"
         monkeypatch.setattr(sys, "argv", [str(path), *arguments])
-        before = still_open()
+        before = open_clients()
         runpy.run_path(str(path), run_name="__main__")
         lines, errors = capfd.readouterr()
         assert not errors
-        assert [each for each in still_open() if each not in before] == []
+        assert [each for each in open_clients() if each not in before] == []
         assert [complaint is not None and complaint in each.getMessage() for each in caplog.records] == (
             [] if complaint is None else [True]
         )
@@ -128,7 +128,7 @@ def test_send(namesrv: str, said: Said) -> None:
     assert first.startswith("sent to orders@broker-")
     assert others == ["one key, one queue: True", "packed into batches: 100", "many in flight: 100"]
     with Admin(namesrv) as admin:
-        assert len([each for each in admin.messages("orders", most=500) if b'{"id": ' in each.body]) >= 204
+        assert len([each for each in admin.messages.list("orders", most=500) if b'{"id": ' in each.body]) >= 204
 
 
 @pytest.mark.process
@@ -143,7 +143,7 @@ def test_receive(namesrv: str, how: signal.Signals) -> None:
         assert lines[-1] == "left in order"
         assert "billed open" not in lines
         assert any(" released " in line for line in lines)
-        assert admin.members("billing") == []
+        assert admin.groups.members("billing") == []
 
 
 @pytest.mark.process
@@ -197,7 +197,7 @@ def test_asyncio_shop(namesrv: str, how: signal.Signals) -> None:
 
 
 def test_a_program_without_a_cluster_says_what_is_wrong(said: Said, monkeypatch: pytest.MonkeyPatch) -> None:
-    defaults = Connect.__init__.__kwdefaults__
+    defaults = ClientConfig.__init__.__kwdefaults__
     assert defaults is not None
     monkeypatch.setitem(defaults, "timeout_s", 0.2)
     with pytest.raises(NoNameServer, match=r"no name server of 127\.0\.0\.1:1 was reached"):

@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from steelyard.client.sync.admin import Admin
+from steelyard.serve.embedded import Cluster
 from tests.client.consumer_scene import make_topic, put
 from tests.waiting import until
-
-from steelyard.client.blocking.admin import Admin
-from steelyard.serve.embedded import Cluster
 
 pytestmark = pytest.mark.process
 
@@ -22,10 +22,10 @@ _ROOT = Path(__file__).parents[2]
 _LONGEST_S = 30
 _HEAD = """
 import asyncio, logging, os, signal, sys, threading, time
-from steelyard import Consumer, Message, Producer, Puller, aio
-from steelyard.balance.member_options import Times
-from steelyard.client import hub
-from steelyard.client.consuming import crew
+from steelyard import Consumer, Message, Producer, PullConsumer, aio
+from steelyard.balance.group.options import MemberTimings
+from steelyard.client import loop_thread
+from steelyard.client.consumer import handler_pool
 logging.getLogger("asyncio").setLevel("ERROR")    # a callback that is slow on a busy machine is no error
 namesrv, topic = sys.argv[1], sys.argv[2]
 group = topic + "-group"
@@ -42,7 +42,7 @@ def cluster() -> Iterator[Cluster]:
 
 @contextmanager
 def _program(cluster: Cluster, topic: str, text: str, *more: str) -> Iterator["subprocess.Popen[str]"]:
-    """Run a program; what it says is read line by line."""
+    """Run a program; what it says is read connection by connection."""
     command = [sys.executable, "-X", "dev", "-W", "ignore::DeprecationWarning", "-c", _HEAD + textwrap.dedent(text)]
     with subprocess.Popen(
         [*command, cluster.namesrv, topic, *more],
@@ -80,8 +80,8 @@ def _topic(cluster: Cluster, name: str, *bodies: bytes) -> str:
 
 def _committed(cluster: Cluster, topic: str) -> list[int | None]:
     with Admin(cluster.namesrv) as admin:
-        assert not admin.members(f"{topic}-group")
-        return [each.committed for each in admin.offsets(f"{topic}-group", topic)]
+        assert not admin.groups.members(f"{topic}-group")
+        return [each.committed for each in admin.offsets.list(f"{topic}-group", topic)]
 
 
 def test_what_nobody_closed_is_closed_when_the_process_ends(cluster: Cluster) -> None:
@@ -93,7 +93,7 @@ def test_what_nobody_closed_is_closed_when_the_process_ends(cluster: Cluster) ->
             consumer.handles(topic)(lambda message: message.body == b"two" and begun.set())
             consumer.start()
         work()          # nobody has a name for it any more
-        producer, puller = Producer(namesrv), Puller(namesrv, group=group + "-puller", start_from="first")
+        producer, puller = Producer(namesrv), PullConsumer(namesrv, group=group + "-puller", start_from="first")
         puller.subscribe(topic)
         while not puller.poll(): pass
         producer.send(Message(topic, b"three"))
@@ -125,7 +125,7 @@ def test_a_process_ends_by_sys_exit_while_a_handler_never_returns(cluster: Clust
     topic = _topic(cluster, "exit-stuck", b"one")
     program = """
         begun = threading.Event()
-        times = Times(leave_grace_ms=100)
+        times = MemberTimings(leave_grace_ms=100)
         consumer = Consumer(namesrv, group=group, start_from="first", drain_s=0.1, times=times)
         consumer.handles(topic)(lambda message: begun.set() or time.sleep(600))
         consumer.start()
@@ -139,8 +139,8 @@ def test_a_process_ends_by_sys_exit_while_a_handler_never_returns(cluster: Clust
 def test_a_handler_on_the_loop_that_ignores_its_end_does_not_hold_it_up(cluster: Cluster) -> None:
     topic = _topic(cluster, "exit-deaf", b"one")
     program = """
-        hub._LAST_TASKS_S = crew._CANCELLED_S = 0.1
-        times = Times(leave_grace_ms=100)
+        loop_thread._CANCEL_TIMEOUT_S = handler_pool._CANCEL_TIMEOUT_S = 0.1
+        times = MemberTimings(leave_grace_ms=100)
         consumer = Consumer(namesrv, group=group, start_from="first", drain_s=0.1, times=times)
         @consumer.handles(topic)
         async def handle(message):
@@ -159,7 +159,7 @@ def test_a_handler_on_the_loop_that_ignores_its_end_does_not_hold_it_up(cluster:
 def test_a_handler_that_blocks_the_loop_cannot_keep_a_process_alive(cluster: Cluster) -> None:
     topic = _topic(cluster, "exit-blocked", b"one")
     program = """
-        hub._LAST_WAIT_S = 0.2
+        loop_thread._JOIN_TIMEOUT_S = 0.2
         consumer = Consumer(namesrv, group=group, start_from="first", drain_s=0.1)
         @consumer.handles(topic)
         async def handle(message):
@@ -173,13 +173,13 @@ def test_a_handler_that_blocks_the_loop_cannot_keep_a_process_alive(cluster: Clu
         _read_until(running, "begun")
         running.send_signal(signal.SIGTERM)
         running.send_signal(signal.SIGINT)
-        assert "something on the loop never gives way" in _errors(running)
+        assert "something blocks the loop" in _errors(running)
 
 
 def test_two_signals_end_a_consumer_whose_start_blocks_the_loop(cluster: Cluster) -> None:
     topic = _topic(cluster, "exit-unstarted")
     program = """
-        hub._LAST_WAIT_S = 0.2
+        loop_thread._JOIN_TIMEOUT_S = 0.2
         consumer = Consumer(namesrv, group=group)
         consumer.handles(topic)(print)
         async def start():
@@ -194,7 +194,7 @@ def test_two_signals_end_a_consumer_whose_start_blocks_the_loop(cluster: Cluster
         running.send_signal(signal.SIGTERM)
         running.send_signal(signal.SIGINT)
         _read_until(running, "ended")
-        assert "something on the loop never gives way" in _errors(running)
+        assert "something blocks the loop" in _errors(running)
 
 
 @pytest.mark.parametrize("kind", ["plain", "aio"])
@@ -242,7 +242,7 @@ def test_a_user_s_own_signal_handler_may_close_it_while_it_starts(cluster: Clust
         _read_until(running, "the Consumer is closed; make another one")
         assert not _errors(running)
     with Admin(cluster.namesrv) as admin:
-        assert not admin.members(f"{topic}-group")
+        assert not admin.groups.members(f"{topic}-group")
 
 
 def test_one_signal_ends_all_consumers_of_a_loop(cluster: Cluster) -> None:
@@ -262,8 +262,8 @@ def test_one_signal_ends_all_consumers_of_a_loop(cluster: Cluster) -> None:
         running.send_signal(signal.SIGTERM)
         assert not _errors(running)
     with Admin(cluster.namesrv) as admin:
-        assert not admin.members(f"{topic}-group0")
-        assert not admin.members(f"{topic}-group1")
+        assert not admin.groups.members(f"{topic}-group0")
+        assert not admin.groups.members(f"{topic}-group1")
 
 
 def test_control_c_in_the_middle_of_an_async_with_hands_over_first(cluster: Cluster) -> None:
@@ -327,15 +327,15 @@ def test_a_consumer_that_runs_in_a_thread_ends_with_the_process(cluster: Cluster
 def test_a_check_that_never_returns_does_not_keep_a_process_alive(cluster: Cluster) -> None:
     topic = _topic(cluster, "exit-check")
     program = """
-        from steelyard.client.producing.transactions import Transactions
+        from steelyard.client.producer.transactions import ProducerTransactions
         asked = threading.Event()
         producer = Producer(namesrv, group=group, check=lambda message: asked.set() or time.sleep(600))
         producer.open()
         class Half: unique_key = "half"
         desk = producer._client._transactions
         async def ask():
-            desk._session.spawn(desk._find_out(desk._check, "broker-0", None, Half()))
-        producer._ready().run(ask())
+            desk._session.spawn(desk._run_check(desk._check, "broker-0", None, Half()))
+        producer._ensure_open().run(ask())
         assert asked.wait(30)
     """
     with _program(cluster, topic, program) as running:
@@ -389,21 +389,21 @@ def test_a_member_of_a_parent_that_dies_is_gone_at_once_though_its_child_lives(c
         try:
             said = [running.stdout.readline().strip() for _ in range(5)]
             assert sorted(said) == ["ConfigurationError"] * 3 + ["child", "parent broker-0"]
-            assert len(admin.members(f"{topic}-group")) == 1
+            assert len(admin.groups.members(f"{topic}-group")) == 1
             if dies:
                 running.kill()
-                # Far sooner than a broker gives up a line on which nothing is said.
-                until(lambda: not admin.members(f"{topic}-group"), "being missed", 30)
+                # Far sooner than a broker gives up a connection on which nothing is said.
+                until(lambda: not admin.groups.members(f"{topic}-group"), "being missed", 30)
                 return
             child.close()
             for word, answer in (("wait", "waited"), ("send", "sent"), ("explain", "True")):
                 running.stdin.write(f"{word}\n")
                 running.stdin.flush()
                 assert running.stdout.readline().strip() == answer
-            assert len(admin.members(f"{topic}-group")) == 1
+            assert len(admin.groups.members(f"{topic}-group")) == 1
             running.stdin.close()
             assert not _errors(running)
-            assert not admin.members(f"{topic}-group")
+            assert not admin.groups.members(f"{topic}-group")
         finally:
             running.kill()
             child.close()

@@ -9,9 +9,9 @@ import sys
 import zlib
 
 import pytest
-from tests.client.consumer_scene import make_topic, put
 
 from steelyard.serve.embedded import Cluster
+from tests.client.consumer_scene import make_topic, put
 
 _MOST_MIB = 800
 """What is open at a time takes 100 MiB, and what the allocator keeps for each thread some times that."""

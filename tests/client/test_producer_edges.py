@@ -8,31 +8,31 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.client.sending_scene import scene, stored_bodies
 
 from steelyard.aio import Admin as AsyncAdmin
 from steelyard.aio import Producer as AsyncProducer
-from steelyard.aio import Puller as AsyncPuller
-from steelyard.client.blocking.producer import Producer
+from steelyard.aio import PullConsumer as AsyncPullConsumer
+from steelyard.client.sync.producer import Producer
 from steelyard.errors import ConfigurationError, SendFailed
 from steelyard.model import Message, Queue
+from tests.client.sending_scene import scene, stored_bodies
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from steelyard.client.producing.sent import Sent
+    from steelyard.client.producer.send_result import SendResult
 
 ORDER = Message("orders", b"x")
 WITHOUT_ZONE = datetime(2030, 1, 1, tzinfo=UTC).replace(tzinfo=None)
 
-Client = AsyncProducer | AsyncAdmin | AsyncPuller
+Client = AsyncProducer | AsyncAdmin | AsyncPullConsumer
 
 
 def _tasks() -> int:
     return len(asyncio.all_tasks())
 
 
-@pytest.mark.parametrize("make", [AsyncProducer, AsyncAdmin, lambda namesrv: AsyncPuller(namesrv, "g")])
+@pytest.mark.parametrize("make", [AsyncProducer, AsyncAdmin, lambda namesrv: AsyncPullConsumer(namesrv, "g")])
 def test_what_is_closed_while_it_opens_leaves_nothing(make: Callable[[str], Client]) -> None:
     async def story(namesrv: str) -> None:
         client = make(namesrv)
@@ -48,7 +48,7 @@ def test_what_is_closed_while_it_opens_leaves_nothing(make: Callable[[str], Clie
         asyncio.run(story(cluster.namesrv))
 
 
-@pytest.mark.parametrize("make", [AsyncProducer, AsyncAdmin, lambda namesrv: AsyncPuller(namesrv, "g")])
+@pytest.mark.parametrize("make", [AsyncProducer, AsyncAdmin, lambda namesrv: AsyncPullConsumer(namesrv, "g")])
 def test_an_opening_that_was_cancelled_leaves_nothing_and_may_be_begun_again(make: Callable[[str], Client]) -> None:
     async def story(namesrv: str) -> None:
         client = make(namesrv)
@@ -69,7 +69,7 @@ def test_a_callback_may_submit_even_where_nothing_more_may_be_on_its_way() -> No
     left = 200
     over = threading.Event()
 
-    def again(future: "Future[Sent]") -> None:
+    def again(future: "Future[SendResult]") -> None:
         nonlocal left
         assert future.exception() is None
         if left:

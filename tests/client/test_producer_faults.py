@@ -7,18 +7,18 @@ import re
 import threading
 
 import pytest
-from tests.client.proxy import Detour, detour
-from tests.client.sending_scene import scene, stored, stored_bodies
-from tests.client.sending_ways import Way, both_ways
-from tests.waiting import until
 
-from steelyard.balance.latency_table import LatencyTable
-from steelyard.client.blocking.producer import Producer
-from steelyard.client.producing.sent import Sent
+from steelyard.balance.producer.broker_latency import LatencyTable
+from steelyard.client.producer.send_result import SendResult
+from steelyard.client.sync.producer import Producer
 from steelyard.errors import PartlySent, SendFailed
 from steelyard.model import Message, Queue
 from steelyard.serve.embedded import Cluster
 from steelyard.wire.codes import RequestCode
+from tests.client.proxy import Detour, detour
+from tests.client.send_paths import Way, both_ways
+from tests.client.sending_scene import scene, stored, stored_bodies
+from tests.waiting import until
 
 ORDER = Message("orders", b"x")
 IMPATIENT = LatencyTable("impatient", steps_ms=(0, 50), avoid_for_ms=(0, 30_000), failure_ms=50)
@@ -116,7 +116,7 @@ def test_without_a_name_server_known_topics_are_sent_to(around: Detour, way: Way
 
 
 @both_ways
-def test_a_line_that_was_cut_while_nobody_sent_costs_nothing_much(around: Detour, way: Way) -> None:
+def test_a_connection_that_was_cut_while_nobody_sent_costs_nothing_much(around: Detour, way: Way) -> None:
     with Producer(around.namesrv) as producer:
         for _ in range(8):
             way(producer)(ORDER)
@@ -144,10 +144,10 @@ def test_a_slow_broker_is_avoided_and_shown(around: Detour, way: Way) -> None:
 
 
 @both_ways
-@pytest.mark.parametrize("against_median", [False, True])
-def test_where_all_are_slow_sends_go_on(around: Detour, way: Way, against_median: bool) -> None:
+@pytest.mark.parametrize("relative_to_median", [False, True])
+def test_where_all_are_slow_sends_go_on(around: Detour, way: Way, relative_to_median: bool) -> None:
     with Producer(
-        around.namesrv, avoid_slow_brokers=True, latency_table=IMPATIENT, against_median=against_median
+        around.namesrv, avoid_slow_brokers=True, latency_table=IMPATIENT, relative_to_median=relative_to_median
     ) as producer:
         for proxy in around.brokers.values():
             proxy.delay_ms = 60
@@ -157,7 +157,7 @@ def test_where_all_are_slow_sends_go_on(around: Detour, way: Way, against_median
 
 def test_a_broker_that_dies_under_load_loses_no_message_of_those_that_were_promised() -> None:
     with scene(3) as cluster, Producer(cluster.namesrv) as producer:
-        sent: list[Sent] = []
+        sent: list[SendResult] = []
         failed: list[BaseException] = []
         is_over = threading.Event()
 
@@ -204,8 +204,8 @@ def test_of_many_messages_the_error_says_which_are_stored(cluster: Cluster, arou
     assert len(error.results) == 40
     assert len(error.stored) == 20
     for number, result in enumerate(error.results):
-        assert isinstance(result, Sent if number % 8 < 4 else SendFailed)
+        assert isinstance(result, SendResult if number % 8 < 4 else SendFailed)
     assert "20 of 40 messages were not stored" in str(error)
-    good = {each.message_id for each in error.stored if isinstance(each, Sent)}
+    good = {each.message_id for each in error.stored if isinstance(each, SendResult)}
     assert good <= {message.message_id for messages in stored(cluster).values() for message in messages}
     assert len(stored_bodies(cluster)) >= 21

@@ -1,4 +1,4 @@
-"""A producer begins, ends and leaves nothing behind: no thread, no line, nobody who waits for ever."""
+"""A producer begins, ends and leaves nothing behind: no thread, no connection, nobody who waits for ever."""
 
 import asyncio
 import multiprocessing
@@ -9,15 +9,15 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from tests.client.proxy import detour
-from tests.client.sending_scene import scene, stored_bodies
-from tests.waiting import until
 
 from steelyard.aio import Producer as AsyncProducer
-from steelyard.client.blocking.producer import Producer
+from steelyard.client.sync.producer import Producer
 from steelyard.errors import ConfigurationError, SteelyardError
 from steelyard.model import Message
 from steelyard.wire.codes import RequestCode
+from tests.client.proxy import detour
+from tests.client.sending_scene import scene, stored_bodies
+from tests.waiting import until
 
 ORDER = Message("orders", b"x")
 
@@ -36,7 +36,7 @@ def sockets() -> int:
     return found
 
 
-def test_closing_leaves_no_thread_and_no_line() -> None:
+def test_closing_leaves_no_thread_and_no_connection() -> None:
     with scene() as cluster:
         before = threads()
         with detour(cluster) as around:
@@ -116,7 +116,7 @@ def test_what_is_not_answered_when_the_time_is_over_fails_and_nobody_waits_for_e
                 future.result(20)
 
 
-def test_an_idle_producer_opens_lines_and_sends_nothing_but_heartbeats() -> None:
+def test_an_idle_producer_opens_connections_and_sends_nothing_but_heartbeats() -> None:
     with scene() as cluster, detour(cluster) as around, Producer(around.namesrv) as producer:
         producer.send(ORDER)
         proxy = around.brokers["broker-0"]
@@ -137,7 +137,7 @@ def test_a_forked_child_refuses_and_the_parent_goes_on() -> None:
             except ConfigurationError as error:
                 said = str(error).encode()
             producer.close()
-            producer._ways = None  # what the collector would do
+            producer._senders = None  # what the collector would do
             os.write(writer, said)
             os._exit(0)
         os.waitpid(child, 0)

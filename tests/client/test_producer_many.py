@@ -6,16 +6,16 @@ from collections import Counter
 from concurrent.futures import wait
 
 import pytest
+
+from steelyard.aio import Producer as AsyncProducer
+from steelyard.client.producer.send_async import InFlightLimit
+from steelyard.client.sync.producer import Producer
+from steelyard.errors import ConfigurationError, ConnectionClosed
+from steelyard.model import Message
+from steelyard.wire.codes import RequestCode
 from tests.client.proxy import Proxy, detour
 from tests.client.sending_scene import scene, stored, stored_bodies
 from tests.waiting import until
-
-from steelyard.aio import Producer as AsyncProducer
-from steelyard.client.blocking.producer import Producer
-from steelyard.client.producing.flights import Flights
-from steelyard.errors import ConfigurationError, LineClosed
-from steelyard.model import Message
-from steelyard.wire.codes import RequestCode
 
 BATCH, SINGLE = RequestCode.SEND_BATCH_MESSAGE, RequestCode.SEND_MESSAGE_V2
 
@@ -135,7 +135,7 @@ def test_a_cancelled_send_is_not_tried_again() -> None:
             proxy.swallows = False
             await asyncio.to_thread(proxy.cut)
             await producer.send(Message("orders", b"after"))
-            assert producer.flights.count == 0
+            assert producer.in_flight.count == 0
         bodies = [each.body for each in proxy.requests(SINGLE)]
         assert bodies.count(b"cancelled") == 1
 
@@ -145,29 +145,29 @@ def test_a_cancelled_send_is_not_tried_again() -> None:
 
 def test_room_is_given_in_the_order_of_asking_and_a_giant_goes_alone() -> None:
     async def story() -> None:
-        flights = Flights(2, 100)
-        await flights.enter(1, 1_000)
-        assert not flights.try_enter(1, 1)
+        flights = InFlightLimit(2, 100)
+        await flights.acquire(1, 1_000)
+        assert not flights.try_acquire(1, 1)
         order: list[str] = []
 
         async def enter(name: str, size: int) -> None:
-            await flights.enter(1, size)
+            await flights.acquire(1, size)
             order.append(name)
 
         waiting = [asyncio.ensure_future(enter(name, 60)) for name in "abc"]
         await asyncio.sleep(0)
         waiting[0].cancel()
         await asyncio.gather(waiting[0], return_exceptions=True)
-        flights.leave(1, 1_000)
+        flights.release(1, 1_000)
         await waiting[1]
         assert order == ["b"]
-        flights.leave(1, 60)
+        flights.release(1, 60)
         await waiting[2]
         assert order == ["b", "c"]
         blocked = asyncio.ensure_future(enter("d", 60))
-        in_thread = asyncio.ensure_future(asyncio.to_thread(flights.enter_in_thread, 1, 60))
+        in_thread = asyncio.ensure_future(asyncio.to_thread(flights.acquire_in_thread, 1, 60))
         await asyncio.sleep(0)
-        flights.close(LineClosed("over"))
+        flights.close(ConnectionClosed("over"))
         for late in (blocked, in_thread):
             with pytest.raises(ConfigurationError, match="closed before the message was sent"):
                 await late

@@ -4,19 +4,19 @@ import asyncio
 import socket
 
 import pytest
-from tests.client.proxy import Detour
-from tests.client.sending_ways import Way, both_ways
-from tests.waiting import until
 
-from steelyard.balance.latency_table import LatencyTable
-from steelyard.client.blocking.producer import Producer
-from steelyard.client.caller import Caller, Switch
-from steelyard.client.connect import Connect
+from steelyard.balance.producer.broker_latency import LatencyTable
+from steelyard.client.broker_connection import BrokerConnection, ConnectionSettings
+from steelyard.client.config import ClientConfig
+from steelyard.client.sync.producer import Producer
 from steelyard.errors import CannotConnect, NoNameServer, SendFailed, SteelyardError
 from steelyard.model import Message
 from steelyard.serve.embedded import Cluster
 from steelyard.wire.codes import RequestCode
 from steelyard.wire.command import Command
+from tests.client.proxy import Detour
+from tests.client.send_paths import Way, both_ways
+from tests.waiting import until
 
 ORDER = Message("orders", b"x")
 SHORT = LatencyTable("short", steps_ms=(0, 60_000), avoid_for_ms=(0, 1_000), failure_ms=60_000)
@@ -28,7 +28,7 @@ def test_the_first_send_after_all_brokers_were_gone_finds_them(around: Detour, w
         way(producer)(ORDER)
         for proxy in around.brokers.values():
             proxy.refuse()
-        for _ in range(8):  # long enough for the pauses between lines to grow
+        for _ in range(8):  # long enough for the pauses between connections to grow
             with pytest.raises(SendFailed):
                 way(producer)(ORDER)
         for proxy in around.brokers.values():
@@ -74,7 +74,7 @@ def test_looking_a_new_topic_up_is_a_part_of_the_time_of_a_send(around: Detour, 
     with Producer(around.namesrv) as producer:
         way(producer)(ORDER)
         around.name_server.swallows = True
-        with pytest.raises(NoNameServer, match="where topic 'invoices' is was not told in 300 ms"):
+        with pytest.raises(NoNameServer, match="where topic 'invoices' is was not known in 300 ms"):
             way(producer)(Message("invoices", b"x"), timeout_s=0.3)
         way(producer)(ORDER)
 
@@ -83,9 +83,9 @@ def test_looking_a_new_topic_up_is_a_part_of_the_time_of_a_send(around: Detour, 
 def test_a_producer_that_found_no_name_server_may_be_used_once_there_is_one(cluster: Cluster, way: Way) -> None:
     cluster.stop_name_server()
     with pytest.raises(NoNameServer) as caught:
-        Producer(Connect(cluster.namesrv, timeout_s=0.2)).open()
+        Producer(ClientConfig(cluster.namesrv, timeout_s=0.2)).open()
     assert cluster.namesrv in str(caught.value)
-    producer = Producer(Connect(cluster.namesrv, timeout_s=0.2))
+    producer = Producer(ClientConfig(cluster.namesrv, timeout_s=0.2))
     try:
         with pytest.raises(NoNameServer):
             way(producer)(ORDER)
@@ -104,19 +104,21 @@ def test_a_producer_that_found_no_name_server_may_be_used_once_there_is_one(clus
 
 def test_nobody_waits_long_for_a_host_that_is_gone_without_a_word() -> None:
     async def ask(address: str) -> None:
-        caller = Caller(Switch(lambda _: None, lambda _, __: None, lambda _, __: None), "broker-0", (address,))
-        caller.failures = 1  # as after a line that broke
+        connection = BrokerConnection(
+            ConnectionSettings(lambda _: None, lambda _, __: None, lambda _, __: None), "broker-0", (address,)
+        )
+        connection.failures = 1  # as after a connection that broke
         try:
             with pytest.raises(CannotConnect, match="no answer in 250 ms"):
-                await caller.ask(Command(RequestCode.GET_BROKER_CONFIG), 60_000)
+                await connection.request(Command(RequestCode.GET_BROKER_CONFIG), 60_000)
         finally:
-            caller.close()
-            await caller.closed(1)
+            connection.close()
+            await connection.wait_closed(1)
 
     with socket.socket() as full:
         full.bind(("127.0.0.1", 0))
         full.listen(0)
-        # The system takes a few lines for who does not; then it says nothing any more.
+        # The system takes a few connections for who does not; then it says nothing any more.
         lines = [socket.socket() for _ in range(4)]
         for line in lines:
             line.setblocking(False)

@@ -9,18 +9,15 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import pytest
-from tests.client.proxy import detour
-from tests.client.sending_scene import scene, stored, stored_bodies
-from tests.waiting import until
 
 from steelyard.aio import Producer as AsyncProducer
-from steelyard.balance.key_hashes import fnv1a
+from steelyard.balance.producer.queue_selection import fnv1a
 from steelyard.broker.options import BrokerOptions
-from steelyard.client.blocking.admin import Admin
-from steelyard.client.blocking.producer import Producer
-from steelyard.client.connect import Connect
-from steelyard.client.producing.producer_options import ProducerOptions, ProducerSettings
-from steelyard.client.producing.sent import Sent
+from steelyard.client.config import ClientConfig
+from steelyard.client.producer.options import ProducerOptions, ProducerSettings
+from steelyard.client.producer.send_result import SendResult
+from steelyard.client.sync.admin import Admin
+from steelyard.client.sync.producer import Producer
 from steelyard.errors import (
     ConfigurationError,
     MessageRefused,
@@ -34,6 +31,9 @@ from steelyard.model import Message, Queue, java_hash
 from steelyard.serve.embedded import Cluster
 from steelyard.wire.codes import RequestCode
 from steelyard.wire.property_names import DELAY_LEVEL, REAL_TOPIC, TIMER_DELAY_MS
+from tests.client.proxy import detour
+from tests.client.sending_scene import scene, stored, stored_bodies
+from tests.waiting import until
 
 
 def test_a_message_is_stored_as_it_was_given() -> None:
@@ -102,7 +102,7 @@ def test_a_selector_chooses_by_name_or_by_code() -> None:
         assert sorted(turns) == [0, 0, 1, 1, 2, 2, 3, 3]
         last = Queue("orders", "broker-0", 3)
         assert producer.send(Message("orders", b"x"), queue=last).queue == last
-        with pytest.raises(SelectorFailed, match="'nothing' named no queue"):
+        with pytest.raises(SelectorFailed, match="'nothing' returned no queue"):
             producer.send(Message("orders", b"x"), select=nothing)
         with pytest.raises(ConfigurationError, match="a queue is given, and a key"):
             producer.send(Message("orders", b"x"), queue=last, key="k")
@@ -121,7 +121,7 @@ def test_a_selector_is_given_its_argument_whichever_way_a_message_is_sent() -> N
         def choose(self, queues: Sequence[Queue], _message: Message, shard: int) -> Queue:
             return queues[shard]
 
-    async def send(namesrv: str) -> Sent:
+    async def send(namesrv: str) -> SendResult:
         async with AsyncProducer(namesrv) as producer:
             return await producer.send(Message("orders", b"x"), select=by_shard, select_arg=3)
 
@@ -167,7 +167,7 @@ def test_the_machine_room_of_a_producer_is_preferred_and_all_queues_are_used_whe
         Cluster(name_servers=0, join=(east.namesrv,), broker_name="west@b") as west,
         Admin(east.namesrv) as admin,
     ):
-        admin.create_topic("orders", 2)
+        admin.topics.create("orders", 2)
         with Producer(east.namesrv, rooms=["west"]) as near:
             sent = [near.send(message, select="machine-room").queue for _ in range(4)]
             assert Counter(sent) == {Queue("orders", "west@b", number): 2 for number in range(2)}
@@ -183,10 +183,10 @@ def test_the_machine_room_of_a_producer_is_preferred_and_all_queues_are_used_whe
 def test_a_topic_that_does_not_exist_is_made_by_its_first_message_and_its_own_route_is_used_soon() -> None:
     with Cluster() as cluster, Producer(cluster.namesrv) as producer:
         assert producer.send(Message("fresh", b"first")).queue.topic == "fresh"
-        picker = producer._client.outbox.picker("fresh")
-        assert picker is not None
-        until(lambda: not picker.is_borrowed)
-        assert len(picker.queues) == 4
+        rotation = producer._client.preparer.rotations.cached("fresh")
+        assert rotation is not None
+        until(lambda: not rotation.is_default_topic)
+        assert len(rotation.queues) == 4
 
 
 def test_a_topic_that_may_not_be_made_is_named_with_what_was_probably_meant() -> None:
@@ -202,7 +202,7 @@ def test_a_topic_that_may_not_be_made_is_named_with_what_was_probably_meant() ->
 
 
 def test_a_namespace_is_put_in_front_on_the_wire_and_shown_to_nobody() -> None:
-    with Cluster() as cluster, Producer(Connect(cluster.namesrv, namespace="eu"), group="shop") as producer:
+    with Cluster() as cluster, Producer(ClientConfig(cluster.namesrv, namespace="eu"), group="shop") as producer:
         seen: list[Queue] = []
 
         def first(queues: Sequence[Queue], message: Message) -> Queue:
@@ -273,7 +273,7 @@ def test_a_name_server_that_is_not_there_is_named() -> None:
     with Cluster() as cluster:
         gone = cluster.namesrv
     with pytest.raises(NoNameServer, match=gone):
-        Producer(Connect(gone, timeout_s=0.2)).send(Message("orders", b"x"))
+        Producer(ClientConfig(gone, timeout_s=0.2)).send(Message("orders", b"x"))
 
 
 def test_options_are_checked_and_both_lists_of_them_agree() -> None:

@@ -6,18 +6,18 @@ from collections.abc import Iterator
 
 import pytest
 from msgspec import structs
-from tests.client.proxy import detour
-from tests.client.sending_scene import scene, stored_bodies
-from tests.waiting import until
 
 from steelyard.aio import Producer as AsyncProducer
 from steelyard.broker.options import BrokerOptions
-from steelyard.client.blocking.producer import Producer
-from steelyard.client.connect import Connect
+from steelyard.client.config import ClientConfig
+from steelyard.client.sync.producer import Producer
 from steelyard.errors import ConfigurationError, ServerError
 from steelyard.model import Message, StoredMessage
 from steelyard.serve.embedded import Cluster
 from steelyard.wire.codes import RequestCode
+from tests.client.proxy import detour
+from tests.client.sending_scene import scene, stored_bodies
+from tests.waiting import until
 
 ORDER = Message("orders", b"order", keys="order-1")
 
@@ -120,9 +120,9 @@ def test_an_async_check_is_awaited_and_one_that_fails_is_asked_again(
                 raise ZeroDivisionError("the database is away")
             return True
 
-        async with AsyncProducer(Connect(cluster.namesrv, namespace="eu"), group="shop") as forgetful:
+        async with AsyncProducer(ClientConfig(cluster.namesrv, namespace="eu"), group="shop") as forgetful:
             await forgetful.transaction(ORDER).begin()
-        async with AsyncProducer(Connect(cluster.namesrv, namespace="eu"), group="shop", check=check) as producer:
+        async with AsyncProducer(ClientConfig(cluster.namesrv, namespace="eu"), group="shop", check=check) as producer:
             await producer.send(Message("orders", b"so that it knows the broker"))
             await asyncio.to_thread(until, lambda: b"order" in stored_bodies(cluster, "eu%orders"))
         assert asked[:2] == [b"order", b"order"]
@@ -171,7 +171,7 @@ def test_a_broker_that_asks_before_its_answer_to_the_half_came_is_not_answered_e
 def test_a_commit_that_was_refused_is_told_again_when_the_broker_asks(cluster: Cluster) -> None:
     with detour(cluster) as around, Producer(around.namesrv, group="shop") as producer:
         tx = producer.transaction(ORDER).begin()
-        behind = tx._behind
+        behind = tx._transaction
         right = behind._needs_begin()
         wrong = structs.replace(right.half, position=right.half.position + 1)
         behind._begun = right._replace(half=wrong)
@@ -186,7 +186,7 @@ def test_a_commit_that_was_not_confirmed_is_told_when_the_broker_asks(
     with detour(cluster) as around, Producer(around.namesrv, group="shop") as producer:
         tx = producer.transaction(ORDER).begin()
         around.brokers["broker-0"].refuse()
-        until(lambda: not producer._client.session.broker("broker-0").is_open)
+        until(lambda: not producer._client.session.broker_connection("broker-0").is_open)
         assert not tx.commit(), "nobody confirmed it"
         assert "has not confirmed to commit" in caplog.text
         around.brokers["broker-0"].accept()

@@ -1,12 +1,11 @@
 """A broker is taken out of service by its setting brokerPermission: producers leave it, and what it has is read."""
 
-from tests.client.puller_scene import bodies, drain, fill, make_topic
-
-from steelyard.client.blocking.admin import Admin
-from steelyard.client.blocking.producer import Producer
-from steelyard.client.blocking.puller import Puller
+from steelyard.client.sync.admin import Admin
+from steelyard.client.sync.producer import Producer
+from steelyard.client.sync.pull_consumer import PullConsumer
 from steelyard.model import Message
 from steelyard.serve.embedded import Cluster
+from tests.client.pull_scene import bodies, drain, fill, make_topic
 
 
 def _written(namesrv: str) -> set[str]:
@@ -18,10 +17,10 @@ def _written(namesrv: str) -> set[str]:
 def test_producers_leave_a_broker_that_is_only_read_from_and_come_back() -> None:
     with Cluster(brokers=2) as cluster, Admin(cluster.namesrv) as admin:
         sent = fill(cluster, make_topic(cluster, "orders", 2), 10)
-        admin.set_broker_config("broker-0", {"brokerPermission": "4"})
+        admin.brokers.set_config("broker-0", {"brokerPermission": "4"})
         assert _written(cluster.namesrv) == {"broker-1"}
-        with Puller(cluster.namesrv, "drainers", start_from="first") as puller:
-            puller.subscribe("orders")
-            assert set(bodies(drain(puller, len(sent) + 8))) == {*sent, b"new"}
-        admin.set_broker_config("broker-0", {"brokerPermission": "6"})
+        with PullConsumer(cluster.namesrv, "drainers", start_from="first") as consumer:
+            consumer.subscribe("orders")
+            assert set(bodies(drain(consumer, len(sent) + 8))) == {*sent, b"new"}
+        admin.brokers.set_config("broker-0", {"brokerPermission": "6"})
         assert _written(cluster.namesrv) == {"broker-0", "broker-1"}

@@ -1,4 +1,4 @@
-"""A session keeps lines to all servers it needs, finds routes, and every question ends."""
+"""A session keeps connections to all servers it needs, finds routes, and every question ends."""
 
 import asyncio
 import socket
@@ -6,25 +6,25 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import pytest
-from tests.threads import started_threads
 
 from steelyard.broker.options import BrokerOptions
-from steelyard.client.connect import Connect
+from steelyard.client.config import ClientConfig
 from steelyard.client.session import Session
 from steelyard.errors import (
     BrokerNotInRoute,
     CannotConnect,
-    LineClosed,
+    ConnectionClosed,
     NoNameServer,
     TimedOut,
     TopicNotFound,
     TransportError,
 )
-from steelyard.model import BrokerPlace, QueueCounts, Route
+from steelyard.model import BrokerAddresses, QueueCounts, TopicRoute
 from steelyard.serve.embedded import Cluster
 from steelyard.wire.codes import RequestCode
-from steelyard.wire.command import Command, answer_to
-from steelyard.wire.frames import Splitter, encode_frame
+from steelyard.wire.command import Command, response_to
+from steelyard.wire.frames import FrameDecoder, encode_frame
+from tests.threads import started_threads
 
 T = TypeVar("T")
 _CONFIG = Command(RequestCode.GET_BROKER_CONFIG)
@@ -32,7 +32,7 @@ _CONFIG = Command(RequestCode.GET_BROKER_CONFIG)
 
 def _with(namesrv: str, work: Callable[[Session], Awaitable[T]], timeout_s: float = 5.0) -> T:
     async def run() -> T:
-        session = Session(Connect(namesrv, timeout_s=timeout_s))
+        session = Session(ClientConfig(namesrv, timeout_s=timeout_s))
         await session.start()
         try:
             return await work(session)
@@ -64,7 +64,7 @@ def _silent_server() -> socket.socket:
 def test_a_question_is_answered_by_the_broker_it_is_for() -> None:
     async def ask(session: Session) -> set[bytes]:
         await session.routes.find("TBW102")
-        answers = [await session.ask_well(name, _CONFIG) for name in session.known_brokers()]
+        answers = [await session.request_ok(name, _CONFIG) for name in session.broker_connections()]
         return {line for answer in answers for line in answer.body.split(b"\n") if line.startswith(b"brokerName=")}
 
     with Cluster(brokers=2) as cluster:
@@ -100,10 +100,10 @@ def test_a_silent_name_server_is_left_for_one_that_speaks() -> None:
 def test_name_servers_are_asked_in_turn_when_one_is_lost() -> None:
     async def find(session: Session) -> None:
         await session.routes.find("TBW102")
-        first = 0 if session.name_servers.address == session.connect.name_servers[0] else 1
+        first = 0 if session.name_server_connection.address == session.config.name_servers[0] else 1
         await asyncio.to_thread(cluster.stop_name_server, first)
         await session.routes.look_up("TBW102")
-        assert session.name_servers.address == session.connect.name_servers[1 - first]
+        assert session.name_server_connection.address == session.config.name_servers[1 - first]
 
     with Cluster(name_servers=2) as cluster:
         _with(cluster.namesrv, find)
@@ -113,13 +113,13 @@ def test_look_ups_of_one_topic_are_one_question(monkeypatch: pytest.MonkeyPatch)
     asked: list[int] = []
 
     async def find(session: Session) -> None:
-        names, ask = session.name_servers, session.name_servers.ask
+        names, ask = session.name_server_connection, session.name_server_connection.request
 
         def count(command: Command, timeout_ms: int) -> "asyncio.Future[Command]":
             asked.append(command.code)
             return ask(command, timeout_ms)
 
-        monkeypatch.setattr(names, "ask", count)
+        monkeypatch.setattr(names, "request", count)
         await asyncio.gather(*(session.routes.find("TBW102") for _ in range(50)))
 
     with Cluster() as cluster:
@@ -149,7 +149,7 @@ def test_where_there_is_no_broker_the_topic_is_not_blamed() -> None:
 def test_a_topic_to_be_is_sent_to_through_the_default_topic() -> None:
     async def find(session: Session) -> tuple[bool, int]:
         listed = await session.routes.publish_list("new")
-        return listed.real, len(listed.queues)
+        return listed.topic_exists, len(listed.queues)
 
     with Cluster() as cluster:
         assert _with(cluster.namesrv, find) == (False, 4)
@@ -157,37 +157,37 @@ def test_a_topic_to_be_is_sent_to_through_the_default_topic() -> None:
 
 def test_a_broker_that_no_route_told_of_is_not_guessed() -> None:
     async def ask(session: Session) -> None:
-        await session.ask("broker-9", _CONFIG)
+        await session.request("broker-9", _CONFIG)
 
     with Cluster() as cluster, pytest.raises(BrokerNotInRoute, match="broker-9"):
         _with(cluster.namesrv, ask)
 
 
-def test_a_line_comes_back_after_its_broker() -> None:
+def test_a_connection_comes_back_after_its_broker() -> None:
     async def ask(session: Session) -> None:
         await session.routes.find("TBW102")
-        broker = session.broker("broker-0")
-        await session.ask_well(broker, _CONFIG)
+        broker = session.broker_connection("broker-0")
+        await session.request_ok(broker, _CONFIG)
         await asyncio.to_thread(cluster.kill_broker, "broker-0")
         await _until(lambda: not broker.is_open)
         with pytest.raises(TransportError):
-            await broker.ask(_CONFIG, 1_000)
+            await broker.request(_CONFIG, 1_000)
         await asyncio.to_thread(cluster.start_broker, "broker-0")
         await _until(lambda: broker.is_open)
-        await session.ask_well(broker, _CONFIG)
+        await session.request_ok(broker, _CONFIG)
 
     with Cluster() as cluster:
         _with(cluster.namesrv, ask)
 
 
-def test_what_is_unanswered_when_a_line_ends_fails_then() -> None:
+def test_what_is_unanswered_when_a_connection_ends_fails_then() -> None:
     async def ask(session: Session) -> None:
-        caller = session.at(f"127.0.0.1:{server.getsockname()[1]}")
-        answer = caller.ask(_CONFIG, 30_000)
+        connection = session.connection_at(f"127.0.0.1:{server.getsockname()[1]}")
+        answer = connection.request(_CONFIG, 30_000)
         line, _ = await asyncio.to_thread(server.accept)
         await asyncio.to_thread(line.recv, 1)
         line.close()
-        with pytest.raises(LineClosed):
+        with pytest.raises(ConnectionClosed):
             await answer
 
     with Cluster() as cluster, _silent_server() as server:
@@ -197,7 +197,7 @@ def test_what_is_unanswered_when_a_line_ends_fails_then() -> None:
 def test_a_question_has_its_time_and_no_more() -> None:
     async def ask(session: Session) -> None:
         with pytest.raises(TimedOut, match="did not answer request 26 in 50 ms"):
-            await session.at(f"127.0.0.1:{server.getsockname()[1]}").ask(_CONFIG, 50)
+            await session.connection_at(f"127.0.0.1:{server.getsockname()[1]}").request(_CONFIG, 50)
 
     with Cluster() as cluster, _silent_server() as server:
         _with(cluster.namesrv, ask)
@@ -206,7 +206,7 @@ def test_a_question_has_its_time_and_no_more() -> None:
 def test_a_question_to_nobody_fails_at_once() -> None:
     async def ask(session: Session) -> None:
         with pytest.raises(CannotConnect, match="cannot be reached"):
-            await session.at("127.0.0.1:1").ask(_CONFIG, 30_000)
+            await session.connection_at("127.0.0.1:1").request(_CONFIG, 30_000)
 
     with Cluster() as cluster:
         _with(cluster.namesrv, ask)
@@ -214,10 +214,10 @@ def test_a_question_to_nobody_fails_at_once() -> None:
 
 def test_closing_fails_what_is_under_way_and_leaves_nothing() -> None:
     async def run() -> None:
-        session = Session(Connect(cluster.namesrv))
+        session = Session(ClientConfig(cluster.namesrv))
         await session.start()
         await session.routes.find("TBW102")
-        answer = session.at(f"127.0.0.1:{server.getsockname()[1]}").ask(_CONFIG, 30_000)
+        answer = session.connection_at(f"127.0.0.1:{server.getsockname()[1]}").request(_CONFIG, 30_000)
         await session.close()
         with pytest.raises(TransportError):
             await answer
@@ -236,24 +236,24 @@ def test_requests_of_a_broker_go_to_whoever_serves_their_code() -> None:
 
     def serve(broker: str, request: Command) -> Command:
         served.append((broker, request.code))
-        return answer_to(request, remark="fine")
+        return response_to(request, remark="fine")
 
     async def ask(session: Session) -> None:
         session.producer_groups.add("shop")
-        session.serves[RequestCode.CHECK_TRANSACTION_STATE] = serve
+        session.request_handlers[RequestCode.CHECK_TRANSACTION_STATE] = serve
         lines: asyncio.Queue[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = asyncio.Queue()
         server = await asyncio.start_server(lambda *line: lines.put_nowait(line), "127.0.0.1", 0)
         address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        place = BrokerPlace("broker-x", "there", {0: address})
-        session.learn(Route("orders", (place,), (QueueCounts("broker-x", 1, 1),)))
+        place = BrokerAddresses("broker-x", "there", {0: address})
+        session.update_brokers(TopicRoute("orders", (place,), (QueueCounts("broker-x", 1, 1),)))
         reader, writer = await lines.get()
-        splitter = Splitter()
+        splitter = FrameDecoder()
         (beat,) = splitter.feed(await reader.read(1 << 16))
         for code in (RequestCode.CHECK_TRANSACTION_STATE, 4711):
             writer.write(encode_frame(Command(code, opaque=code)))
         answers: list[Command] = []
         while len(answers) < 2:
-            answers += [each for each in splitter.feed(await reader.read(1 << 16)) if each.is_answer]
+            answers += [each for each in splitter.feed(await reader.read(1 << 16)) if each.is_response]
         writer.close()
         server.close()
         assert beat.code == RequestCode.HEART_BEAT

@@ -5,14 +5,14 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from tests.client.puller_scene import bodies, drain, fill, make_topic
-from tests.waiting import until
 
-from steelyard.client.blocking.consumer import Consumer
-from steelyard.client.blocking.puller import Puller
-from steelyard.client.consuming.explained import Explained
-from steelyard.client.consuming.received import Received
+from steelyard.client.consumer.explain import MemberExplanation
+from steelyard.client.consumer.received_message import ReceivedMessage
+from steelyard.client.sync.consumer import Consumer
+from steelyard.client.sync.pull_consumer import PullConsumer
 from steelyard.serve.embedded import Cluster
+from tests.client.pull_scene import bodies, drain, fill, make_topic
+from tests.waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -21,19 +21,19 @@ def cluster() -> Iterator[Cluster]:
         yield running
 
 
-def _held(explained: Explained) -> list[int]:
+def _held(explained: MemberExplanation) -> list[int]:
     """Return how many messages of each queue are here, once none of them is pulled from."""
-    found = [
-        re.search(r"(\d+) wait and (\d+) are handled; it is not pulled from", each.why) for each in explained.queues
-    ]
+    found = [re.search(r"(\d+) wait and (\d+) are handled; flow control", each.why) for each in explained.queues]
     return sorted(sum(map(int, each.groups())) for each in found if each is not None)
 
 
-def test_a_puller_holds_no_more_of_a_topic_than_its_limit_whatever_the_number_of_its_queues(cluster: Cluster) -> None:
+def test_a_pull_consumer_holds_no_more_of_a_topic_than_its_limit_whatever_the_number_of_its_queues(
+    cluster: Cluster,
+) -> None:
     queues = make_topic(cluster, "limited", 2)
     sent = fill(cluster, queues, 60)
-    first = Puller(cluster.namesrv, "limits", start_from="first", topic_messages=16, pull_batch=8)
-    second = Puller(cluster.namesrv, "limits", start_from="first", topic_messages=16, pull_batch=8)
+    first = PullConsumer(cluster.namesrv, "limits", start_from="first", topic_messages=16, pull_batch=8)
+    second = PullConsumer(cluster.namesrv, "limits", start_from="first", topic_messages=16, pull_batch=8)
     with first, second:
         for each in (first, second):
             each.subscribe("limited")
@@ -57,7 +57,7 @@ def test_a_consumer_holds_no_more_bytes_of_a_topic_than_its_limit(cluster: Clust
     may_go_on, got = threading.Event(), list[bytes]()
 
     @consumer.handles("weighed")
-    def weigh(message: Received) -> None:
+    def weigh(message: ReceivedMessage) -> None:
         may_go_on.wait()
         got.append(message.body)
 
@@ -72,7 +72,7 @@ def test_the_queues_that_were_assigned_share_the_limit_of_their_topic(cluster: C
     queues = make_topic(cluster, "named", 2)
     (other,) = make_topic(cluster, "named-too", 1)
     fill(cluster, [*queues, other], 60)
-    with Puller(cluster.namesrv, "named", start_from="first", topic_messages=16, pull_batch=8) as puller:
+    with PullConsumer(cluster.namesrv, "named", start_from="first", topic_messages=16, pull_batch=8) as puller:
         puller.assign([*queues, other])
         puller.position(other)
         until(lambda: re.findall(r"(\d+) wait", str(puller.explain())) == ["8", "8", "16"])

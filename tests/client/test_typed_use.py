@@ -16,26 +16,34 @@ import pytest
 import steelyard
 from steelyard import (
     Admin,
-    Connect,
+    ClientConfig,
     Consumer,
-    Hazard,
+    Finding,
     Message,
-    Moved,
     Producer,
-    Puller,
+    PullConsumer,
     Queue,
-    Received,
-    Sent,
+    Rebalanced,
+    ReceivedMessage,
+    SendResult,
     StoredMessage,
     aio,
 )
-from steelyard.client.admin.topics import TopicView
-from steelyard.client.consuming.consumer_options import ConsumerOptions
-from steelyard.client.producing.producer_options import ProducerOptions
-from steelyard.client.pulling.puller_options import PullerOptions
+from steelyard.client.admin.topics import TopicDescription
+from steelyard.client.consumer.options import ConsumerOptions
+from steelyard.client.producer.options import ProducerOptions
+from steelyard.client.pull_consumer.options import PullConsumerOptions
 from steelyard.serve.embedded import Cluster
 
-FACES = [(Producer, aio.Producer), (Consumer, aio.Consumer), (Puller, aio.Puller), (Admin, aio.Admin)]
+_ADMIN, _ASYNC_ADMIN = Admin("localhost:1"), aio.Admin("localhost:1")
+FACES = [
+    (Producer, aio.Producer),
+    (Consumer, aio.Consumer),
+    (PullConsumer, aio.PullConsumer),
+    (Admin, aio.Admin),
+    *((type(part), type(getattr(_ASYNC_ADMIN, name))) for name, part in vars(_ADMIN).items() if name[0] != "_"),
+]
+"""Blocking clients, and the parts of `Admin`, with the asyncio ones behind them."""
 
 
 def by_region(queues: Sequence[Queue], message: Message) -> Queue:
@@ -55,10 +63,10 @@ def order_exists(message: StoredMessage) -> bool | None:
 
 def test_a_typed_program_sends_and_receives() -> None:
     seen = threading.Event()
-    with Cluster(brokers=2) as cluster, Admin(Connect(cluster.namesrv, timeout_s=20)) as admin:
-        assert_type(admin.create_topic("orders", 4), TopicView)
+    with Cluster(brokers=2) as cluster, Admin(ClientConfig(cluster.namesrv, timeout_s=20)) as admin:
+        assert_type(admin.topics.create("orders", 4), TopicDescription)
         with Producer(cluster.namesrv, group="shop", check=order_exists, avoid_slow_brokers=True) as producer:
-            assert_type(producer.send(Message("orders", b"1", tags="paid", keys="order-1")), Sent)
+            assert_type(producer.send(Message("orders", b"1", tags="paid", keys="order-1")), SendResult)
             producer.send(Message("orders", b"2"), key="order-1")
             producer.send(Message("orders", b"3"), select=by_region)
             producer.send(Message("orders", b"3"), select=lambda queues, _message: queues[0])
@@ -66,30 +74,30 @@ def test_a_typed_program_sends_and_receives() -> None:
             producer.send(Message("orders", b"3"), select="fnv1a", select_arg="order-1")
             producer.send(Message("orders", b"4"), delay_s=30)
             producer.send(Message("orders", b"5"), deliver_at=datetime.now(UTC) + timedelta(hours=1))
-            assert_type(producer.send_many(Message("orders", b"%d" % n) for n in range(3)), list[Sent])
-            assert_type(producer.submit(Message("orders", b"6")), Future[Sent])
+            assert_type(producer.send_many(Message("orders", b"%d" % n) for n in range(3)), list[SendResult])
+            assert_type(producer.submit(Message("orders", b"6")), Future[SendResult])
             producer.post(Message("audit", b"7"))
             with producer.transaction(Message("orders", b"8")) as transaction:
                 assert_type(transaction.message_id, str)
 
-            consumer = Consumer(cluster.namesrv, group="billing", allocate="sticky", start_from="first")
+            consumer = Consumer(cluster.namesrv, group="billing", strategy="sticky", start_from="first")
 
             @consumer.handles("orders", tags="paid || refunded")
-            def bill(message: Received) -> None:
+            def bill(message: ReceivedMessage) -> None:
                 assert message.tags == "paid"
                 seen.set()
 
             @consumer.handles("prices")
-            async def price(message: Received) -> None:
+            async def price(message: ReceivedMessage) -> None:
                 await message.reply(b"9.90")
 
-            @consumer.on_move
-            def moved(news: Moved) -> None:
+            @consumer.on_rebalance
+            def moved(news: Rebalanced) -> None:
                 assert news.id == consumer.id
 
-            @consumer.on_hazard
-            def looks_wrong(hazard: Hazard) -> None:
-                raise AssertionError(hazard.sentence)
+            @consumer.on_warning
+            def looks_wrong(finding: Finding) -> None:
+                raise AssertionError(finding.message)
 
             with consumer:
                 reply = producer.request(Message("prices", b"sku-1"), timeout_s=20)
@@ -98,22 +106,22 @@ def test_a_typed_program_sends_and_receives() -> None:
                 assert seen.wait(20)
                 assert_type(consumer.assignment, tuple[Queue, ...])
                 assert "billing" in str(consumer.explain())
-        with Puller(cluster.namesrv, group="report", start_from="first") as puller:
+        with PullConsumer(cluster.namesrv, group="report", start_from="first") as puller:
             puller.subscribe("orders")
-            assert_type(puller.poll(timeout_s=20, most=1), list[Received])
+            assert_type(puller.poll(timeout_s=20, most=1), list[ReceivedMessage])
             puller.commit()
 
 
 def test_a_typed_program_does_the_same_in_asyncio() -> None:
     async def story(namesrv: str) -> None:
         async with aio.Producer(namesrv, linger_ms=1) as producer:
-            assert_type(await producer.send(Message("orders", b"1")), Sent)
-            assert_type(await producer.send_many([Message("orders", b"2")]), list[Sent])
+            assert_type(await producer.send(Message("orders", b"1")), SendResult)
+            assert_type(await producer.send_many([Message("orders", b"2")]), list[SendResult])
             async with producer.transaction(Message("orders", b"3")) as transaction:
-                assert_type(transaction.sent, Sent)
-        async with aio.Puller(namesrv, "report", start_from="first") as puller:
+                assert_type(transaction.sent, SendResult)
+        async with aio.PullConsumer(namesrv, "report", start_from="first") as puller:
             puller.subscribe("orders")
-            assert_type(await puller.poll(timeout_s=20), list[Received])
+            assert_type(await puller.poll(timeout_s=20), list[ReceivedMessage])
 
     with Cluster() as cluster:
         asyncio.run(story(cluster.namesrv))
@@ -134,7 +142,7 @@ def test_a_blocking_method_shows_the_parameters_and_words_of_the_one_it_waits_fo
     [
         (ProducerOptions, (Producer, aio.Producer)),
         (ConsumerOptions, (Consumer, aio.Consumer)),
-        (PullerOptions, (Puller, aio.Puller)),
+        (PullConsumerOptions, (PullConsumer, aio.PullConsumer)),
     ],
 )
 def test_every_option_is_a_keyword_that_the_signature_shows(options: type, clients: tuple[type, ...]) -> None:

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from steelyard.dashboard.options import PageOptions
-from steelyard.dashboard.page import Page
+from steelyard.dashboard.options import DashboardOptions
+from steelyard.dashboard.server import Dashboard
 from steelyard.serve.embedded import Cluster
 
 
@@ -17,7 +17,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def page(cluster: Cluster) -> Iterator[Page]:
+def dashboard(cluster: Cluster) -> Iterator[Dashboard]:
     """Run the page of that cluster."""
-    with Page(cluster.namesrv, PageOptions(port=0)) as running:
+    with Dashboard(cluster.namesrv, DashboardOptions(port=0)) as running:
         yield running

@@ -4,25 +4,28 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.cli.parsing import complaint_about
-from tests.cli.stand_in import Server, apache
-from tests.dashboard.asking import get, stream
 
 from steelyard import Message, Producer
-from steelyard.dashboard.options import PageOptions
-from steelyard.dashboard.page import Page
+from steelyard.dashboard.options import DashboardOptions
+from steelyard.dashboard.server import Dashboard
 from steelyard.serve.embedded import Cluster
+from tests.cli.fake_apache import FakeServer, fake_apache
+from tests.cli.parsing import complaint_about
+from tests.dashboard.http_client import get, stream
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> Iterator[tuple[Cluster, Page]]:
+def kept(tmp_path: Path) -> Iterator[tuple[Cluster, Dashboard]]:
     """Run a broker with a real disk, and its page."""
-    with Cluster(brokers=1, data=tmp_path) as cluster, Page(cluster.namesrv, PageOptions(port=0)) as page:
-        yield cluster, page
+    with (
+        Cluster(brokers=1, data=tmp_path) as cluster,
+        Dashboard(cluster.namesrv, DashboardOptions(port=0)) as dashboard,
+    ):
+        yield cluster, dashboard
 
 
-def test_all_brokers_are_told_with_their_health(page: Page, cluster: Cluster) -> None:
-    with stream(page, "/api/brokers/live") as values:
+def test_all_brokers_are_told_with_their_health(dashboard: Dashboard, cluster: Cluster) -> None:
+    with stream(dashboard, "/api/brokers/live") as values:
         told = next(values)
     assert [(row["broker"], row["addresses"]["0"], row["problem"]) for row in told["brokers"]] == [
         ("broker-0", cluster.brokers["broker-0"], None),
@@ -35,14 +38,14 @@ def test_all_brokers_are_told_with_their_health(page: Page, cluster: Cluster) ->
     assert complaint_about(told["command"]) is None
 
 
-def test_what_a_start_after_a_crash_found_is_told(kept: tuple[Cluster, Page]) -> None:
-    cluster, page = kept
+def test_what_a_start_after_a_crash_found_is_told(kept: tuple[Cluster, Dashboard]) -> None:
+    cluster, dashboard = kept
     with Producer(cluster.namesrv) as producer:
         for _ in range(5):
             producer.send(Message("orders", b"x"))
     cluster.kill_broker("broker-0")
     cluster.start_broker("broker-0")
-    with stream(page, "/api/brokers/broker-0/live") as values:
+    with stream(dashboard, "/api/brokers/broker-0/live") as values:
         told = next(values)
     start, health = told["health"]["recovery"], told["health"]
     assert (start["found"], start["cut_bytes"], health["lost"]) == ("unclosed", 0, [])
@@ -54,8 +57,8 @@ def test_what_a_start_after_a_crash_found_is_told(kept: tuple[Cluster, Page]) ->
     assert complaint_about(told["command"]) is None
 
 
-def test_settings_are_told_without_what_is_secret(page: Page) -> None:
-    told = get(page, "/api/brokers/broker-0/settings")
+def test_settings_are_told_without_what_is_secret(dashboard: Dashboard) -> None:
+    told = get(dashboard, "/api/brokers/broker-0/settings")
     assert told["settings"]["brokerName"] == "broker-0"
     assert (told["flush"], told["flush_interval_ms"]) == ("async", 500)
     assert complaint_about(told["command"]) is None
@@ -63,12 +66,12 @@ def test_settings_are_told_without_what_is_secret(page: Page) -> None:
 
 def test_of_foreign_brokers_what_is_not_told_is_null() -> None:
     settings = {"flushDiskType": "SYNC_FLUSH", "innerClientAuthenticationCredentials": "hush"}
-    dead = Server(address="127.0.0.1:1")
+    dead = FakeServer(address="127.0.0.1:1")
     with (
-        apache({"broker-a": {0: Server(settings=settings)}, "broker-b": {0: dead}}) as namesrv,
-        Page(namesrv, PageOptions(port=0)) as page,
+        fake_apache({"broker-a": {0: FakeServer(settings=settings)}, "broker-b": {0: dead}}) as namesrv,
+        Dashboard(namesrv, DashboardOptions(port=0)) as dashboard,
     ):
-        with stream(page, "/api/brokers/live") as values:
+        with stream(dashboard, "/api/brokers/live") as values:
             first, second = next(values)["brokers"]
         assert {key: first["health"][key] for key in ("disk_bytes", "flush", "recovery", "damages", "refusal")} == {
             "disk_bytes": None,
@@ -78,13 +81,13 @@ def test_of_foreign_brokers_what_is_not_told_is_null() -> None:
             "refusal": None,
         }
         assert "cannot be reached" in second["problem"]
-        told = get(page, "/api/brokers/broker-a/settings")
+        told = get(dashboard, "/api/brokers/broker-a/settings")
         assert told["flush"] == "sync"
         assert told["settings"]["innerClientAuthenticationCredentials"] == "(hidden)"
 
 
-def test_a_broker_that_is_not_there_is_a_sentence(page: Page) -> None:
-    told = get(page, "/api/brokers/broker-9/settings", status=404)
+def test_a_broker_that_is_not_there_is_a_sentence(dashboard: Dashboard) -> None:
+    told = get(dashboard, "/api/brokers/broker-9/settings", status=404)
     assert "known are: broker-0, broker-1" in told["error"]
-    with stream(page, "/api/brokers/broker-9/live") as values:
-        assert "knows no broker 'broker-9'" in next(values)["trouble"]["error"]
+    with stream(dashboard, "/api/brokers/broker-9/live") as values:
+        assert "knows no broker 'broker-9'" in next(values)["failure"]["error"]

@@ -3,17 +3,16 @@
 from collections.abc import Iterator
 from typing import Any
 
-from tests.dashboard.asking import get, stream
-from tests.dashboard.scenes import check_command, members
-from tests.dashboard.strangers import Stranger
-from tests.live.clusters import until
-
 from steelyard import Admin, Message, Producer
-from steelyard.client.admin.group_view import Facts, Member, look_at
-from steelyard.dashboard.group.grid import grid_of
-from steelyard.dashboard.page import Page
+from steelyard.client.admin.group_description import GroupFacts, MemberDescription, describe_group
+from steelyard.dashboard.api.groups import group_status
+from steelyard.dashboard.server import Dashboard
 from steelyard.model import Queue
 from steelyard.serve.embedded import Cluster
+from tests.dashboard.foreign_members import ForeignMember
+from tests.dashboard.group_scenes import check_command, run_members
+from tests.dashboard.http_client import get, stream
+from tests.live.clusters import until
 
 
 def _owners(now: dict[str, Any]) -> dict[str, list[str]]:
@@ -21,7 +20,7 @@ def _owners(now: dict[str, Any]) -> dict[str, list[str]]:
     names = [member["id"].split("@")[1].split("#")[0] for member in now["members"]]
     return {
         f"{part['broker']}:{queue}": [names[place] for place in places]
-        for part in now["parts"]
+        for part in now["queue_grids"]
         if not part["retry"]
         for queue, places in zip(part["queues"], part["owners"], strict=True)
     }
@@ -30,57 +29,60 @@ def _owners(now: dict[str, Any]) -> dict[str, list[str]]:
 def _until_shared(values: Iterator[Any], *names: str) -> None:
     """Follow a group until these members have come to rest, and each of them has a queue."""
     for value in values:
-        now: dict[str, Any] = value["now"]
+        now: dict[str, Any] = value["status"]
         owners = {owner for each in _owners(now).values() for owner in each}
-        if now["state"] == "settled" and len(now["members"]) == len(names) and owners == set(names):
+        if now["state"] == "stable" and len(now["members"]) == len(names) and owners == set(names):
             return
     raise AssertionError("the stream ended")
 
 
-def _row(page: Page, name: str) -> dict[str, Any]:
+def _row(dashboard: Dashboard, name: str) -> dict[str, Any]:
     """Return a group of the list, once it was looked at."""
     found: dict[str, dict[str, Any]] = {}
 
     def is_seen() -> bool:
-        found.update({row["name"]: row for row in get(page, "/api/groups")["groups"] if row["at_ms"] is not None})
+        found.update({row["name"]: row for row in get(dashboard, "/api/groups")["groups"] if row["at_ms"] is not None})
         return name in found
 
     until(is_seen, f"{name} is looked at")
     return found[name]
 
 
-def test_the_list_tells_who_reads_what_and_how_far_behind(cluster: Cluster, page: Page) -> None:
+def test_the_list_tells_who_reads_what_and_how_far_behind(cluster: Cluster, dashboard: Dashboard) -> None:
     with Admin(cluster.namesrv) as admin, Producer(cluster.namesrv) as producer:
-        admin.create_topic("orders", 4)
-        admin.create_group("idlers")
+        admin.topics.create("orders", 4)
+        admin.groups.create("idlers")
         for _ in range(5):
             producer.send(Message("orders", b"x"))
-        with members(cluster.namesrv, "billing", "orders", "c1", "c2"):
-            billing, idlers = _row(page, "billing"), _row(page, "idlers")
-            check_command(get(page, "/api/groups")["command"])
+        with run_members(cluster.namesrv, "billing", "orders", "c1", "c2"):
+            billing, idlers = _row(dashboard, "billing"), _row(dashboard, "idlers")
+            check_command(get(dashboard, "/api/groups")["command"])
     assert (billing["members"], billing["queues"]) == (2, 8)
     assert (billing["topics"], billing["strategy"], billing["kind"]) == (["orders"], "STICKY", "push")
-    assert billing["hazards"] == []
+    assert billing["warnings"] == []
     assert (idlers["members"], idlers["topics"]) == (0, [])
 
 
-def test_the_grid_has_one_owner_for_every_queue(cluster: Cluster, page: Page) -> None:
+def test_the_grid_has_one_owner_for_every_queue(cluster: Cluster, dashboard: Dashboard) -> None:
     with Admin(cluster.namesrv) as admin:
-        admin.create_topic("orders", 2)
-    with members(cluster.namesrv, "billing", "orders", "c1", "c2"):
-        now = get(page, "/api/groups/billing")
+        admin.topics.create("orders", 2)
+    with run_members(cluster.namesrv, "billing", "orders", "c1", "c2"):
+        now = get(dashboard, "/api/groups/billing")
     assert sorted(owners[0] for owners in _owners(now).values()) == ["c1", "c1", "c2", "c2"]
-    assert [part["retry"] for part in now["parts"]] == [False, False, True, True]
-    assert all(member["ours"] and member["address"] for member in now["members"])
+    assert [part["retry"] for part in now["queue_grids"]] == [False, False, True, True]
+    assert all(member["is_steelyard"] and member["address"] for member in now["members"])
 
 
-def test_a_stream_tells_who_joins_and_who_leaves(cluster: Cluster, page: Page) -> None:
+def test_a_stream_tells_who_joins_and_who_leaves(cluster: Cluster, dashboard: Dashboard) -> None:
     with Admin(cluster.namesrv) as admin:
-        admin.create_topic("orders", 2)
-    with members(cluster.namesrv, "billing", "orders", "c1"), stream(page, "/api/groups/billing/live") as values:
+        admin.topics.create("orders", 2)
+    with (
+        run_members(cluster.namesrv, "billing", "orders", "c1"),
+        stream(dashboard, "/api/groups/billing/live") as values,
+    ):
         first = next(values)
-        assert first["is_first"]
-        assert first["is_kept"]
+        assert first["is_full"]
+        assert first["is_persisted"]
         assert {line.split()[2] for line in map(_checked, first["commands"].values())} == {
             "show",
             "explain",
@@ -88,7 +90,7 @@ def test_a_stream_tells_who_joins_and_who_leaves(cluster: Cluster, page: Page) -
             "moves",
         }
         _until_shared(values, "c1")
-        with members(cluster.namesrv, "billing", "orders", "c2", of=2):
+        with run_members(cluster.namesrv, "billing", "orders", "c2", of=2):
             _until_shared(values, "c1", "c2")
         _until_shared(values, "c1")
 
@@ -98,62 +100,73 @@ def _checked(line: str) -> str:
     return line
 
 
-def test_more_members_than_queues_leaves_some_idle_and_says_so(cluster: Cluster, page: Page) -> None:
+def test_more_members_than_queues_leaves_some_idle_and_says_so(cluster: Cluster, dashboard: Dashboard) -> None:
     with Admin(cluster.namesrv) as admin:
-        admin.create_topic("orders", 1, brokers=["broker-0"])
-    with members(cluster.namesrv, "billing", "orders", "c1"), members(cluster.namesrv, "billing", "orders", "c2", of=2):
-        now = get(page, "/api/groups/billing")
-        listed = _row(page, "billing")
+        admin.topics.create("orders", 1, brokers=["broker-0"])
+    with (
+        run_members(cluster.namesrv, "billing", "orders", "c1"),
+        run_members(cluster.namesrv, "billing", "orders", "c2", of=2),
+    ):
+        now = get(dashboard, "/api/groups/billing")
+        listed = _row(dashboard, "billing")
     assert [member["idle"] for member in now["members"]].count(True) == 1
-    assert "nothing to do" in " ".join(now["hazards"])
-    assert "nothing to do" in " ".join(listed["hazards"])
+    assert "nothing to do" in " ".join(now["warnings"])
+    assert "nothing to do" in " ".join(listed["warnings"])
 
 
-def test_two_members_with_one_id_are_a_hazard(cluster: Cluster, page: Page) -> None:
+def test_two_members_with_one_id_are_a_hazard(cluster: Cluster, dashboard: Dashboard) -> None:
     with Admin(cluster.namesrv) as admin:
-        admin.create_topic("orders", 2)
-    with Stranger(cluster.namesrv) as one, Stranger(cluster.namesrv) as two:
+        admin.topics.create("orders", 2)
+    with ForeignMember(cluster.namesrv) as one, ForeignMember(cluster.namesrv) as two:
         one.join("10.0.0.7@worker", "billing", "orders")
         two.join("10.0.0.7@worker", "billing", "orders")
-        hazards = " ".join(get(page, "/api/groups/billing")["hazards"])
-        listed = " ".join(_row(page, "billing")["hazards"])
-    assert "10.0.0.7@worker on several lines" in hazards
-    assert "worker on several lines" in listed
+        hazards = " ".join(get(dashboard, "/api/groups/billing")["warnings"])
+        listed = " ".join(_row(dashboard, "billing")["warnings"])
+    assert "10.0.0.7@worker on several connections" in hazards
+    assert "worker on several connections" in listed
 
 
-def test_a_group_that_is_not_there_is_said_so(page: Page) -> None:
-    assert get(page, "/api/groups/nowhere", status=404)["kind"] == "GroupNotFound"
-    with stream(page, "/api/groups/nowhere/live") as values:
-        assert next(values)["trouble"]["kind"] == "GroupNotFound"
+def test_a_group_that_is_not_there_is_said_so(dashboard: Dashboard) -> None:
+    assert get(dashboard, "/api/groups/nowhere", status=404)["kind"] == "GroupNotFound"
+    with stream(dashboard, "/api/groups/nowhere/live") as values:
+        assert next(values)["failure"]["kind"] == "GroupNotFound"
 
 
-def test_queues_of_two_owners_and_of_none_are_not_settled() -> None:
+def test_queues_of_two_owners_and_of_none_are_not_stable() -> None:
     one, two = Queue("orders", "a", 0), Queue("orders", "a", 1)
-    facts = Facts(
+    facts = GroupFacts(
         group="billing",
         at_ms=5,
-        members=(Member("c1"), Member("c2")),
+        members=(MemberDescription("c1"), MemberDescription("c2")),
         queues=(one, two),
         claimed={"c1": frozenset({one}), "c2": frozenset({one})},
     )
-    now = grid_of(look_at(facts))
-    assert now.parts[0].owners == ((0, 1), ())
-    assert now.state == "moving"
-    assert any("handled twice" in hazard for hazard in now.hazards)
+    now = group_status(describe_group(facts))
+    assert now.queue_grids[0].owners == ((0, 1), ())
+    assert now.state == "rebalancing"
+    assert any("handled twice" in hazard for hazard in now.warnings)
 
 
 def test_an_owner_that_is_no_member_any_more_has_a_column() -> None:
     queue = Queue("orders", "a", 0)
-    facts = Facts(group="billing", at_ms=5, members=(Member("c1"),), queues=(queue,), locked={queue: "c0"})
-    now = grid_of(look_at(facts))
+    facts = GroupFacts(
+        group="billing", at_ms=5, members=(MemberDescription("c1"),), queues=(queue,), locked={queue: "c0"}
+    )
+    now = group_status(describe_group(facts))
     assert [member.id for member in now.members] == ["c1", "c0"]
-    assert now.parts[0].owners == ((1,),)
+    assert now.queue_grids[0].owners == ((1,),)
 
 
 def test_everybody_reads_everything_of_a_broadcast() -> None:
     queues = (Queue("news", "a", 0), Queue("news", "a", 1))
-    facts = Facts(group="screens", at_ms=5, broadcast=True, members=(Member("c1"), Member("c2")), queues=queues)
-    now = grid_of(look_at(facts))
-    assert now.parts[0].owners == ((0, 1), (0, 1))
-    assert (now.state, now.lag, now.hazards) == ("settled", None, ())
+    facts = GroupFacts(
+        group="screens",
+        at_ms=5,
+        broadcast=True,
+        members=(MemberDescription("c1"), MemberDescription("c2")),
+        queues=queues,
+    )
+    now = group_status(describe_group(facts))
+    assert now.queue_grids[0].owners == ((0, 1), (0, 1))
+    assert (now.state, now.lag, now.warnings) == ("stable", None, ())
     assert "keeps its own offsets" in now.notes[0]

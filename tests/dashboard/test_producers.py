@@ -4,21 +4,21 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.cli.parsing import complaint_about
-from tests.dashboard.asking import stream
 
 from steelyard import Admin, Message, Producer
-from steelyard.client.admin.producers import LedgerRow, ProducerLine
-from steelyard.dashboard.api.producers import ranked
-from steelyard.dashboard.page import Page
+from steelyard.client.admin.producers import ProducerBrokerLatency, ProducerStatus
+from steelyard.dashboard.api.producers import rank_producers
+from steelyard.dashboard.server import Dashboard
 from steelyard.serve.embedded import Cluster
+from tests.cli.parsing import complaint_about
+from tests.dashboard.http_client import stream
 
 
 @pytest.fixture
 def orders(cluster: Cluster) -> Cluster:
     """Have a topic on both brokers."""
     with Admin(cluster.namesrv) as admin:
-        admin.create_topic("orders", 2)
+        admin.topics.create("orders", 2)
     return cluster
 
 
@@ -29,28 +29,28 @@ def seen(values: Iterator[Any]) -> Iterator[dict[str, Any]]:
 
 def ledger(by_group: dict[str, Any]) -> list[dict[str, Any]]:
     """Return what the producer that keeps a ledger told of brokers by then."""
-    return by_group["weighing"]["ledger"] or [] if "weighing" in by_group else []
+    return by_group["weighing"]["latency"] or [] if "weighing" in by_group else []
 
 
-def test_nobody_sends_at_first(page: Page) -> None:
-    with stream(page, "/api/producers/live") as values:
+def test_nobody_sends_at_first(dashboard: Dashboard) -> None:
+    with stream(dashboard, "/api/producers/live") as values:
         told = next(values)
     assert (told["count"], told["producers"], told["brokers"]) == (0, [], [])
 
 
-def test_a_ledger_is_told_by_who_keeps_one_and_null_for_the_others(orders: Cluster, page: Page) -> None:
+def test_a_ledger_is_told_by_who_keeps_one_and_null_for_the_others(orders: Cluster, dashboard: Dashboard) -> None:
     with (
         Producer(orders.namesrv, group="weighing", avoid_slow_brokers=True) as weighing,
         Producer(orders.namesrv, group="trusting") as trusting,
-        stream(page, "/api/producers/live") as values,
+        stream(dashboard, "/api/producers/live") as values,
     ):
         for _ in range(8):
             weighing.send(Message("orders", b"x"))
             trusting.send(Message("orders", b"x"))
         told = next(each for each in seen(values) if "trusting" in each and len(ledger(each)) == 2)
-        assert told["trusting"]["ledger"] is None
+        assert told["trusting"]["latency"] is None
         assert told["trusting"]["brokers"] == ["broker-0", "broker-1"]
-        assert [(row["broker"], row["avoided_ms"], row["failures"]) for row in told["weighing"]["ledger"]] == [
+        assert [(row["broker"], row["avoided_ms"], row["failures"]) for row in told["weighing"]["latency"]] == [
             ("broker-0", None, 0),
             ("broker-1", None, 0),
         ]
@@ -62,13 +62,13 @@ def test_a_ledger_is_told_by_who_keeps_one_and_null_for_the_others(orders: Clust
 
 
 def test_who_avoids_a_broker_is_not_cut_off() -> None:
-    avoided = LedgerRow("broker-1", 900, None, 0.0, 5_000, "it failed", 1)
-    calm = [ProducerLine("a", f"p{number:04}", "", "", "", ()) for number in range(3_000)]
-    worried = ProducerLine("z", "last", "", "", "", (), ledger=(avoided,))
-    assert ranked([*calm, worried])[0] == worried
+    avoided = ProducerBrokerLatency("broker-1", 900, None, 0.0, 5_000, "it failed", 1)
+    calm = [ProducerStatus("a", f"p{number:04}", "", "", "", ()) for number in range(3_000)]
+    worried = ProducerStatus("z", "last", "", "", "", (), latencies=(avoided,))
+    assert rank_producers([*calm, worried])[0] == worried
 
 
-def test_the_command_line_it_shows_is_one(page: Page) -> None:
-    with stream(page, "/api/producers/live") as values:
+def test_the_command_line_it_shows_is_one(dashboard: Dashboard) -> None:
+    with stream(dashboard, "/api/producers/live") as values:
         command = next(values)["command"]
     assert complaint_about(command) is None

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from tests.docs.tree_of_commands import context_of, root
+from tests.docs.command_tree import context_of, root
 from tests.tidy.tree import fences
 
 __all__ = ["Shown", "command_complaint", "named_commands", "shown_commands"]

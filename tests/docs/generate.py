@@ -6,17 +6,17 @@ A test compares each of them with what the code says now (test_generated.py), so
 from collections.abc import Callable
 from functools import partial
 
-from tests.docs.drawn.api_page import api_page
-from tests.docs.drawn.board import board
-from tests.docs.drawn.cli_page import cli_index, cli_page
-from tests.docs.drawn.errors_page import errors_page, exits_page
-from tests.docs.drawn.figures import with_figures
-from tests.docs.drawn.metrics_page import metrics_page
-from tests.docs.drawn.options_page import options_page
-from tests.docs.drawn.pictures import PICTURES
+from tests.docs.generated.api_page import api_page
+from tests.docs.generated.cli_page import cli_index, cli_page
+from tests.docs.generated.errors_page import errors_page, exits_page
+from tests.docs.generated.figures import with_figures
+from tests.docs.generated.grafana_dashboard import board
+from tests.docs.generated.metrics_page import metrics_page
+from tests.docs.generated.options_page import options_page
+from tests.docs.generated.pictures import PICTURES
 from tests.tidy.tree import ROOT
 
-__all__ = ["ASKING_SPARK", "GENERATED", "generate"]
+__all__ = ["ASKING_SPARK", "BUILT", "GENERATED", "generate"]
 
 GENERATED: dict[str, Callable[[], str]] = {
     "docs/reference/api.md": api_page,
@@ -31,6 +31,9 @@ GENERATED: dict[str, Callable[[], str]] = {
     **{f"docs/pictures/{name}.svg": draw for name, draw in PICTURES.items()},
 }
 """What is written where."""
+
+BUILT = frozenset({"docs/reference/api.md", "docs/reference/cli.md"})
+"""What `make docs` writes and nobody commits: long, and of use on the site alone."""
 
 ASKING_SPARK = frozenset({"docs/reference/api.md"})
 """What can be written only where Spark's packages are."""

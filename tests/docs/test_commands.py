@@ -3,9 +3,9 @@
 What sessions print is compared where they are run: tests/cli/test_sessions.py and test_tutorial.py.
 """
 
+from tests.docs.command_tree import verbs
 from tests.docs.commands import Shown, command_complaint, named_commands, shown_commands
-from tests.docs.tree_of_commands import verbs
-from tests.docs.written import read
+from tests.docs.docs_pages import read
 from tests.tidy.tree import complain, pages
 
 

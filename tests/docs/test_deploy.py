@@ -4,13 +4,12 @@ import json
 import re
 from collections.abc import Iterator
 
-from tests.docs.tree_of_commands import verbs
+from steelyard.dashboard.options import DASHBOARD_PORT
+from steelyard.metrics.families import MetricSpec, MetricType
+from steelyard.metrics.rocketmq_metrics import ROCKETMQ_METRICS
+from steelyard.metrics.steelyard_metrics import STEELYARD_METRICS
+from tests.docs.command_tree import verbs
 from tests.tidy.tree import ROOT, complain
-
-from steelyard.dashboard.options import PAGE_PORT
-from steelyard.model.measures import Kind, Measure
-from steelyard.model.own_measures import OWN
-from steelyard.model.rocketmq_measures import ROCKETMQ
 
 DEPLOY = ROOT / "deploy"
 ALERTS = DEPLOY / "alerts.yml"
@@ -19,11 +18,11 @@ BOARD = DEPLOY / "grafana" / "steelyard.json"
 _NAME = re.compile(r"\b(?:rocketmq|steelyard)_\w+")
 
 
-def told(measures: tuple[Measure, ...] = (*ROCKETMQ, *OWN)) -> dict[str, Measure]:
+def told(measures: tuple[MetricSpec, ...] = (*ROCKETMQ_METRICS, *STEELYARD_METRICS)) -> dict[str, MetricSpec]:
     """Return the families by the names that their samples have."""
     found = {}
     for each in measures:
-        for part in ("_bucket", "_sum", "_count") if each.kind is Kind.HISTOGRAM else ("",):
+        for part in ("_bucket", "_sum", "_count") if each.kind is MetricType.HISTOGRAM else ("",):
             found[each.name + part] = each
     return found
 
@@ -74,7 +73,11 @@ def test_labels_are_those_of_the_family() -> None:
 
 def test_every_family_that_tells_of_balance_is_on_the_board() -> None:
     asked = {name for _, expression in expressions() for name in _NAME.findall(expression)}
-    balance = [each for each in OWN if each.name.startswith(("steelyard_rebal", "steelyard_moves", "steelyard_hand"))]
+    balance = [
+        each
+        for each in STEELYARD_METRICS
+        if each.name.startswith(("steelyard_rebal", "steelyard_moves", "steelyard_hand"))
+    ]
     assert balance
     complain(
         f"{name} is not on the board"
@@ -102,4 +105,4 @@ def test_every_command_that_a_rule_names_is_a_command() -> None:
 def test_the_scraper_finds_the_rules_and_the_page() -> None:
     settings = (DEPLOY / "prometheus.yml").read_text(encoding="utf-8")
     assert f"rule_files:\n  - {ALERTS.name}\n" in settings
-    assert f'targets: ["127.0.0.1:{PAGE_PORT}"]' in settings
+    assert f'targets: ["127.0.0.1:{DASHBOARD_PORT}"]' in settings

@@ -1,4 +1,4 @@
-"""How to install stands in one place: docs/install.md for pages, steelyard.errors.extras for messages.
+"""How to install stands in one place: docs/install.md for pages, steelyard.errors for messages.
 
 README shows the same commands and the same table. The tutorial types its own, and a test types along.
 """
@@ -7,11 +7,11 @@ import re
 import tomllib
 from collections.abc import Iterator
 
-from tests.docs.written import TUTORIAL, read
+from tests.docs.docs_pages import TUTORIAL, read
 from tests.tidy.tree import ROOT, Source, complain, fences, texts
 
 _INSTALL = "docs/install.md"
-_MESSAGES = "src/steelyard/errors/extras.py"
+_MESSAGES = "src/steelyard/errors.py"
 _MAY_SAY_HOW = {_INSTALL, _MESSAGES, "README.md", TUTORIAL}
 _READ_BY_USERS = ("docs/", "examples/", "src/")
 
@@ -44,14 +44,14 @@ def test_another_way_to_install_is_seen() -> None:
     def said(path: str, text: str) -> list[str]:
         return list(install_complaints(Source(path, text)))
 
-    by_name, from_clone = "run pip install\n  --quiet 'steelyard[page]'", "run pip install -e '.[page]'"
+    by_name, from_clone = "run pip install\n  --quiet 'steelyard[dashboard]'", "run pip install -e '.[dashboard]'"
     assert not said(_INSTALL, by_name)
     for path in ("README.md", TUTORIAL, _MESSAGES, "docs/spark.md", "src/steelyard/otel.py"):
         (complaint,) = said(path, by_name)
         assert f"{path}:1" in complaint
         assert "is not published" in complaint
     assert not said("README.md", from_clone)
-    assert not said(TUTORIAL, "pip install --quiet '../steelyard[page]'")
+    assert not said(TUTORIAL, "pip install --quiet '../steelyard[dashboard]'")
     assert "link to" in said("docs/spark.md", f"words\n{from_clone}")[0]
     assert "how_to_install" in said("src/steelyard/otel.py", from_clone)[0]
     assert not said("tests/docs/test_install.py", by_name)

@@ -1,6 +1,6 @@
 """Every Python example of a page runs as it stands, or says on the line above why it does not.
 
-Pages about Spark are run where a session is: tests/spark/test_pages.py. The tutorial is typed from the top:
+Pages about Spark are run where a session is: tests/spark/test_docs_examples.py. The tutorial is typed from the top:
 test_tutorial.py.
 """
 
@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.docs.running import has_tests, page_complaints, python_fences
-from tests.docs.written import TUTORIAL, needs_spark, read
-from tests.tidy.tree import complain, pages
 
 from steelyard.serve.embedded import Cluster
+from tests.docs.docs_pages import TUTORIAL, needs_spark, read
+from tests.docs.python_examples import has_tests, page_complaints, python_fences
+from tests.tidy.tree import complain, pages
 
 _PAGES = [
     pytest.param(page, marks=pytest.mark.process) if has_tests(page, read(page)) else page

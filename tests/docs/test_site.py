@@ -8,7 +8,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from tests.docs.written import pages_of_docs
+
+from tests.docs.docs_pages import pages_of_docs
+from tests.docs.generate import BUILT
 from tests.tidy.tree import ROOT, complain
 
 _SECONDS = 300
@@ -18,7 +20,7 @@ _FROM_ELSEWHERE = re.compile(r"<(?:script|link|img|iframe|source)\b[^>]*?\b(?:sr
 def test_every_page_has_a_place_in_the_navigation() -> None:
     named = navigation((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
     assert len(named) == len(set(named))
-    there = {page.removeprefix("docs/") for page in pages_of_docs()}
+    there = {page.removeprefix("docs/") for page in {*pages_of_docs(), *BUILT}}
     complain(
         [
             *(f"mkdocs.yml names {page}, which does not exist" for page in sorted(set(named) - there)),

@@ -3,7 +3,7 @@
 With STEELYARD_SLOW=1 it is typed whole: pip builds the project and installs it with what it needs from the reader's own
 index, into an environment that the tutorial makes itself. Else no index is asked: the environment gets a wheel of the
 tree and what the extras that the page names need, and nothing else. The part with Spark, which fetches some hundred
-megabytes, is left out then; tests/spark/test_pages.py runs its program with every change.
+megabytes, is left out then; tests/spark/test_docs_examples.py runs its program with every change.
 """
 
 import os
@@ -12,8 +12,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.docs.typing_along import Saved, Typed, parts_of, type_along
-from tests.docs.written import TUTORIAL, read
+
+from tests.docs.docs_pages import TUTORIAL, read
+from tests.docs.shell_session import Saved, Typed, parts_of, type_along
 from tests.packaging.building import Built, bare
 from tests.tidy.tree import ROOT
 

@@ -11,13 +11,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.interop.jars import SERVER_RELEASES
-from tests.interop.servers import Line, apache
-
 from steelyard.broker.options import BrokerOptions
 from steelyard.serve.embedded import Cluster as Steelyard
 from steelyard.wire.codes import RequestCode
 from steelyard.wire.headers.nameserver import GetRoute
+from tests.interop.jars import SERVER_RELEASES
+from tests.interop.servers import Line, apache
 
 __all__ = ["BACKENDS", "OURS", "Cluster", "chosen", "running_cluster"]
 

@@ -6,13 +6,14 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+
 from tests.interop.backends import Cluster, chosen, running_cluster
 from tests.interop.clients import JavaProcess, running_client
-from tests.interop.hands import Hands
 from tests.interop.jars import RELEASE_4, RELEASE_5, RELEASES, SERVER_RELEASES, NotReady, server_class_path
+from tests.interop.java_clients import JavaClients
 from tests.interop.mqadmin import Mqadmin
 from tests.interop.peer import Peer, running
-from tests.interop.talk import create_topic
+from tests.interop.wire_client import create_topic
 
 _HERE = Path(__file__).parent
 _numbers = itertools.count(1)
@@ -92,15 +93,15 @@ def client_processes() -> Iterator[dict[str, JavaProcess]]:
 @pytest.fixture(params=RELEASES)
 def hands(
     request: pytest.FixtureRequest, client_processes: dict[str, JavaProcess], cluster: Cluster
-) -> Iterator[Hands]:
+) -> Iterator[JavaClients]:
     """Give the producers and consumers of one Java release; a test that takes it runs with each of them."""
-    hands = Hands(client_processes[request.param], cluster)
+    hands = JavaClients(client_processes[request.param], cluster)
     yield hands
     hands.stop()
 
 
 @pytest.fixture
-def mqadmin(hands: Hands) -> Mqadmin:
+def mqadmin(hands: JavaClients) -> Mqadmin:
     """Give the administrator's tool of the same release."""
     return Mqadmin(hands.process, hands.cluster)
 

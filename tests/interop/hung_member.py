@@ -10,12 +10,12 @@ from contextlib import ExitStack
 from unittest import mock
 
 from steelyard import Consumer
-from steelyard.client.consuming.membership import Membership
+from steelyard.client.consumer.member_runner import MemberRunner
 from steelyard.model import StoredMessage
 from steelyard.wire.codes import RequestCode
 from steelyard.wire.command import Command
 
-_hear = Membership.heard
+_hear = MemberRunner.command_received
 _late_s = [0.0]
 
 
@@ -23,9 +23,9 @@ async def _pass_over(_message: StoredMessage) -> None:
     """Handle a message: there is nothing to do."""
 
 
-def _hear_late(membership: Membership, server: str | None, command: Command) -> None:
+def _hear_late(membership: MemberRunner, server: str | None, command: Command) -> None:
     """Let questions of what is held wait."""
-    if _late_s[0] and not command.is_answer and command.code == RequestCode.GET_CONSUMER_RUNNING_INFO:
+    if _late_s[0] and not command.is_response and command.code == RequestCode.GET_CONSUMER_RUNNING_INFO:
         asyncio.get_running_loop().call_later(_late_s[0], _hear, membership, server, command)
     else:
         _hear(membership, server, command)
@@ -34,7 +34,7 @@ def _hear_late(membership: Membership, server: str | None, command: Command) -> 
 def main(namesrv: str, *groups: str) -> None:
     """Take part."""
     with ExitStack() as stack:
-        stack.enter_context(mock.patch.object(Membership, "heard", _hear_late))
+        stack.enter_context(mock.patch.object(MemberRunner, "command_received", _hear_late))
         for each in groups:
             group, _, topic = each.partition("=")
             consumer = Consumer(namesrv, group=group, start_from="first")

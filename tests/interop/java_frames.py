@@ -2,11 +2,10 @@
 
 from typing import Any
 
-from tests.interop.peer import Peer
-
 from steelyard.wire.codes import HeaderType
 from steelyard.wire.command import Command
-from steelyard.wire.frames import Splitter
+from steelyard.wire.frames import FrameDecoder
+from tests.interop.peer import Peer
 
 __all__ = ["WAYS", "only", "read_by_java", "written_by_java"]
 
@@ -32,5 +31,5 @@ def written_by_java(java: Peer, way: str, command: Command, header_class: str | 
 
 def only(frame: bytes) -> Command:
     """Read the one command that a frame holds."""
-    (command,) = Splitter().feed(frame)
+    (command,) = FrameDecoder().feed(frame)
     return command

@@ -1,16 +1,10 @@
-"""Which of Apache's classes is the header of which request, and of its answer."""
+"""Apache's header class of each request, and of its response."""
 
 from steelyard.wire.codes import RequestCode as Code
 
-__all__ = ["JAVA_HEADER_OF_ANSWER", "JAVA_HEADER_OF_REQUEST", "ONLY_IN_5"]
+__all__ = ["JAVA_HEADER_OF_REQUEST", "JAVA_HEADER_OF_RESPONSE", "ONLY_IN_5"]
 
 JAVA_HEADER_OF_REQUEST = {
-    Code.CHECK_ROCKSDB_CQ_WRITE_PROGRESS: "CheckRocksdbCqWriteProgressRequestHeader",
-    Code.ADD_BROKER: "AddBrokerRequestHeader",
-    Code.REMOVE_BROKER: "RemoveBrokerRequestHeader",
-    Code.RESET_MASTER_FLUSH_OFFSET: "ResetMasterFlushOffsetHeader",
-    Code.CONTROLLER_ELECT_MASTER: "ElectMasterRequestHeader",
-    Code.CLEAN_BROKER_DATA: "CleanControllerBrokerDataRequestHeader",
     Code.SEND_MESSAGE: "SendMessageRequestHeader",
     Code.SEND_REPLY_MESSAGE: "SendMessageRequestHeader",
     Code.SEND_MESSAGE_V2: "SendMessageRequestHeaderV2",
@@ -97,9 +91,7 @@ JAVA_HEADER_OF_REQUEST = {
     Code.GET_TOPICS_BY_CLUSTER: "GetTopicsByClusterRequestHeader",
 }
 
-JAVA_HEADER_OF_ANSWER = {
-    Code.CONTROLLER_ELECT_MASTER: "ElectMasterResponseHeader",
-    Code.CONTROLLER_GET_METADATA_INFO: "GetMetaDataResponseHeader",
+JAVA_HEADER_OF_RESPONSE = {
     Code.SEND_MESSAGE: "SendMessageResponseHeader",
     Code.SEND_MESSAGE_V2: "SendMessageResponseHeader",
     Code.SEND_BATCH_MESSAGE: "SendMessageResponseHeader",
@@ -131,24 +123,18 @@ JAVA_HEADER_OF_ANSWER = {
 ONLY_IN_5 = frozenset(
     {
         "AckMessageRequestHeader",
-        "AddBrokerRequestHeader",
         "BrokerHeartbeatRequestHeader",
         "ChangeInvisibleTimeRequestHeader",
         "ChangeInvisibleTimeResponseHeader",
-        "CheckRocksdbCqWriteProgressRequestHeader",
-        "CleanControllerBrokerDataRequestHeader",
         "CreateAclRequestHeader",
         "CreateUserRequestHeader",
         "DeleteAclRequestHeader",
         "DeleteUserRequestHeader",
-        "ElectMasterRequestHeader",
-        "ElectMasterResponseHeader",
         "GetAclRequestHeader",
         "GetAllSubscriptionGroupRequestHeader",
         "GetAllSubscriptionGroupResponseHeader",
         "GetAllTopicConfigRequestHeader",
         "GetBrokerMemberGroupRequestHeader",
-        "GetMetaDataResponseHeader",
         "GetSubscriptionGroupConfigRequestHeader",
         "GetTopicConfigRequestHeader",
         "GetUserRequestHeader",
@@ -168,8 +154,6 @@ ONLY_IN_5 = frozenset(
         "RecallMessageRequestHeader",
         "RecallMessageResponseHeader",
         "RegisterTopicRequestHeader",
-        "RemoveBrokerRequestHeader",
-        "ResetMasterFlushOffsetHeader",
         "UnlockBatchMqRequestHeader",
         "UpdateAclRequestHeader",
         "UpdateUserRequestHeader",

@@ -9,15 +9,13 @@ from typing import Any
 
 import msgspec
 from hypothesis import strategies as st
-from tests.wire.stored_values import properties as any_properties
 
 from steelyard.wire import property_names
-from steelyard.wire.bodies import assignment, groups, heartbeat, members, pop, topics
-from steelyard.wire.bodies.codec import encode_body
-from steelyard.wire.body import Body
+from steelyard.wire.bodies import groups, heartbeat, members, pop, queue_assignment, topics
 from steelyard.wire.codes import LANGUAGES
-from steelyard.wire.fields import H, plan_of
-from steelyard.wire.maps import ById, ByQueue
+from steelyard.wire.header_codec import H, header_layout
+from steelyard.wire.json_body import ById, ByQueue, JsonBody, encode_body
+from tests.wire.stored_values import properties as any_properties
 
 __all__ = ["ASTRAL", "for_java", "headers", "int32", "int64", "names", "properties", "words"]
 
@@ -55,10 +53,10 @@ _ALLOWED: Mapping[str, st.SearchStrategy[Any]] = {
 
 def headers(kind: type[H], never_absent: Collection[str]) -> st.SearchStrategy[H]:
     """Build any header of a kind; fields named in ``never_absent`` are there even if they may be absent in ours."""
-    plan = plan_of(kind)
+    plan = header_layout(kind)
     arguments: dict[str, st.SearchStrategy[Any]] = {}
     for attribute, name, wanted, digits, default in zip(
-        plan.attributes, plan.names, plan.types, plan.digits, plan.defaults, strict=True
+        plan.attributes, plan.names, plan.types, plan.safe_digits, plan.defaults, strict=True
     ):
         whole = {str: words, bool: st.booleans()}.get(wanted, int32 if digits == 9 else int64)
         value = _ALLOWED.get(name, whole)
@@ -68,7 +66,7 @@ def headers(kind: type[H], never_absent: Collection[str]) -> st.SearchStrategy[H
 
 def for_java(value: Any) -> Any:
     """Return the nearest body that Java can hold: enums by their names, sets without repeats, ids that are ids."""
-    if isinstance(value, Body):
+    if isinstance(value, JsonBody):
         parts = {field.name: for_java(getattr(value, field.name)) for field in msgspec.structs.fields(type(value))}
         return type(value)(**_within_enums(value, parts))
     if isinstance(value, ById):
@@ -82,14 +80,14 @@ def for_java(value: Any) -> Any:
     return value
 
 
-def _within_enums(value: Body, parts: dict[str, Any]) -> dict[str, Any]:
-    if isinstance(value, members.Connection | members.ProducerLine) and value.language is not None:
+def _within_enums(value: JsonBody, parts: dict[str, Any]) -> dict[str, Any]:
+    if isinstance(value, members.ConnectionEntry | members.ProducerEntry) and value.language is not None:
         parts["language"] = LANGUAGES[len(value.language)]
-    if isinstance(value, topics.TopicSettings):
+    if isinstance(value, topics.TopicConfig):
         parts["filter_type"] = ("SINGLE_TAG", "MULTI_TAG")[len(value.filter_type) % 2]
         # Only one class of Java's has a static topic's details, and what it does with it has a test of its own.
         parts["mapping"] = None
-    if isinstance(value, pop.Acks):
+    if isinstance(value, pop.QueueAcks):
         # Java trims a bit set after its last one, and knows no empty one.
         parts["bits"] = value.bits + b"\x01"
     return parts
@@ -101,6 +99,6 @@ def _told_apart_by(part: Any) -> object:
         return part.topic, part.expression, part.expression_type
     if isinstance(part, heartbeat.SubscriptionBody):
         return f"{part.topic}@{part.expression}"
-    if isinstance(part, assignment.AssignedQueue):
+    if isinstance(part, queue_assignment.AssignedQueue):
         return part.queue
     return encode_body(part)

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from steelyard.wire.json_text import standard_json
+from steelyard.wire.java_json import to_standard_json
 
 __all__ = ["Loss", "losses", "tree"]
 
@@ -20,7 +20,7 @@ Loss = tuple[str, object, object]
 
 def tree(text: bytes) -> Any:
     """Read a body as plain values; maps by queue become lists of pairs."""
-    return msgspec.json.decode(standard_json(text, "body"))
+    return msgspec.json.decode(to_standard_json(text, "body"))
 
 
 def losses(before: Any, after: Any, sets: Collection[str], name: str = "") -> Iterator[Loss]:

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from steelyard.net.listener import Listener
+from steelyard.net.server import TcpListener
 from steelyard.serve.nameserver import RunningNameServer
 
 __all__ = ["our_name_server"]
@@ -19,7 +19,7 @@ def our_name_server() -> Iterator[int]:
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="our name server", daemon=True)
     thread.start()
-    listener = Listener.bind("127.0.0.1", 0)
+    listener = TcpListener.bind("127.0.0.1", 0)
     try:
         server = asyncio.run_coroutine_threadsafe(RunningNameServer.start(listener), loop).result(_START_SECONDS)
         try:

@@ -9,16 +9,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.interop.servers import ApacheBroker
-
-from steelyard import Admin, Connect
+from steelyard import Admin, ClientConfig
 from steelyard.client.session import Session
 from steelyard.errors import SteelyardError
 from steelyard.net.tls import Tls
 from steelyard.wire.bodies import encode_body
-from steelyard.wire.bodies.access import AccessRules, Policy, PolicyEntry, User
+from steelyard.wire.bodies.acl import AclPolicy, AclPolicyEntry, AclRules, AclUser
 from steelyard.wire.codes import RequestCode
 from steelyard.wire.command import Command
+from tests.interop.servers import ApacheBroker
 
 __all__ = ["ACCOUNTS", "SecuredBroker", "beside", "with_accounts", "with_certificate"]
 
@@ -70,7 +69,7 @@ _RULES = {
 class SecuredBroker(ApacheBroker):
     """A broker that is asked whether it runs by a client that has what it takes."""
 
-    connect: Connect
+    connect: ClientConfig
     """How to get in."""
 
     count = 1
@@ -82,7 +81,7 @@ class SecuredBroker(ApacheBroker):
         while True:
             try:
                 with Admin(self.connect) as admin:
-                    if [broker.problem for broker in admin.cluster()] == [None] * self.count:
+                    if [broker.problem for broker in admin.brokers.list()] == [None] * self.count:
                         return
                 why = "it is not registered"
             except SteelyardError as error:
@@ -95,9 +94,9 @@ class SecuredBroker(ApacheBroker):
         """The address of the name server."""
         return f"127.0.0.1:{self.name_port}"
 
-    def as_account(self, name: str, secret: str | None = None) -> Connect:
+    def as_account(self, name: str, secret: str | None = None) -> ClientConfig:
         """Return how somebody gets in."""
-        return Connect(self.namesrv, access_key=name, secret_key=secret or ACCOUNTS[name])
+        return ClientConfig(self.namesrv, access_key=name, secret_key=secret or ACCOUNTS[name])
 
 
 @contextmanager
@@ -115,9 +114,9 @@ def with_accounts(release: str, root: Path) -> Iterator[SecuredBroker]:
             asyncio.run(_make_accounts(broker))
         with Admin(broker.connect) as admin:
             for topic in ("orders", "secrets"):
-                admin.create_topic(topic, 4)
+                admin.topics.create(topic, 4)
             for group in ("billing", "spies"):
-                admin.create_group(group)
+                admin.groups.create(group)
         yield broker
     finally:
         broker.close()
@@ -139,17 +138,17 @@ async def _make_accounts(broker: SecuredBroker) -> None:
     session = Session(broker.connect)
     await session.start()
     try:
-        at = session.at(f"127.0.0.1:{broker.port}")
+        at = session.connection_at(f"127.0.0.1:{broker.port}")
         for name in ("the-shop", "the-guest"):
-            user = encode_body(User(name=name, password=ACCOUNTS[name], kind="Normal"))
-            await session.ask_well(at, Command(RequestCode.AUTH_CREATE_USER, {"username": name}, user))
+            user = encode_body(AclUser(name=name, password=ACCOUNTS[name], kind="Normal"))
+            await session.request_ok(at, Command(RequestCode.AUTH_CREATE_USER, {"username": name}, user))
         entries = tuple(
-            PolicyEntry(resource=resource, actions=actions, source_ips=(), decision="Allow")
+            AclPolicyEntry(resource=resource, actions=actions, source_ips=(), decision="Allow")
             for resource, actions in _RULES.items()
         )
-        rules = AccessRules(subject="User:the-shop", policies=(Policy(kind="Custom", entries=entries),))
+        rules = AclRules(subject="User:the-shop", policies=(AclPolicy(kind="Custom", entries=entries),))
         request = Command(RequestCode.AUTH_CREATE_ACL, {"subject": rules.subject or ""}, encode_body(rules))
-        await session.ask_well(at, request)
+        await session.request_ok(at, request)
     finally:
         await session.close()
 
@@ -165,11 +164,11 @@ def with_certificate(release: str, root: Path, certificate: Path, mode: str) -> 
     )
     flags: Sequence[str] = (f"-Dtls.config.file={words}", f"-Dtls.server.mode={mode}", "-Dtls.enable=true")
     broker = SecuredBroker(release, root, _SETTINGS, (*_SMALL, *flags))
-    broker.connect = Connect(broker.namesrv, tls=Tls(verify=False))
+    broker.connect = ClientConfig(broker.namesrv, tls=Tls(verify=False))
     try:
         broker.start()
         with Admin(broker.connect) as admin:
-            admin.create_topic("orders", 4)
+            admin.topics.create("orders", 4)
         yield broker
     finally:
         broker.close()

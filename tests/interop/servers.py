@@ -15,12 +15,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.interop.jars import server_class_path
-
-from steelyard.wire.bodies.settings_text import decode_settings
+from steelyard.wire.bodies.common import decode_settings
 from steelyard.wire.codes import RequestCode
-from steelyard.wire.command import Command, Fields
-from steelyard.wire.frames import Splitter, encode_frame
+from steelyard.wire.command import Command, CommandFields
+from steelyard.wire.frames import FrameDecoder, encode_frame
+from tests.interop.jars import server_class_path
 
 __all__ = ["ApacheBroker", "Line", "apache", "free_port"]
 
@@ -51,10 +50,10 @@ class Line:
 
     def __init__(self, port: int) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=30)
-        self._splitter = Splitter()
+        self._splitter = FrameDecoder()
         self._opaques = itertools.count(1)
 
-    def ask(self, code: int, fields: Fields, body: bytes = b"") -> Command:
+    def ask(self, code: int, fields: CommandFields, body: bytes = b"") -> Command:
         """Ask, and return the answer whatever it says; what the broker asks of its own accord is passed over."""
         opaque = next(self._opaques)
         self._socket.sendall(encode_frame(Command(code, fields, body, opaque=opaque)))
@@ -63,7 +62,7 @@ class Line:
             if not received:
                 raise RuntimeError(f"the broker closed the line instead of answering {code}")
             for command in self._splitter.feed(received):
-                if command.is_answer and command.opaque == opaque:
+                if command.is_response and command.opaque == opaque:
                     return command
 
     def close(self) -> None:

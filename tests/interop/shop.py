@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from tests.interop.clients import until
-from tests.interop.hands import Hands, Producer, Push, Sent, every
-from tests.interop.talk import committed
+from tests.interop.java_clients import JavaClients, JavaProducer, JavaPushConsumer, JavaSendResult, every
+from tests.interop.wire_client import committed
 
 __all__ = ["Shop", "open_shop"]
 
@@ -19,12 +19,12 @@ class Shop:
     buyers: str
     idlers: str
     sellers: str
-    sent: list[Sent]
-    consumer: Push
-    producer: Producer
+    sent: list[JavaSendResult]
+    consumer: JavaPushConsumer
+    producer: JavaProducer
 
 
-def open_shop(hands: Hands, topic: str, group: str) -> Shop:
+def open_shop(hands: JavaClients, topic: str, group: str) -> Shop:
     """Send two messages to each queue, which both groups handle, and one more to the last, after the idlers left."""
     sellers, idlers = f"{group}-sellers", f"{group}-idlers"
     producer = hands.producer(sellers, heartbeatBrokerInterval=1000)
@@ -43,7 +43,7 @@ def open_shop(hands: Hands, topic: str, group: str) -> Shop:
     return Shop(topic, group, idlers, sellers, sent, consumer, producer)
 
 
-def _told(hands: Hands, consumer: Push, topic: str, group: str, offsets: list[int]) -> None:
+def _told(hands: JavaClients, consumer: JavaPushConsumer, topic: str, group: str, offsets: list[int]) -> None:
     """Wait until the broker was told how far a group is."""
 
     def known() -> list[int]:

@@ -3,14 +3,14 @@
 from pathlib import Path
 
 import pytest
+
+from steelyard import Message, Producer
+from steelyard.cli.main import main
+from steelyard.cli.shared.exit_codes import ExitCode
+from steelyard.errors import SendFailed
 from tests.cli.sessions import play
 from tests.interop.jars import NotReady
 from tests.interop.secured import ACCOUNTS, SecuredBroker, beside, with_accounts
-
-from steelyard import Message, Producer
-from steelyard.cli.frame.exits import Exit
-from steelyard.cli.main import main
-from steelyard.errors import SendFailed
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -43,15 +43,5 @@ def _a_rule_counts(first: SecuredBroker, capsys: pytest.CaptureFixture[str]) -> 
     assert main(["access", "policy", "create", "the-guest", "--on", "topic:orders", "--may", "pub", *at]) == 0
     with Producer(guest, group="guests") as producer:
         assert producer.send(Message("orders", b"thank you")).queue.topic == "orders"
-    assert main(["access", "user", "ls", "--namesrv", first.namesrv, "--access-key", "the-guest"]) == Exit.REFUSED
+    assert main(["access", "user", "ls", "--namesrv", first.namesrv, "--access-key", "the-guest"]) == ExitCode.REFUSED
     capsys.readouterr()
-
-
-def test_a_session_with_accounts_goes_as_its_page_shows(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    try:
-        with with_accounts("4.9.7", tmp_path_factory.mktemp("accounts") / "store") as broker:
-            assert play("access", broker.namesrv, "accounts", tmp_path)
-    except NotReady as problem:
-        pytest.skip(str(problem))

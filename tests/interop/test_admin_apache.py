@@ -7,21 +7,21 @@ from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 import pytest
-from tests.client.admin_scene import commit, give_up, put, with_admin
-from tests.client.hand_member import HandMember
-from tests.interop.backends import Cluster, running_cluster
-from tests.interop.jars import SERVER_RELEASES, NotReady
 
 from steelyard.client.admin import Admin
-from steelyard.client.admin.group_plan import plan_change
-from steelyard.client.admin.resets import Target
+from steelyard.client.admin.group_description import dry_run_rebalance
+from steelyard.client.admin.offsets import ResetTarget
 from steelyard.errors import GroupNotFound, RequestNotSupported, TopicExists, TopicNotFound
 from steelyard.model import Permission, Queue, StoredMessage
 from steelyard.wire.bodies import decode_body
 from steelyard.wire.bodies.offsets import ResetOffsets
 from steelyard.wire.codes import RequestCode
 from steelyard.wire.command import Command
-from steelyard.wire.message_ids import read_offset_id
+from steelyard.wire.message_ids import parse_offset_id
+from tests.client.admin_scene import commit, give_up, put, with_admin
+from tests.client.manual_member import ManualMember
+from tests.interop.backends import Cluster, running_cluster
+from tests.interop.jars import SERVER_RELEASES, NotReady
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -59,63 +59,63 @@ def _queue(cluster: Cluster, topic: str, number: int = 0) -> Queue:
 
 async def _filled(admin: Admin, cluster: Cluster, name: str, queues: int = 2) -> list[Queue]:
     """Make a topic with four messages in each queue, and a group."""
-    await admin.create_topic(name, queues)
-    await admin.create_group(f"{name}-group")
+    await admin.topics.create(name, queues)
+    await admin.groups.create(f"{name}-group")
     made = [_queue(cluster, name, number) for number in range(queues)]
     for queue in made:
         for number in range(4):
             put(cluster.broker, queue, b"%d" % number)
-    await _until(lambda: admin.topic(name), lambda seen: seen.messages == 4 * queues)
+    await _until(lambda: admin.topics.describe(name), lambda seen: seen.messages == 4 * queues)
     return made
 
 
 def test_topics_are_made_widened_listed_and_deleted(apache_cluster: Cluster, name: str) -> None:
     async def work(admin: Admin) -> None:
-        made = await admin.create_topic(name, 3)
+        made = await admin.topics.create(name, 3)
         assert [str(each.queue) for each in made.queues] == [f"{name}@broker-a:{number}" for number in range(3)]
         assert made.counts[0].permission == Permission.READ | Permission.WRITE
-        assert (await admin.create_topic(name, 3)).counts == made.counts
+        assert (await admin.topics.create(name, 3)).counts == made.counts
         with pytest.raises(TopicExists):
-            await admin.create_topic(name, 2)
-        assert len((await admin.add_queues(name, 5)).queues) == 5
-        listed = {topic.name: topic.queues for topic in await admin.topics()}
+            await admin.topics.create(name, 2)
+        assert len((await admin.topics.add_queues(name, 5)).queues) == 5
+        listed = {topic.name: topic.queues for topic in await admin.topics.list()}
         assert listed[name] == 5
         assert {"TBW102", "broker-a", "steelyard", "SCHEDULE_TOPIC_XXXX"}.isdisjoint(listed)
-        assert "TBW102" in {topic.name for topic in await admin.topics(system=True)}
+        assert "TBW102" in {topic.name for topic in await admin.topics.list(system=True)}
         with pytest.raises(TopicNotFound, match="Did you mean"):
-            await admin.topic(f"{name}x")
-        await admin.delete_topic(name)
-        assert name not in {topic.name for topic in await admin.topics()}
+            await admin.topics.describe(f"{name}x")
+        await admin.topics.delete(name)
+        assert name not in {topic.name for topic in await admin.topics.list()}
 
     with_admin(apache_cluster.name_server, work)
 
 
 def test_an_ordered_topic_has_its_list(apache_cluster: Cluster, name: str) -> None:
     async def work(admin: Admin) -> None:
-        await admin.create_topic(name, 2, order=True)
-        assert (await admin.add_queues(name, 3)).counts[0].read == 3
-        await admin.delete_topic(name)
+        await admin.topics.create(name, 2, order=True)
+        assert (await admin.topics.add_queues(name, 3)).counts[0].read == 3
+        await admin.topics.delete(name)
 
     with_admin(apache_cluster.name_server, work)
 
 
 def test_brokers_tell_how_they_are(apache_cluster: Cluster) -> None:
     async def work(admin: Admin) -> None:
-        (broker,) = await admin.cluster()
+        (broker,) = await admin.brokers.list()
         assert broker.version == ("V4_9_7" if apache_cluster.is_4 else "V5_5_0")
         assert (broker.problem, dict(broker.addresses)) == (None, {0: apache_cluster.broker})
         # How much passes is not told before it was measured for ten seconds.
         assert None not in (broker.started_at, broker.up, broker.disk_used)
-        assert (await admin.name_servers())[0].brokers == 1
-        await admin.set_broker_config("broker-a", {"maxTransferCountOnMessageInMemory": "33"})
-        assert (await admin.broker_config("broker-a"))["maxTransferCountOnMessageInMemory"] == "33"
+        assert (await admin.name_servers.list())[0].brokers == 1
+        await admin.brokers.set_config("broker-a", {"maxTransferCountOnMessageInMemory": "33"})
+        assert (await admin.brokers.config("broker-a"))["maxTransferCountOnMessageInMemory"] == "33"
 
     with_admin(apache_cluster.name_server, work)
 
 
 def test_messages_are_found(apache_cluster: Cluster, name: str) -> None:
     async def work(admin: Admin) -> None:
-        await admin.create_topic(name, 2)
+        await admin.topics.create(name, 2)
         unique = f"7F0000010000AAAABBBB0000{next(_numbers):08X}"
         placed = [
             put(apache_cluster.broker, _queue(apache_cluster, name, number % 2), b"%d" % number, KEYS=f"k{number} all")
@@ -123,42 +123,42 @@ def test_messages_are_found(apache_cluster: Cluster, name: str) -> None:
         ]
         put(apache_cluster.broker, _queue(apache_cluster, name, 1), b"named", UNIQ_KEY=unique)
 
-        assert (await _until(lambda: admin.messages(name), lambda found: len(found) == 6))[0].body == b"0"
-        assert (await admin.message(placed[3].msg_id)).body == b"3"
-        (by_key,) = await _until(lambda: admin.messages_by_key(name, "k2"), bool)
+        assert (await _until(lambda: admin.messages.list(name), lambda found: len(found) == 6))[0].body == b"0"
+        assert (await admin.messages.find(placed[3].msg_id)).body == b"3"
+        (by_key,) = await _until(lambda: admin.messages.find_by_key(name, "k2"), bool)
         assert by_key.body == b"2"
-        assert len(await _until(lambda: admin.messages_by_key(name, "all"), lambda found: len(found) == 5)) == 5
-        assert (await admin.message(unique, name)).body == b"named"
-        at = await admin.message_at(_queue(apache_cluster, name), 1)
+        assert len(await _until(lambda: admin.messages.find_by_key(name, "all"), lambda found: len(found) == 5)) == 5
+        assert (await admin.messages.find(unique, name)).body == b"named"
+        at = await admin.messages.at(_queue(apache_cluster, name), 1)
         assert at is not None
         assert at.body == b"2"
-        assert await admin.message_at(_queue(apache_cluster, name), 9) is None
-        assert len(await admin.messages(name, start=timedelta(hours=1))) == 6
-        assert await admin.messages(name, end=timedelta(hours=1)) == []
+        assert await admin.messages.at(_queue(apache_cluster, name), 9) is None
+        assert len(await admin.messages.list(name, start=timedelta(hours=1))) == 6
+        assert await admin.messages.list(name, end=timedelta(hours=1)) == []
 
     with_admin(apache_cluster.name_server, work)
 
 
 def test_a_dead_letter_is_given_to_its_group_again(apache_cluster: Cluster, name: str) -> None:
     async def work(admin: Admin) -> None:
-        await admin.create_topic(name, 1)
-        await admin.create_group(name)
+        await admin.topics.create(name, 1)
+        await admin.groups.create(name)
         stored = put(apache_cluster.broker, _queue(apache_cluster, name), b"sad", KEYS="k")
-        give_up(apache_cluster.broker, name, read_offset_id(stored.msg_id)[1], name)
+        give_up(apache_cluster.broker, name, parse_offset_id(stored.msg_id)[1], name)
 
         async def look() -> list[StoredMessage]:
-            return await admin.dead_letters(name)
+            return await admin.dead_letters.list(name)
 
         (dead,) = await _until(look, bool)
-        sent = await admin.resend(dead)
-        again = await _until(lambda: admin.message_at(sent.queue, sent.offset), lambda found: found is not None)
+        sent = await admin.dead_letters.resend(dead)
+        again = await _until(lambda: admin.messages.at(sent.queue, sent.offset), lambda found: found is not None)
         assert again is not None
         assert (again.body, again.reconsume_times, again.keys) == (b"sad", 0, ("k",))
         assert again.properties["RETRY_TOPIC"] == name
-        await admin.delete_group(name, dead_letters=True)
-        assert await admin.dead_letters(name) == []
+        await admin.groups.delete(name, dead_letters=True)
+        assert await admin.dead_letters.list(name) == []
         with pytest.raises(GroupNotFound):
-            await admin.group(name)
+            await admin.groups.describe(name)
 
     with_admin(apache_cluster.name_server, work)
 
@@ -175,14 +175,14 @@ def test_a_dead_letter_is_given_to_its_group_again(apache_cluster: Cluster, name
     ],
     ids=["first", "last", "to come", "long ago", "number", "too large"],
 )
-def test_a_group_that_is_offline_is_moved(apache_cluster: Cluster, name: str, to: Target, after: int) -> None:
+def test_a_group_that_is_offline_is_moved(apache_cluster: Cluster, name: str, to: ResetTarget, after: int) -> None:
     async def work(admin: Admin) -> None:
         queues = await _filled(admin, apache_cluster, name)
         commit(apache_cluster.broker, f"{name}-group", queues[0], 1)
-        plan = await admin.plan_reset(f"{name}-group", name, to)
+        plan = await admin.offsets.plan_reset(f"{name}-group", name, to)
         assert [(move.before, move.to) for move in plan.moves] == [(1, after), (0, after)]
-        await admin.apply(plan)
-        assert [row.committed for row in await admin.offsets(f"{name}-group", name)] == [after, after]
+        await admin.offsets.apply(plan)
+        assert [row.committed for row in await admin.offsets.list(f"{name}-group", name)] == [after, after]
 
     with_admin(apache_cluster.name_server, work)
 
@@ -197,11 +197,11 @@ def test_a_group_that_is_online_is_moved_or_it_is_said_why_not(apache_cluster: C
             def heard(_: str, request: Command) -> None:
                 pushed.put_nowait(dict(decode_body(ResetOffsets, request.body).offsets))
 
-            async with HandMember(apache_cluster.name_server, group, (name,), "m@sy1") as member:
-                member.session.serves[RequestCode.RESET_CONSUMER_CLIENT_OFFSET] = heard
-                plan = await admin.plan_reset(group, name, "last")
+            async with ManualMember(apache_cluster.name_server, group, (name,), "m@sy1") as member:
+                member.session.request_handlers[RequestCode.RESET_CONSUMER_CLIENT_OFFSET] = heard
+                plan = await admin.offsets.plan_reset(group, name, "last")
                 assert plan.members == 1
-                await admin.apply(plan)
+                await admin.offsets.apply(plan)
                 if apache_cluster.is_4:
                     # It tells the member, who moves and commits by itself.
                     async with asyncio.timeout(_WAIT_S):
@@ -209,11 +209,11 @@ def test_a_group_that_is_online_is_moved_or_it_is_said_why_not(apache_cluster: C
                     with pytest.raises(
                         RequestNotSupported, match="release 4, which moves members that are online only"
                     ):
-                        await admin.reset_offsets(group, name, 2)
+                        await admin.offsets.reset(group, name, 2)
                 else:
-                    assert [row.lag for row in await admin.offsets(group, name)] == [0, 0]
-                    await admin.reset_offsets(group, name, 2)
-                    assert [row.lag for row in await admin.offsets(group, name)] == [2, 2]
+                    assert [row.lag for row in await admin.offsets.list(group, name)] == [0, 0]
+                    await admin.offsets.reset(group, name, 2)
+                    assert [row.lag for row in await admin.offsets.list(group, name)] == [2, 2]
 
     asyncio.run(work())
 
@@ -224,13 +224,13 @@ def test_a_group_is_seen_through_its_members(apache_cluster: Cluster, name: str)
             queues = await _filled(admin, apache_cluster, name, queues=4)
             group, where = f"{name}-group", apache_cluster.name_server
             async with (
-                HandMember(where, group, (name,), "a@sy1") as first,
-                HandMember(where, group, (name,), "b@sy1") as second,
+                ManualMember(where, group, (name,), "a@sy1") as first,
+                ManualMember(where, group, (name,), "b@sy1") as second,
             ):
                 first.held += queues[:2]
                 second.held += queues[2:]
                 commit(apache_cluster.broker, group, queues[0], 3)
-                view = await admin.group(group)
+                view = await admin.groups.describe(group)
                 assert [(member.id, member.ours) for member in view.members] == [("a@sy1", True), ("b@sy1", True)]
                 owners = {each.queue: each.owner for each in view.queues if each.queue.topic == name}
                 assert owners == {
@@ -242,17 +242,17 @@ def test_a_group_is_seen_through_its_members(apache_cluster: Cluster, name: str)
                 assert (view.strategy, view.queues[0].committed) == ("STICKY", 3)
                 assert {member.topics for member in view.members} == {(name,)}
                 assert all(member.started_at is not None for member in view.members)
-                told = plan_change(view, leave=["b@sy1"])
+                told = dry_run_rebalance(view, leave=["b@sy1"])
                 assert (told.moved, told.least) == (2, 2)
-                (listed,) = [each for each in await admin.groups() if each.name == group]
+                (listed,) = [each for each in await admin.groups.list() if each.name == group]
                 assert (listed.members, listed.kind, listed.lag) == (2, "push", 13)
-                running = await admin.ask_member(group, "a@sy1")
+                running = await admin.groups.member_status(group, "a@sy1")
                 assert [held.queue for held in running.queues] == queues[:2]
-                async with HandMember(where, group, (name,), "c@7", ours=False) as java:
+                async with ManualMember(where, group, (name,), "c@7", ours=False) as java:
                     java.held += queues[1:2]
-                    mixed = await admin.group(group)
+                    mixed = await admin.groups.describe(group)
                     assert mixed.strategy == "AVG"
-                    assert {f"claimed twice {queues[1]}", "foreign members"} <= {each.kind for each in mixed.hazards}
-            assert await admin.members(group) == []
+                    assert {f"claimed twice {queues[1]}", "foreign members"} <= {each.kind for each in mixed.findings}
+            assert await admin.groups.members(group) == []
 
     asyncio.run(work())

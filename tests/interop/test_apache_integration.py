@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.interop.jars import NotReady, integration_class_path
 
 from steelyard.serve.embedded import Cluster
+from tests.interop.jars import NotReady, integration_class_path
 
 pytestmark = pytest.mark.timeout(3600)
 

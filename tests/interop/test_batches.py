@@ -2,14 +2,14 @@
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from steelyard.wire import limits
+from steelyard.wire.batch import BatchItem, decode_batch, encode_batch
+from steelyard.wire.properties import decode_properties, encode_properties
 from tests.interop.java_values import ASTRAL, int32, properties
 from tests.interop.peer import Peer, Word
 from tests.wire.stored_golden import batch_bodies
 from tests.wire.stored_values import property_texts
-
-from steelyard.wire import limits
-from steelyard.wire.batch import BatchItem, encode_batch, read_batch
-from steelyard.wire.properties import encode_properties, parse_properties
 
 CHECKSUM = "__CRC32#"
 
@@ -24,8 +24,8 @@ def closes(java: Peer) -> bool:
 
 def read_by_us(data: bytes) -> list[dict[str, object]]:
     return [
-        {"flag": item.flag, "body": item.body.hex(), "properties": parse_properties(item.properties)}
-        for item in read_batch(data)
+        {"flag": item.flag, "body": item.body.hex(), "properties": decode_properties(item.properties)}
+        for item in decode_batch(data)
     ]
 
 
@@ -59,7 +59,7 @@ def test_both_read_every_recorded_batch_alike(java: Peer) -> None:
 def test_properties_are_written_alike_byte_for_byte(java: Peer, written: dict[str, str]) -> None:
     theirs = java.ask_bytes("write-properties", written)
     assert theirs == encode_properties(written, closed=closes(java))
-    assert parse_properties(theirs) == java.ask("read-properties", encode_properties(written)) == written
+    assert decode_properties(theirs) == java.ask("read-properties", encode_properties(written)) == written
 
 
 # Broken in any way but one: a surrogate in UTF-8 begins with this byte.
@@ -72,15 +72,15 @@ def test_broken_properties_are_read_alike(java: Peer, text: bytes) -> None:
     theirs = java.ask("read-properties", text)
     # We keep the store's checksum from users.
     theirs.pop(CHECKSUM, None)
-    assert parse_properties(text) == theirs
+    assert decode_properties(text) == theirs
 
 
 def test_a_surrogate_in_utf8_is_one_replacement_to_java_and_three_to_us(java: Peer) -> None:
     text = b"TAGS\x01\xed\xa0\xbd\x02"
     assert java.ask("read-properties", text) == {"TAGS": "\ufffd"}
-    assert parse_properties(text) == {"TAGS": "\ufffd" * 3}
+    assert decode_properties(text) == {"TAGS": "\ufffd" * 3}
 
 
 def test_astral_properties_are_read_alike(java: Peer) -> None:
     text = encode_properties({ASTRAL: ASTRAL, "TAGS": "\ud7ff\ue000\uffff"})
-    assert java.ask("read-properties", text) == parse_properties(text)
+    assert java.ask("read-properties", text) == decode_properties(text)

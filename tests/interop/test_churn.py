@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.churn.accounts import Handling, out_of_order, overlaps, repeats
-from tests.churn.flow import Flow
+
+from tests.churn.handler_log import HandlerRun, out_of_order, overlaps, repeats
 from tests.churn.member import Orders
+from tests.churn.steady_producer import SteadyProducer
 from tests.churn.trial import Trial, crashes, rolling_restart, up_and_down
 from tests.interop.backends import chosen
+from tests.interop.mixed.broker_pairs import BrokerPair, running_pair
 from tests.interop.mixed.figures import show
-from tests.interop.mixed.pairs import Pair, running_pair
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -33,19 +34,19 @@ _numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="module", params=chosen())
-def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerPair]:
     """Run two brokers of one backend."""
     with running_pair(request.param, tmp_path_factory.mktemp("pair")) as running:
         yield running
 
 
-def _trial(pair: Pair, folder: Path, *, orderly: bool, handling_ms: float = 0) -> Trial:
+def _trial(pair: BrokerPair, folder: Path, *, orderly: bool, handling_ms: float = 0) -> Trial:
     number = next(_numbers)
     queues = pair.make_topic(f"churn-{number}", QUEUES)
     orders = Orders(
         pair.name_server, f"churners-{number}", queues[0].topic, "", orderly=orderly, handling_ms=handling_ms
     )
-    return Trial(Flow(pair, queues, MESSAGES, A_SECOND), orders, folder)
+    return Trial(SteadyProducer(pair, queues, MESSAGES, A_SECOND), orders, folder)
 
 
 def _planned(trial: Trial) -> list[Callable[[], None]]:
@@ -53,7 +54,7 @@ def _planned(trial: Trial) -> list[Callable[[], None]]:
 
 
 @pytest.mark.parametrize("orderly", [False, True], ids=["concurrent", "orderly"])
-def test_planned_changes_lose_nothing_and_repeat_nothing(pair: Pair, tmp_path: Path, *, orderly: bool) -> None:
+def test_planned_changes_lose_nothing_and_repeat_nothing(pair: BrokerPair, tmp_path: Path, *, orderly: bool) -> None:
     trial = _trial(pair, tmp_path, orderly=orderly)
     handlings = trial.run(_planned(trial), patience_s=PATIENCE_S)
     again, disorder = repeats(handlings), out_of_order(handlings) if orderly else []
@@ -64,7 +65,7 @@ def test_planned_changes_lose_nothing_and_repeat_nothing(pair: Pair, tmp_path: P
     assert not together
 
 
-def test_a_kill_repeats_no_more_than_was_not_committed(pair: Pair, tmp_path: Path) -> None:
+def test_a_kill_repeats_no_more_than_was_not_committed(pair: BrokerPair, tmp_path: Path) -> None:
     trial = _trial(pair, tmp_path, orderly=False, handling_ms=2)
     handlings = trial.run(crashes(trial, 4, 8), patience_s=PATIENCE_S)
     _show(f"kills, concurrent, on {pair.backend}", trial, handlings)
@@ -76,7 +77,7 @@ def test_a_kill_repeats_no_more_than_was_not_committed(pair: Pair, tmp_path: Pat
         assert first.end_ns is None or first.end_ns > killed_ns[first.member] - COMMIT_NS - SLACK_NS, found
 
 
-def test_order_is_kept_through_kills(pair: Pair, tmp_path: Path) -> None:
+def test_order_is_kept_through_kills(pair: BrokerPair, tmp_path: Path) -> None:
     if not pair.is_ours:
         pytest.skip("Apache's broker keeps the locks of a dead member for a minute")
     trial = _trial(pair, tmp_path, orderly=True)
@@ -86,7 +87,7 @@ def test_order_is_kept_through_kills(pair: Pair, tmp_path: Path) -> None:
     assert not list(overlaps(handlings))
 
 
-def _show(title: str, trial: Trial, handlings: list[Handling]) -> None:
+def _show(title: str, trial: Trial, handlings: list[HandlerRun]) -> None:
     under_way = sum(each.end_ns is None for each in handlings)
     again = repeats(handlings)
     killed_ns = {member.log.stem: member.killed_ns for member in trial.gone if member.killed_ns is not None}
@@ -109,5 +110,5 @@ def _show(title: str, trial: Trial, handlings: list[Handling]) -> None:
     show(title, [row])
 
 
-def _some(again: dict[str, list[Handling]]) -> str:
+def _some(again: dict[str, list[HandlerRun]]) -> str:
     return f"{len(again)} messages were handled twice, such as {list(again.values())[:3]}"

@@ -4,12 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.interop.jars import NotReady, server_class_path
-from tests.interop.servers import apache
-from tests.live.clusters import until
 
 from steelyard import Admin, Message, Producer
 from steelyard.cli.main import main
+from tests.interop.jars import NotReady, server_class_path
+from tests.interop.servers import apache
+from tests.live.clusters import until
 
 RELEASE = "5.5.0"
 COUNT = 20
@@ -41,8 +41,8 @@ def test_a_file_of_a_compacted_topic_is_printed(tmp_path: Path, capsys: pytest.C
     with apache(RELEASE, tmp_path, **sizes) as broker:
         namesrv = f"127.0.0.1:{broker.name_port}"
         with Admin(namesrv) as admin, Producer(namesrv) as producer:
-            until(admin.cluster, "the broker is registered")
-            admin.create_topic("latest-price", 1, attributes={"cleanup.policy": "COMPACTION"})
+            until(admin.brokers.list, "the broker is registered")
+            admin.topics.create("latest-price", 1, attributes={"cleanup.policy": "COMPACTION"})
             for number in range(COUNT):
                 producer.send(Message("latest-price", b"%d" % number, keys=f"sku-{number % 3}"))
             until(lambda: len(printed()) == COUNT, "all are in the file of the topic")

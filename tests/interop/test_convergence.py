@@ -11,11 +11,12 @@ import os
 from collections.abc import Iterator
 
 import pytest
+
 from tests.interop.backends import chosen
+from tests.interop.mixed.broker_pairs import BrokerPair, running_pair
 from tests.interop.mixed.figures import percentile, show
-from tests.interop.mixed.pairs import Pair, running_pair
-from tests.interop.mixed.reporting import OURS, Troupe
-from tests.interop.mixed.settling import Change, Party
+from tests.interop.mixed.mixed_group import MixedGroup, SettledChange
+from tests.interop.mixed.reporting_members import OURS, MemberFleet
 
 pytestmark = pytest.mark.timeout(3600)
 
@@ -27,33 +28,33 @@ _numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="module", params=chosen())
-def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerPair]:
     """Run two brokers of one backend."""
     with running_pair(request.param, tmp_path_factory.mktemp("pair")) as running:
         yield running
 
 
 @pytest.fixture
-def troupe() -> Iterator[Troupe]:
+def troupe() -> Iterator[MemberFleet]:
     """Keep processes for members."""
-    with Troupe() as troupe:
+    with MemberFleet() as troupe:
         yield troupe
 
 
 @pytest.fixture
-def party(troupe: Troupe, pair: Pair) -> Iterator[Party]:
+def party(troupe: MemberFleet, pair: BrokerPair) -> Iterator[MixedGroup]:
     """Let some members share the queues of a topic."""
     number = next(_numbers)
     queues = pair.make_topic(f"converging-{number}", QUEUES)
     troupe.ready(OURS, MEMBERS)
-    party = Party(troupe, pair, f"convergers-{number}", {"name": "sticky"}, queues, quiet_s=QUIET_S)
+    party = MixedGroup(troupe, pair, f"convergers-{number}", {"name": "sticky"}, queues, quiet_s=QUIET_S)
     for _ in range(MEMBERS):
         party.join(OURS)
     yield party
     party.end()
 
 
-def test_joins_and_goodbyes(party: Party, troupe: Troupe) -> None:
+def test_joins_and_goodbyes(party: MixedGroup, troupe: MemberFleet) -> None:
     joins, leaves = [], []
     for _ in range(CHANGES):
         troupe.ready(OURS)
@@ -62,7 +63,7 @@ def test_joins_and_goodbyes(party: Party, troupe: Troupe) -> None:
     _show(party, {"join": joins, "leave": leaves})
 
 
-def test_kills(party: Party, troupe: Troupe) -> None:
+def test_kills(party: MixedGroup, troupe: MemberFleet) -> None:
     kills = []
     for _ in range(CHANGES):
         kills.append(party.kill(party.members[0]))
@@ -71,7 +72,7 @@ def test_kills(party: Party, troupe: Troupe) -> None:
     _show(party, {"kill": kills})
 
 
-def test_hangs(party: Party, troupe: Troupe) -> None:
+def test_hangs(party: MixedGroup, troupe: MemberFleet) -> None:
     if not party.pair.is_ours:
         pytest.skip("Apache's broker believes in silence for two minutes")
     hangs = []
@@ -84,13 +85,13 @@ def test_hangs(party: Party, troupe: Troupe) -> None:
     _show(party, {"hung": hangs})
 
 
-def test_queues_added(party: Party) -> None:
+def test_queues_added(party: MixedGroup) -> None:
     (topic,) = {queue.topic for queue in party.queues}
     grown = [party.grow(topic, len(party.queues) + 2) for _ in range(CHANGES)]
     _show(party, {"queues added": grown})
 
 
-def _show(party: Party, changes: dict[str, list[Change]]) -> None:
+def _show(party: MixedGroup, changes: dict[str, list[SettledChange]]) -> None:
     rows = []
     for what, some in changes.items():
         times = [change.settled_ms for change in some]

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tests.broker.filters.conditions import NAMES, conditions, messages, written
-from tests.interop.jars import SERVER_RELEASES, server_class_path
 
-from steelyard.broker.filters.compiled import compile_filter
+from steelyard.broker.filters.evaluate import compile_filter
 from steelyard.errors import SubscriptionUnreadable
 from steelyard.wire.properties import encode_properties
+from tests.broker.filters.conditions import NAMES, conditions, messages, written
+from tests.interop.jars import SERVER_RELEASES, server_class_path
 
 _PROGRAM = Path(__file__).parent / "java" / "filters" / "Judge.java"
 _NEWER_WORDS = ("CONTAINS", "STARTSWITH", "ENDSWITH")

@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.golden_frames import golden_frames
-from tests.interop.java_frames import WAYS, only, read_by_java, written_by_java
-from tests.interop.java_values import ASTRAL, int32, names, words
-from tests.interop.peer import JavaRefused, Peer
 
 from steelyard.wire import limits
 from steelyard.wire.codes import LANGUAGES, HeaderType
 from steelyard.wire.command import Command
-from steelyard.wire.frames import Splitter, encode_frame
+from steelyard.wire.frames import FrameDecoder, encode_frame
+from tests.golden_frames import golden_frames
+from tests.interop.java_frames import WAYS, only, read_by_java, written_by_java
+from tests.interop.java_values import ASTRAL, int32, names, words
+from tests.interop.peer import JavaRefused, Peer
 
 KNOWN_TO_ALL = tuple(language for language in LANGUAGES if language != "NODE_JS")
 
@@ -174,6 +174,6 @@ def test_frames_of_java_are_split_wherever_they_are_cut(java: Peer) -> None:
         Command(number, {"topic": ASTRAL}, b"body", number, header_type=HeaderType(number % 2)) for number in range(6)
     ]
     line = b"".join(written_by_java(java, "line", command) for command in sent)
-    splitter = Splitter()
+    splitter = FrameDecoder()
     received = [command for byte in line for command in splitter.feed(bytes([byte]))]
     assert list(map(as_java_has_it, received)) == list(map(as_java_has_it, sent))

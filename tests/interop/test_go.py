@@ -4,13 +4,14 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
+
 from tests.interop.backends import Cluster
 from tests.interop.clients import JavaProcess, JavaRefused, until
 from tests.interop.golang import GO, command
-from tests.interop.guests import running_guest
-from tests.interop.hands import Hands, every, sql, tagged
+from tests.interop.guest_clients import running_guest
+from tests.interop.java_clients import JavaClients, every, sql, tagged
 from tests.interop.prepared import NotReady
-from tests.interop.talk import committed
+from tests.interop.wire_client import committed
 
 QUEUES = 4
 # Go's members look again at who owns what every twenty seconds, and after a message from the broker.
@@ -32,14 +33,14 @@ def go(cluster: Cluster) -> Iterator[JavaProcess]:
 
 
 @pytest.fixture
-def hands(go: JavaProcess, cluster: Cluster) -> Iterator[Hands]:
+def hands(go: JavaProcess, cluster: Cluster) -> Iterator[JavaClients]:
     """Give Go's producers and consumers."""
-    hands = Hands(go, cluster)
+    hands = JavaClients(go, cluster)
     yield hands
     hands.stop()
 
 
-def test_what_go_sends_arrives(hands: Hands, topic: str, group: str) -> None:
+def test_what_go_sends_arrives(hands: JavaClients, topic: str, group: str) -> None:
     producer = hands.producer("go-senders")
     sent = [producer.send(topic, f"body {number}", tags="T", keys=f"k{number}") for number in range(8)]
     assert {each.status for each in sent} == {"SEND_OK"}
@@ -50,7 +51,7 @@ def test_what_go_sends_arrives(hands: Hands, topic: str, group: str) -> None:
     assert {(each.queue, each.offset, each.unique) for each in found} == {(s.queue, s.offset, s.id) for s in sent}
 
 
-def test_go_sends_without_waiting_and_in_batches(hands: Hands, topic: str, group: str) -> None:
+def test_go_sends_without_waiting_and_in_batches(hands: JavaClients, topic: str, group: str) -> None:
     producer = hands.producer("go-senders")
     producer.send_async(topic, "later")
     (told,) = producer.wait_sent(1)
@@ -65,24 +66,24 @@ def test_go_sends_without_waiting_and_in_batches(hands: Hands, topic: str, group
     assert sorted(each.offset for each in items) == list(range(batch.offset, batch.offset + 5))
 
 
-def test_a_body_that_go_compressed_is_opened_by_go(hands: Hands, topic: str, group: str) -> None:
+def test_a_body_that_go_compressed_is_opened_by_go(hands: JavaClients, topic: str, group: str) -> None:
     hands.producer("go-senders").send(topic, "x", times=20_000)
     (found,) = hands.push(group, every(topic)).wait(1)
     assert (found.size, found.sys_flag & 1) == (20_000, 1)
 
 
-def test_go_sends_to_a_topic_that_does_not_exist_yet(hands: Hands, topic: str, group: str) -> None:
+def test_go_sends_to_a_topic_that_does_not_exist_yet(hands: JavaClients, topic: str, group: str) -> None:
     made = f"{topic}-made-by-go"
     assert hands.producer("go-senders").send(made, "the first").status == "SEND_OK"
     assert [each.body for each in hands.push(group, every(made)).wait(1)] == ["the first"]
 
 
-def test_go_is_refused_a_topic_with_a_name_that_may_not_be(hands: Hands) -> None:
+def test_go_is_refused_a_topic_with_a_name_that_may_not_be(hands: JavaClients) -> None:
     with pytest.raises(JavaRefused):
         hands.producer("go-senders").send("not a name", "body")
 
 
-def test_go_is_handed_only_what_its_tags_ask_for(hands: Hands, topic: str, group: str) -> None:
+def test_go_is_handed_only_what_its_tags_ask_for(hands: JavaClients, topic: str, group: str) -> None:
     producer = hands.producer("go-senders")
     for number in range(12):
         producer.send(topic, f"body {number}", tags="ABC"[number % 3])
@@ -92,7 +93,7 @@ def test_go_is_handed_only_what_its_tags_ask_for(hands: Hands, topic: str, group
     assert len(consumer.wait_until(lambda found: found[-1].body == "the end")) == 9
 
 
-def test_go_is_handed_only_what_its_condition_asks_for(hands: Hands, topic: str, group: str) -> None:
+def test_go_is_handed_only_what_its_condition_asks_for(hands: JavaClients, topic: str, group: str) -> None:
     producer = hands.producer("go-senders")
     for number in range(8):
         producer.send(topic, f"body {number}", properties={"price": str(number)})
@@ -100,7 +101,7 @@ def test_go_is_handed_only_what_its_condition_asks_for(hands: Hands, topic: str,
     assert {each.body for each in found} == {"body 2", "body 3", "body 4"}
 
 
-def test_a_message_that_fails_comes_again_as_a_retry(hands: Hands, topic: str, group: str) -> None:
+def test_a_message_that_fails_comes_again_as_a_retry(hands: JavaClients, topic: str, group: str) -> None:
     hands.producer("go-senders").send(topic, "twice", properties={"fails": "1"})
     consumer = hands.push(group, every(topic))
     # The first retry is due after ten seconds.
@@ -113,7 +114,7 @@ def test_a_message_that_fails_comes_again_as_a_retry(hands: Hands, topic: str, g
     assert second.at_ms - first.at_ms >= 9_000
 
 
-def test_order_is_kept_in_every_queue(hands: Hands, topic: str, group: str) -> None:
+def test_order_is_kept_in_every_queue(hands: JavaClients, topic: str, group: str) -> None:
     producer = hands.producer("go-senders")
     for number in range(40):
         producer.send_selected(topic, f"{number}", number % QUEUES)
@@ -123,7 +124,7 @@ def test_order_is_kept_in_every_queue(hands: Hands, topic: str, group: str) -> N
         assert [int(each.body or "") for each in found if each.queue == queue] == list(range(queue, 40, QUEUES))
 
 
-def test_everybody_hears_a_broadcast(hands: Hands, topic: str, group: str) -> None:
+def test_everybody_hears_a_broadcast(hands: JavaClients, topic: str, group: str) -> None:
     consumers = [hands.push(group, every(topic), messageModel="BROADCASTING") for _ in range(2)]
     producer = hands.producer("go-senders")
     for number in range(8):
@@ -132,7 +133,7 @@ def test_everybody_hears_a_broadcast(hands: Hands, topic: str, group: str) -> No
         assert {each.body for each in consumer.wait(8)} == {f"body {number}" for number in range(8)}
 
 
-def test_two_members_settle_on_two_queues_each(hands: Hands, topic: str, group: str) -> None:
+def test_two_members_settle_on_two_queues_each(hands: JavaClients, topic: str, group: str) -> None:
     both = [hands.push(group, every(topic)) for _ in range(2)]
     producer = hands.producer("go-senders")
     sent: set[str] = set()
@@ -150,7 +151,7 @@ def test_two_members_settle_on_two_queues_each(hands: Hands, topic: str, group: 
     until(hearers, lambda heard: heard == [QUEUES // 2] * 2, seconds=SETTLED_S)
 
 
-def test_how_far_a_group_is_stands_at_the_broker(hands: Hands, cluster: Cluster, topic: str, group: str) -> None:
+def test_how_far_a_group_is_stands_at_the_broker(hands: JavaClients, cluster: Cluster, topic: str, group: str) -> None:
     producer = hands.producer("go-senders")
     for number in range(8):
         producer.send(topic, f"body {number}")

@@ -10,18 +10,18 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.interop.jars import RELEASE_4, RELEASES
-from tests.interop.java_frames import WAYS, only, written_by_java
-from tests.interop.java_headers import JAVA_HEADER_OF_ANSWER, JAVA_HEADER_OF_REQUEST, ONLY_IN_5
-from tests.interop.java_values import headers
-from tests.interop.peer import Peer
 
 from steelyard.wire.codes import HeaderType
 from steelyard.wire.codes import RequestCode as Code
 from steelyard.wire.command import Command
-from steelyard.wire.fields import Header, from_texts, plan_of
 from steelyard.wire.frames import encode_frame
-from steelyard.wire.headers import HEADER_OF_ANSWER, HEADER_OF_REQUEST
+from steelyard.wire.header_codec import Header, header_from_texts, header_layout
+from steelyard.wire.headers import HEADER_OF_REQUEST, HEADER_OF_RESPONSE
+from tests.interop.jars import RELEASE_4, RELEASES
+from tests.interop.java_frames import WAYS, only, written_by_java
+from tests.interop.java_headers import JAVA_HEADER_OF_REQUEST, JAVA_HEADER_OF_RESPONSE, ONLY_IN_5
+from tests.interop.java_values import headers
+from tests.interop.peer import Peer
 
 EXAMPLES = 25
 HOT_EXAMPLES = 200
@@ -46,7 +46,7 @@ class Pair(NamedTuple):
 PAIRS = sorted(
     {
         *(Pair(HEADER_OF_REQUEST[code], name) for code, name in JAVA_HEADER_OF_REQUEST.items()),
-        *(Pair(HEADER_OF_ANSWER[code], name) for code, name in JAVA_HEADER_OF_ANSWER.items()),
+        *(Pair(HEADER_OF_RESPONSE[code], name) for code, name in JAVA_HEADER_OF_RESPONSE.items()),
     },
     key=str,
 )
@@ -80,11 +80,8 @@ def described(java: Peer, name: str) -> tuple[dict[str, str | None], set[str]]:
 
 def test_the_table_covers_every_typed_header() -> None:
     without_class = {Code.CHECK_CLIENT_CONFIG, Code.QUERY_ASSIGNMENT, Code.SET_MESSAGE_REQUEST_MODE}
-    without_class |= {Code.SET_COMMITLOG_READ_MODE}
-    # Only 4 has classes for these; tests/interop/test_access_cli.py speaks them with its broker.
-    accounts = {Code.UPDATE_AND_CREATE_ACL_CONFIG, Code.DELETE_ACL_CONFIG, Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG}
-    assert set(HEADER_OF_REQUEST) - set(JAVA_HEADER_OF_REQUEST) == without_class | accounts
-    assert set(HEADER_OF_ANSWER) - set(JAVA_HEADER_OF_ANSWER) == {Code.HEART_BEAT, Code.GET_BROKER_CLUSTER_ACL_INFO}
+    assert set(HEADER_OF_REQUEST) - set(JAVA_HEADER_OF_REQUEST) == without_class
+    assert set(HEADER_OF_RESPONSE) - set(JAVA_HEADER_OF_RESPONSE) == {Code.HEART_BEAT}
 
 
 def test_4_lacks_exactly_the_classes_that_are_listed(java: Peer) -> None:
@@ -95,22 +92,21 @@ def test_4_lacks_exactly_the_classes_that_are_listed(java: Peer) -> None:
 @both(PAIRS)
 def test_we_know_every_field_of_javas(java: Peer, pair: Pair) -> None:
     fields, _ = described(java, pair.theirs)
-    assert set(fields) - set(plan_of(pair.ours).names) <= FAMILY | NOT_OURS
+    assert set(fields) - set(header_layout(pair.ours).names) <= FAMILY | NOT_OURS
 
 
 # Without these a request means nothing, though Java's class lets them be absent.
 NEEDED_ALL_THE_SAME = {
-    "AddBroker": {"configPath"},
-    "PolicySubject": {"subject"},
-    "QueryIndex": {"topic"},
-    "UserName": {"username"},
+    "PolicyRequest": {"subject"},
+    "QueryConsumeQueue": {"topic"},
+    "UserRequest": {"username"},
 }
 
 
 @both(PAIRS)
 def test_what_java_may_leave_out_may_be_absent_in_ours(java: Peer, pair: Pair) -> None:
     _, required = described(java, pair.theirs)
-    plan = plan_of(pair.ours)
+    plan = header_layout(pair.ours)
     needed = {name for name, default in zip(plan.names, plan.defaults, strict=True) if default is msgspec.NODEFAULT}
     assert needed - required <= NEEDED_ALL_THE_SAME.get(pair.ours.__name__, set())
 
@@ -118,27 +114,27 @@ def test_what_java_may_leave_out_may_be_absent_in_ours(java: Peer, pair: Pair) -
 # What Java's classes do not have: fields of ours that its readers skip, and those that Java puts into the map by hand.
 NOT_JAVAS = {
     "CommitOffset": {"lockEpoch"},
-    "AskRunningState": {"steelyardAsker", "steelyardWants"},
-    "Unregister": {"steelyardAvoided"},
+    "GetConsumerRunningState": {"steelyardAsker", "steelyardWants"},
+    "UnregisterClient": {"steelyardAvoided"},
     "QueryMessages": {"_UNIQUE_KEY_QUERY"},
-    "SendAnswer": {"MSG_REGION", "TRACE_ON"},
+    "SendMessageResponse": {"MSG_REGION", "TRACE_ON"},
     "GetRoute": {"__ZONE_NAME", "__ZONE_MODE"},
     "RegisterBroker": {"__ZONE_NAME"},
     # One header of ours for several of Java's: each of those lacks what the others have.
-    "PushReply": {"batch", "maxReconsumeTimes"},
-    "Pop": {"attemptId", "bornTime", "exp", "expType", "initMode", "invisibleTime", "order", "pollTime"},
-    "GroupAndTopic": {"clientAddr", "topic"},
+    "PushReplyMessage": {"batch", "maxReconsumeTimes"},
+    "PopMessage": {"attemptId", "bornTime", "exp", "expType", "initMode", "invisibleTime", "order", "pollTime"},
+    "GroupTopicRequest": {"clientAddr", "topic"},
     "DeleteGroup": {"cleanOffset", "removeOffset"},
-    "PolicySubject": {"policyType", "resource"},
-    "KeyValue": {"value"},
-    "WipeAnswer": {"addTopicCount", "wipeTopicCount"},
+    "PolicyRequest": {"policyType", "resource"},
+    "KVConfigRequest": {"value"},
+    "WritePermissionResponse": {"addTopicCount", "wipeTopicCount"},
 }
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=str)
 def test_5_knows_every_field_of_ours_but_those_listed(java_5: Peer, pair: Pair) -> None:
     fields, _ = described(java_5, pair.theirs)
-    unknown = set(plan_of(pair.ours).names) - set(fields) - FAMILY - {"ReqT"}
+    unknown = set(header_layout(pair.ours).names) - set(fields) - FAMILY - {"ReqT"}
     assert unknown <= NOT_JAVAS.get(pair.ours.__name__, set())
 
 
@@ -168,7 +164,7 @@ def we_read_javas(java: Peer, pair: Pair, header: Header, fields: dict[str, str 
         for way in WAYS:
             received = only(written_by_java(java, way, Command(1, texts, header_type=header_type), pair.theirs))
             assert received.texts() == expected
-            assert received.header(pair.ours) == from_texts(pair.ours, expected)
+            assert received.header(pair.ours) == header_from_texts(pair.ours, expected)
 
 
 @both([pair for pair in PAIRS if pair.theirs not in HOT])

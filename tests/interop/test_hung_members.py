@@ -18,13 +18,13 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import pytest
-from tests.interop.backends import OURS, chosen
-from tests.interop.jars import SERVER_RELEASES
-from tests.interop.mixed.pairs import Pair, running_pair
 
 from steelyard import Consumer, Message, Producer
-from steelyard.client.consuming.news import Moved
+from steelyard.client.consumer.notifications import Rebalanced
 from steelyard.model import Queue, StoredMessage
+from tests.interop.backends import OURS, chosen
+from tests.interop.jars import SERVER_RELEASES
+from tests.interop.mixed.broker_pairs import BrokerPair, running_pair
 
 pytestmark = pytest.mark.timeout(3600)
 
@@ -45,7 +45,7 @@ _numbers = itertools.count(1)
     scope="module",
     params=[each for each in chosen() if each != OURS] or [f"apache-{release}" for release in SERVER_RELEASES],
 )
-def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerPair]:
     """Run two brokers of Apache's."""
     with running_pair(request.param, tmp_path_factory.mktemp("pair")) as running:
         yield running
@@ -59,7 +59,7 @@ class _Group:
     topic: str
     size: int
     members: list[Consumer] = field(default_factory=list)
-    given_up: list[Moved] = field(default_factory=list)
+    given_up: list[Rebalanced] = field(default_factory=list)
     sent: set[Queue] = field(default_factory=set)
     handled: set[Queue] = field(default_factory=set)
     """The queues of which a message was handled."""
@@ -69,13 +69,13 @@ class _Group:
         for _ in range(count):
             consumer = Consumer(namesrv, group=self.name, start_from="first")
             consumer.handles(self.topic)(self._handle)
-            consumer.on_move(self._moved)
+            consumer.on_rebalance(self._moved)
             self.members.append(stack.enter_context(consumer))
 
     async def _handle(self, message: StoredMessage) -> None:
         self.handled.add(message.queue)
 
-    def _moved(self, move: Moved) -> None:
+    def _moved(self, move: Rebalanced) -> None:
         if move.released or move.lost:
             self.given_up.append(move)
 
@@ -112,7 +112,7 @@ def _story(group: _Group) -> object:
 
 
 @contextmanager
-def _outside(pair: Pair, groups: Sequence[_Group]) -> Iterator[subprocess.Popen[str]]:
+def _outside(pair: BrokerPair, groups: Sequence[_Group]) -> Iterator[subprocess.Popen[str]]:
     """Run a process that has one member in each group."""
     command = [sys.executable, "-m", "tests.interop.hung_member", pair.name_server]
     command += [f"{group.name}={group.topic}" for group in groups]
@@ -125,7 +125,7 @@ def _outside(pair: Pair, groups: Sequence[_Group]) -> Iterator[subprocess.Popen[
             process.kill()
 
 
-def _groups(pair: Pair, sizes: Sequence[int]) -> list[_Group]:
+def _groups(pair: BrokerPair, sizes: Sequence[int]) -> list[_Group]:
     made = []
     for size in sizes:
         number = next(_numbers)
@@ -143,7 +143,7 @@ def _settle(groups: Sequence[_Group], others: int) -> None:
         group.given_up.clear()
 
 
-def _send(pair: Pair, groups: Sequence[_Group]) -> None:
+def _send(pair: BrokerPair, groups: Sequence[_Group]) -> None:
     """Send a message to every queue that the members here own."""
     with Producer(pair.name_server) as producer:
         for group in groups:
@@ -188,7 +188,7 @@ def _stutter(process: subprocess.Popen[str], is_over: threading.Event) -> None:
 
 @pytest.mark.parametrize("how", ["hung", "stutters", "slow"])
 @pytest.mark.parametrize("trials", _BATCHES, ids=lambda trials: f"{trials} of each size")
-def test_who_answers_gives_nothing_up(pair: Pair, how: str, trials: int) -> None:
+def test_who_answers_gives_nothing_up(pair: BrokerPair, how: str, trials: int) -> None:
     groups = _groups(pair, _SIZES * trials)
     with ExitStack() as stack:
         for group in groups:
@@ -206,7 +206,7 @@ def test_who_answers_gives_nothing_up(pair: Pair, how: str, trials: int) -> None
         _assert_nothing_given_up(groups)
 
 
-def test_a_member_killed_while_another_hangs_is_replaced(pair: Pair) -> None:
+def test_a_member_killed_while_another_hangs_is_replaced(pair: BrokerPair) -> None:
     (group,) = groups = _groups(pair, (3,))
     with ExitStack() as stack:
         group.start(pair.name_server, 1, stack)
@@ -226,7 +226,7 @@ def test_a_member_killed_while_another_hangs_is_replaced(pair: Pair) -> None:
         _until_read(groups)
 
 
-def test_a_hung_member_is_replaced_once_its_broker_drops_it_and_may_come_back(pair: Pair) -> None:
+def test_a_hung_member_is_replaced_once_its_broker_drops_it_and_may_come_back(pair: BrokerPair) -> None:
     groups = _groups(pair, _SIZES)
     with ExitStack() as stack:
         for group in groups:

@@ -7,8 +7,9 @@ import json
 from pathlib import Path
 
 import pytest
+
 from tests.interop.clients import until
-from tests.interop.hands import Hands
+from tests.interop.java_clients import JavaClients
 from tests.interop.mqadmin import Mqadmin
 from tests.interop.shop import Shop, open_shop
 
@@ -16,12 +17,12 @@ pytestmark = pytest.mark.timeout(120)
 
 
 @pytest.fixture
-def shop(hands: Hands, topic: str, group: str) -> Shop:
+def shop(hands: JavaClients, topic: str, group: str) -> Shop:
     """Open a shop for this test."""
     return open_shop(hands, topic, group)
 
 
-def test_topics_are_listed_and_described(hands: Hands, mqadmin: Mqadmin, shop: Shop) -> None:
+def test_topics_are_listed_and_described(hands: JavaClients, mqadmin: Mqadmin, shop: Shop) -> None:
     cluster, broker = hands.cluster.cluster_name, hands.cluster.broker_name
     assert {shop.topic, f"%RETRY%{shop.buyers}", "TBW102", cluster, broker} <= set(mqadmin("topicList").lines)
     owners = {tuple(row) for row in mqadmin("topicList", "-c").rows()}
@@ -38,7 +39,7 @@ def test_topics_are_listed_and_described(hands: Hands, mqadmin: Mqadmin, shop: S
     assert sorted(each["queueId"] for share in shares.values() for each in share) == [0, 1, 2, 3]
 
 
-def test_topics_are_made_changed_and_removed(hands: Hands, mqadmin: Mqadmin, group: str) -> None:
+def test_topics_are_made_changed_and_removed(hands: JavaClients, mqadmin: Mqadmin, group: str) -> None:
     topic, cluster = f"made-for-{group}", hands.cluster.cluster_name
     made = mqadmin("updateTopic", "-c", cluster, "-t", topic, "-r", 3, "-w", 2)
     assert f"create topic to {hands.cluster.broker} success." in made.lines
@@ -65,7 +66,7 @@ def test_topics_are_made_changed_and_removed(hands: Hands, mqadmin: Mqadmin, gro
     assert topic not in mqadmin("topicList").lines
 
 
-def test_the_broker_tells_of_itself(hands: Hands, mqadmin: Mqadmin, shop: Shop) -> None:
+def test_the_broker_tells_of_itself(hands: JavaClients, mqadmin: Mqadmin, shop: Shop) -> None:
     cluster, broker, address = hands.cluster.cluster_name, hands.cluster.broker_name, hands.cluster.broker
     (row,) = mqadmin("clusterList").rows()
     assert row[:5] == [cluster, broker, "0", address, "V4_9_7" if hands.cluster.is_4 else "V5_5_0"]
@@ -91,7 +92,7 @@ def test_the_broker_tells_of_itself(hands: Hands, mqadmin: Mqadmin, shop: Shop) 
     ]
 
 
-def test_the_broker_is_set_and_cleaned(hands: Hands, mqadmin: Mqadmin) -> None:
+def test_the_broker_is_set_and_cleaned(hands: JavaClients, mqadmin: Mqadmin) -> None:
     address = hands.cluster.broker
     before = mqadmin("getBrokerConfig", "-b", address).pairs()
     assert before["brokerName"] == hands.cluster.broker_name
@@ -105,7 +106,7 @@ def test_the_broker_is_set_and_cleaned(hands: Hands, mqadmin: Mqadmin) -> None:
     assert mqadmin("sendMsgStatus", "-b", hands.cluster.broker_name, "-s", 16, "-c", 2).out.count("SEND_OK") == 2
 
 
-def test_the_name_server_keeps_values_and_permissions(hands: Hands, mqadmin: Mqadmin, topic: str) -> None:
+def test_the_name_server_keeps_values_and_permissions(hands: JavaClients, mqadmin: Mqadmin, topic: str) -> None:
     words = ("-s", "space", "-k", topic)
     assert mqadmin("updateKvConfig", *words, "-v", "value").lines == [
         "create or update kv config to namespace success."
@@ -120,7 +121,7 @@ def test_the_name_server_keeps_values_and_permissions(hands: Hands, mqadmin: Mqa
     _until_route(mqadmin, topic, '"perm":6')
 
 
-def test_the_name_server_is_set(hands: Hands, mqadmin: Mqadmin) -> None:
+def test_the_name_server_is_set(hands: JavaClients, mqadmin: Mqadmin) -> None:
     name = "serverSocketBacklog" if hands.cluster.is_4 else "enableTopicList"
     settings = mqadmin("getNamesrvConfig").pairs()
     told = mqadmin("updateNamesrvConfig", "-k", name, "-v", settings[name])
@@ -128,7 +129,7 @@ def test_the_name_server_is_set(hands: Hands, mqadmin: Mqadmin) -> None:
     assert mqadmin("getNamesrvConfig").pairs()[name] == settings[name]
 
 
-def test_what_is_kept_can_be_exported(hands: Hands, mqadmin: Mqadmin, shop: Shop, tmp_path: Path) -> None:
+def test_what_is_kept_can_be_exported(hands: JavaClients, mqadmin: Mqadmin, shop: Shop, tmp_path: Path) -> None:
     for command in ("exportMetadata", "exportConfigs", "exportMetrics"):
         assert "success" in mqadmin(command, "-c", hands.cluster.cluster_name, "-f", tmp_path).out
     assert shop.topic

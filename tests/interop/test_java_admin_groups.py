@@ -3,8 +3,9 @@
 import re
 
 import pytest
+
 from tests.interop.clients import until
-from tests.interop.hands import Hands
+from tests.interop.java_clients import JavaClients
 from tests.interop.mqadmin import Mqadmin, Output
 from tests.interop.shop import Shop, open_shop
 
@@ -12,12 +13,12 @@ pytestmark = pytest.mark.timeout(120)
 
 
 @pytest.fixture
-def shop(hands: Hands, topic: str, group: str) -> Shop:
+def shop(hands: JavaClients, topic: str, group: str) -> Shop:
     """Open a shop for this test."""
     return open_shop(hands, topic, group)
 
 
-def test_groups_are_made_and_removed(hands: Hands, mqadmin: Mqadmin, group: str) -> None:
+def test_groups_are_made_and_removed(hands: JavaClients, mqadmin: Mqadmin, group: str) -> None:
     made = mqadmin("updateSubGroup", "-c", hands.cluster.cluster_name, "-g", group, "-r", 3, "-q", 2)
     assert f"create subscription group to {hands.cluster.broker} success." in made.lines
     settings = mqadmin("getConsumerConfig", "-g", group).pairs()
@@ -29,7 +30,7 @@ def test_groups_are_made_and_removed(hands: Hands, mqadmin: Mqadmin, group: str)
         assert mqadmin("getConsumerConfig", "-g", group).lines == []  # Apache's 5.5.0 still shows one
 
 
-def test_progress_of_groups_is_shown(hands: Hands, mqadmin: Mqadmin, shop: Shop) -> None:
+def test_progress_of_groups_is_shown(hands: JavaClients, mqadmin: Mqadmin, shop: Shop) -> None:
     release = "V" + hands.process.release.replace(".", "_")
     groups = {row[0]: row[1:] for row in mqadmin("consumerProgress").rows()}
     assert (groups[shop.buyers][:4], groups[shop.buyers][-1]) == (["1", release, "PUSH", "CLUSTERING"], "0")
@@ -39,7 +40,7 @@ def test_progress_of_groups_is_shown(hands: Hands, mqadmin: Mqadmin, shop: Shop)
     assert "CODE: 17" in mqadmin.run("consumerProgress", "-g", f"{shop.buyers}-nobody").err
 
 
-def test_members_are_shown(hands: Hands, mqadmin: Mqadmin, shop: Shop) -> None:
+def test_members_are_shown(hands: JavaClients, mqadmin: Mqadmin, shop: Shop) -> None:
     member, release = shop.consumer.client_id, "V" + hands.process.release.replace(".", "_")
     shown = mqadmin("consumerConnection", "-g", shop.buyers)
     (row,) = (row for row in shown.rows() if row[0] == member)
@@ -64,7 +65,7 @@ def test_members_are_shown(hands: Hands, mqadmin: Mqadmin, shop: Shop) -> None:
     assert "CODE: 1 " in mqadmin.run("producerConnection", "-g", "nobody", "-t", shop.topic).err
 
 
-def test_messages_are_found_and_shown(hands: Hands, mqadmin: Mqadmin, shop: Shop) -> None:
+def test_messages_are_found_and_shown(hands: JavaClients, mqadmin: Mqadmin, shop: Shop) -> None:
     topic, broker, sent = shop.topic, hands.cluster.broker_name, shop.sent[5]
     by_place = ("-t", topic) if not hands.process.is_4 else ()
     found = until(
@@ -92,7 +93,7 @@ def test_a_message_is_pushed_to_a_member(mqadmin: Mqadmin, shop: Shop) -> None:
     assert (again.body, again.queue, again.offset) == ("body 2", 2, 0)
 
 
-def test_a_topic_is_printed_sent_to_and_read(hands: Hands, mqadmin: Mqadmin, shop: Shop) -> None:
+def test_a_topic_is_printed_sent_to_and_read(hands: JavaClients, mqadmin: Mqadmin, shop: Shop) -> None:
     topic, broker = shop.topic, hands.cluster.broker_name
     assert _ids(mqadmin("printMsg", "-t", topic, "-d", "true")) == sorted(each.id for each in shop.sent)
     queue = ("-t", topic, "-a", broker, "-i", 3)

@@ -4,12 +4,12 @@ from collections import defaultdict
 from collections.abc import Callable
 
 from tests.interop.clients import until
-from tests.interop.hands import Delivered, Hands, every, tagged
+from tests.interop.java_clients import Delivered, JavaClients, every, tagged
 
 COUNT = 40
 
 
-def test_a_push_consumer_waits_for_messages_and_gets_each_once(hands: Hands, topic: str, group: str) -> None:
+def test_a_push_consumer_waits_for_messages_and_gets_each_once(hands: JavaClients, topic: str, group: str) -> None:
     consumer = hands.push(group, every(topic))
     until(lambda: consumer.owned(topic), lambda owned: owned == [0, 1, 2, 3])
     producer = hands.producer("senders")
@@ -20,7 +20,9 @@ def test_a_push_consumer_waits_for_messages_and_gets_each_once(hands: Hands, top
     assert sorted(int(each.body or "") for each in found) == list(range(COUNT))
 
 
-def test_an_orderly_consumer_gets_each_queue_in_order_even_after_failures(hands: Hands, topic: str, group: str) -> None:
+def test_an_orderly_consumer_gets_each_queue_in_order_even_after_failures(
+    hands: JavaClients, topic: str, group: str
+) -> None:
     producer = hands.producer("senders")
     for number in range(COUNT):
         fails = {"fails": 2} if number in (8, 9) else {}
@@ -34,7 +36,7 @@ def test_an_orderly_consumer_gets_each_queue_in_order_even_after_failures(hands:
     assert queues[1] == [1, 3, 5, 7, 9, 9, *range(9, COUNT, 2)]
 
 
-def test_broadcasting_hands_every_message_to_every_member(hands: Hands, topic: str, group: str) -> None:
+def test_broadcasting_hands_every_message_to_every_member(hands: JavaClients, topic: str, group: str) -> None:
     # Now and then pulls of a 5.5 member are refused after its start (25: the broker knows an older subscription), by
     # Apache's broker too, it seems; the next heartbeat should end that, so it comes soon.
     members = [
@@ -55,7 +57,7 @@ def test_broadcasting_hands_every_message_to_every_member(hands: Hands, topic: s
         assert sorted(each.body or "" for each in member.wait(8)) == [str(number) for number in range(8)]
 
 
-def test_one_consumer_may_have_several_topics(hands: Hands, topic: str, group: str) -> None:
+def test_one_consumer_may_have_several_topics(hands: JavaClients, topic: str, group: str) -> None:
     other = f"{topic}-other"
     producer = hands.producer("senders")
     producer.send(topic, "here", tags="A")
@@ -66,7 +68,7 @@ def test_one_consumer_may_have_several_topics(hands: Hands, topic: str, group: s
     assert {(each.topic, each.body) for each in found} == {(topic, "here"), (other, "there"), (other, "there too")}
 
 
-def test_a_pull_consumer_holds_the_loop(hands: Hands, topic: str, group: str) -> None:
+def test_a_pull_consumer_holds_the_loop(hands: JavaClients, topic: str, group: str) -> None:
     producer, puller = hands.producer("senders"), hands.puller(group)
     queues = puller.queues(topic)
     assert queues == [(topic, hands.cluster.broker_name, number) for number in range(4)]
@@ -90,7 +92,7 @@ def test_a_pull_consumer_holds_the_loop(hands: Hands, topic: str, group: str) ->
     assert (beyond.status, beyond.next) == ("OFFSET_ILLEGAL", 10)
 
 
-def test_a_pull_consumer_keeps_its_offsets_at_the_broker(hands: Hands, topic: str, group: str) -> None:
+def test_a_pull_consumer_keeps_its_offsets_at_the_broker(hands: JavaClients, topic: str, group: str) -> None:
     producer, puller = hands.producer("senders"), hands.puller(group)
     queue = puller.queues(topic)[1]
     for number in range(5):
@@ -102,7 +104,7 @@ def test_a_pull_consumer_keeps_its_offsets_at_the_broker(hands: Hands, topic: st
     assert hands.puller(group).committed(queue) == 3
 
 
-def test_a_lite_consumer_subscribes_polls_and_commits(hands: Hands, topic: str, group: str) -> None:
+def test_a_lite_consumer_subscribes_polls_and_commits(hands: JavaClients, topic: str, group: str) -> None:
     producer = hands.producer("senders")
     for number in range(12):
         producer.send(topic, str(number), tags="odd" if number % 2 else "even")
@@ -117,7 +119,7 @@ def test_a_lite_consumer_subscribes_polls_and_commits(hands: Hands, topic: str, 
     assert [each.body for each in _polled(lambda: again.poll(500), 1)] == ["99"]
 
 
-def test_a_lite_consumer_is_assigned_queues_and_seeks(hands: Hands, topic: str, group: str) -> None:
+def test_a_lite_consumer_is_assigned_queues_and_seeks(hands: JavaClients, topic: str, group: str) -> None:
     producer = hands.producer("senders")
     queue = (topic, hands.cluster.broker_name, 1)
     for number in range(10):

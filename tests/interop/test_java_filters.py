@@ -1,13 +1,14 @@
 """What a group wants of a topic: tags, compared twice, and conditions in SQL92, which the broker judges."""
 
 import pytest
+
 from tests.interop.clients import JavaRefused, until
-from tests.interop.hands import Hands, sql, tagged
+from tests.interop.java_clients import JavaClients, sql, tagged
 
 NOT_A_CONDITION = 23
 
 
-def test_only_the_tags_asked_for_arrive(hands: Hands, topic: str, group: str) -> None:
+def test_only_the_tags_asked_for_arrive(hands: JavaClients, topic: str, group: str) -> None:
     producer = hands.producer("senders")
     # Aa and BB have the same hash, which is all that a broker's index keeps.
     for tag in ("Aa", "BB", "C", "D", None):
@@ -27,7 +28,7 @@ def test_only_the_tags_asked_for_arrive(hands: Hands, topic: str, group: str) ->
     ],
 )
 def test_only_what_meets_a_condition_arrives(
-    hands: Hands, topic: str, group: str, condition: str, expected: set[str]
+    hands: JavaClients, topic: str, group: str, condition: str, expected: set[str]
 ) -> None:
     producer = hands.producer("senders")
     queue = (topic, hands.cluster.broker_name, 0)
@@ -41,7 +42,7 @@ def test_only_what_meets_a_condition_arrives(
     assert {each.body for each in found} == expected | {"last"}
 
 
-def test_a_pull_may_carry_a_condition(hands: Hands, topic: str, group: str) -> None:
+def test_a_pull_may_carry_a_condition(hands: JavaClients, topic: str, group: str) -> None:
     producer, puller = hands.producer("senders"), hands.puller(group, heartbeatBrokerInterval=1000)
     queue = puller.queues(topic)[0]
     for number in range(6):
@@ -57,7 +58,7 @@ def test_a_pull_may_carry_a_condition(hands: Hands, topic: str, group: str) -> N
     assert until(pulled, lambda bodies: len(bodies) == 2) == ["4", "5"]
 
 
-def test_a_broken_condition_is_refused_when_the_consumer_starts(hands: Hands, topic: str, group: str) -> None:
+def test_a_broken_condition_is_refused_when_the_consumer_starts(hands: JavaClients, topic: str, group: str) -> None:
     with pytest.raises(JavaRefused) as refused:
         hands.push(group, sql(topic, "price > > 5"))
     assert refused.value.code == NOT_A_CONDITION

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 import pytest
-from tests.interop.clients import running_client, until
-from tests.interop.hands import Hands, Push, every
-from tests.interop.jars import RELEASES
-from tests.interop.mqadmin import Mqadmin
-from tests.interop.talk import create_topic
 
-from steelyard.client.blocking.admin import Admin
+from steelyard.client.sync.admin import Admin
+from tests.interop.clients import running_client, until
+from tests.interop.jars import RELEASES
+from tests.interop.java_clients import JavaClients, JavaPushConsumer, every
+from tests.interop.mqadmin import Mqadmin
+from tests.interop.wire_client import create_topic
 
 QUEUES = 8
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.timeout(150)
 
 
 @pytest.fixture
-def wide(topic: str, hands: Hands) -> str:
+def wide(topic: str, hands: JavaClients) -> str:
     """Make a topic of eight queues."""
     name = f"{topic}-wide"
     with hands.cluster.line() as line:
@@ -28,7 +28,7 @@ def wide(topic: str, hands: Hands) -> str:
 
 @pytest.mark.parametrize("orderly", [False, True], ids=["concurrent", "orderly"])
 def test_queues_have_one_owner_while_members_join_and_die(
-    hands: Hands, wide: str, group: str, *, orderly: bool
+    hands: JavaClients, wide: str, group: str, *, orderly: bool
 ) -> None:
     other = next(release for release in RELEASES if release != hands.process.release)
     # These look by themselves only every twenty seconds: it is the broker that tells them to. But nobody tells them
@@ -37,11 +37,11 @@ def test_queues_have_one_owner_while_members_join_and_die(
         running_client(hands.process.release, quick=orderly) as process,
         running_client(other, quick=orderly) as mortal,
     ):
-        starter = Hands(process, hands.cluster)
+        starter = JavaClients(process, hands.cluster)
         members = [starter.push(group, every(wide), orderly=orderly) for _ in range(2)]
         shared(members, wide, [4, 4])
         # The third is of the other release: all compute the same plan.
-        third = Hands(mortal, hands.cluster).push(group, every(wide), orderly=orderly)
+        third = JavaClients(mortal, hands.cluster).push(group, every(wide), orderly=orderly)
         shared([*members, third], wide, [2, 3, 3])
         if orderly and not hands.cluster.is_ours:
             third.stop()  # Apache's broker keeps the locks of a member that was killed for a minute
@@ -56,12 +56,12 @@ def test_queues_have_one_owner_while_members_join_and_die(
         assert len({each.body for each in members[1].wait(QUEUES * 2)}) == QUEUES * 2
 
 
-def test_members_beyond_the_queues_are_idle(hands: Hands, topic: str, group: str) -> None:
+def test_members_beyond_the_queues_are_idle(hands: JavaClients, topic: str, group: str) -> None:
     members = [hands.push(group, every(topic)) for _ in range(5)]
     shared(members, topic, [0, 1, 1, 1, 1])
 
 
-def test_lite_consumers_share_too(hands: Hands, wide: str, group: str) -> None:
+def test_lite_consumers_share_too(hands: JavaClients, wide: str, group: str) -> None:
     members = [hands.lite(group, every(wide)) for _ in range(2)]
     owned = until(
         lambda: [member.owned() for member in members], lambda owned: sorted(map(len, owned)) == [4, 4], seconds=30
@@ -69,7 +69,7 @@ def test_lite_consumers_share_too(hands: Hands, wide: str, group: str) -> None:
     assert sorted(number for part in owned for _, _, number in part) == list(range(QUEUES))
 
 
-def test_a_queue_that_is_added_finds_an_owner(hands: Hands, topic: str, group: str) -> None:
+def test_a_queue_that_is_added_finds_an_owner(hands: JavaClients, topic: str, group: str) -> None:
     members = [hands.push(group, every(topic)) for _ in range(2)]
     shared(members, topic, [2, 2])
     with hands.cluster.line() as line:
@@ -78,11 +78,11 @@ def test_a_queue_that_is_added_finds_an_owner(hands: Hands, topic: str, group: s
 
 
 def test_two_members_with_one_client_id_are_seen(
-    hands: Hands, mqadmin: Mqadmin, wide: str, group: str, caplog: pytest.LogCaptureFixture
+    hands: JavaClients, mqadmin: Mqadmin, wide: str, group: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     first = hands.push(group, every(wide), instanceName="twin", clientIP="10.9.8.7")
     with running_client(hands.process.release) as process:
-        second = Hands(process, hands.cluster).push(group, every(wide), instanceName="twin", clientIP="10.9.8.7")
+        second = JavaClients(process, hands.cluster).push(group, every(wide), instanceName="twin", clientIP="10.9.8.7")
         assert second.client_id == first.client_id == "10.9.8.7@twin"
         # Apache lists both, so that each takes the first half and nobody the second; ours counts them once.
         times = 1 if hands.cluster.is_ours else 2
@@ -90,9 +90,9 @@ def test_two_members_with_one_client_id_are_seen(
         halves = [0, 1, 2, 3] if times == 2 else list(range(QUEUES))
         until(lambda: [first.owned(wide), second.owned(wide)], lambda owned: owned == [halves, halves])
         with Admin(hands.cluster.name_server) as admin:
-            told = [hazard.sentence for hazard in admin.group(group).hazards]
+            told = [hazard.message for hazard in admin.groups.describe(group).findings]
         if hands.cluster.is_ours:
-            hazard = f"group {group} has the client id 10.9.8.7@twin on several lines"
+            hazard = f"group {group} has the client id 10.9.8.7@twin on several connections"
             until(lambda: caplog.text, lambda text: hazard in text)
             (sentence,) = [each for each in told if each.startswith(hazard)]
             assert "they read the same queues, and each handles all messages of them" in sentence
@@ -104,7 +104,7 @@ def test_two_members_with_one_client_id_are_seen(
         second.stop()
 
 
-def shared(members: Sequence[Push], topic: str, sizes: list[int], *, seconds: float = 30) -> None:
+def shared(members: Sequence[JavaPushConsumer], topic: str, sizes: list[int], *, seconds: float = 30) -> None:
     """Wait until the queues are shared in parts of these sizes, and check that each has one owner."""
     owned = until(
         lambda: [member.owned(topic) for member in members],

@@ -3,17 +3,18 @@
 import time
 
 import pytest
+
 from tests.interop.clients import until
-from tests.interop.hands import Hands, Push, every
+from tests.interop.java_clients import JavaClients, JavaPushConsumer, every
 from tests.interop.mqadmin import Mqadmin
-from tests.interop.talk import committed, create_group, create_topic
+from tests.interop.wire_client import committed, create_group, create_topic
 
 ROUNDS, IMMEDIATE = 20, 200
 STAMP = "%Y%m%d%H%M%S"
 
 
 @pytest.mark.parametrize("start", ["CONSUME_FROM_FIRST_OFFSET", "CONSUME_FROM_LAST_OFFSET", "CONSUME_FROM_TIMESTAMP"])
-def test_a_new_group_begins_where_it_says(hands: Hands, topic: str, group: str, start: str) -> None:
+def test_a_new_group_begins_where_it_says(hands: JavaClients, topic: str, group: str, start: str) -> None:
     producer = hands.producer("senders")
     queue = (topic, hands.cluster.broker_name, 0)
     # A queue whose first message is still there counts as young, and its readers begin at the beginning.
@@ -25,7 +26,7 @@ def test_a_new_group_begins_where_it_says(hands: Hands, topic: str, group: str, 
 
 
 @pytest.mark.timeout(300)
-def test_a_new_group_at_the_end_of_an_empty_topic_misses_nothing(hands: Hands, topic: str, group: str) -> None:
+def test_a_new_group_at_the_end_of_an_empty_topic_misses_nothing(hands: JavaClients, topic: str, group: str) -> None:
     if not hands.cluster.is_ours and not hands.cluster.is_4:
         pytest.skip("5.5 says of an empty queue that it knows no offset, and the client asks for its end soon after")
     producer, missed = hands.producer("senders"), []
@@ -53,7 +54,7 @@ def test_a_new_group_at_the_end_of_an_empty_topic_misses_nothing(hands: Hands, t
     assert missed == []
 
 
-def test_times_are_found_in_a_queue(hands: Hands, topic: str, group: str) -> None:
+def test_times_are_found_in_a_queue(hands: JavaClients, topic: str, group: str) -> None:
     producer, puller = hands.producer("senders"), hands.puller(group)
     queue = (topic, hands.cluster.broker_name, 0)
     for number in range(5):
@@ -67,7 +68,7 @@ def test_times_are_found_in_a_queue(hands: Hands, topic: str, group: str) -> Non
     assert puller.ask("puller-earliest", queue=queue) == stored[0]
 
 
-def test_a_group_goes_on_where_it_stopped(hands: Hands, topic: str, group: str) -> None:
+def test_a_group_goes_on_where_it_stopped(hands: JavaClients, topic: str, group: str) -> None:
     producer = hands.producer("senders")
     for number in range(8):
         producer.send(topic, f"before {number}")
@@ -80,7 +81,7 @@ def test_a_group_goes_on_where_it_stopped(hands: Hands, topic: str, group: str) 
     assert sorted(each.body or "" for each in found) == [f"after {number}" for number in range(4)]
 
 
-def test_a_reset_reaches_a_consumer_that_runs(hands: Hands, mqadmin: Mqadmin, topic: str, group: str) -> None:
+def test_a_reset_reaches_a_consumer_that_runs(hands: JavaClients, mqadmin: Mqadmin, topic: str, group: str) -> None:
     producer = hands.producer("senders")
     for number in range(8):
         producer.send(topic, str(number))
@@ -94,7 +95,7 @@ def test_a_reset_reaches_a_consumer_that_runs(hands: Hands, mqadmin: Mqadmin, to
     _told(hands, consumer, topic, group)
 
 
-def test_a_group_can_be_moved_to_the_end(hands: Hands, mqadmin: Mqadmin, topic: str, group: str) -> None:
+def test_a_group_can_be_moved_to_the_end(hands: JavaClients, mqadmin: Mqadmin, topic: str, group: str) -> None:
     producer = hands.producer("senders")
     consumer = hands.push(group, every(topic))
     for number in range(8):
@@ -110,7 +111,7 @@ def test_a_group_can_be_moved_to_the_end(hands: Hands, mqadmin: Mqadmin, topic: 
     assert [each.body for each in hands.push(group, every(topic)).wait(1)] == ["next"]
 
 
-def test_offsets_are_copied_to_another_group(hands: Hands, mqadmin: Mqadmin, topic: str, group: str) -> None:
+def test_offsets_are_copied_to_another_group(hands: JavaClients, mqadmin: Mqadmin, topic: str, group: str) -> None:
     producer = hands.producer("senders")
     for number in range(8):
         producer.send(topic, str(number))
@@ -124,7 +125,7 @@ def test_offsets_are_copied_to_another_group(hands: Hands, mqadmin: Mqadmin, top
     assert _offsets(hands, topic, copy) == [2, 2, 2, 2]
 
 
-def _told(hands: Hands, consumer: Push, topic: str, group: str) -> None:
+def _told(hands: JavaClients, consumer: JavaPushConsumer, topic: str, group: str) -> None:
     """Wait until the broker was told that the first two of each queue are done."""
 
     def offsets() -> list[int]:
@@ -134,6 +135,6 @@ def _told(hands: Hands, consumer: Push, topic: str, group: str) -> None:
     until(offsets, lambda found: found == [2, 2, 2, 2])
 
 
-def _offsets(hands: Hands, topic: str, group: str) -> list[int]:
+def _offsets(hands: JavaClients, topic: str, group: str) -> list[int]:
     with hands.cluster.line() as line:
         return [committed(line, group, topic, number) for number in range(4)]

@@ -1,13 +1,13 @@
 """Messages looked up by key and by id, and the traces that producers and consumers leave."""
 
 from tests.interop.clients import JavaRefused, until
-from tests.interop.hands import Delivered, Hands, Producer, every
+from tests.interop.java_clients import Delivered, JavaClients, JavaProducer, every
 from tests.interop.mqadmin import Mqadmin
 
 NO_MESSAGE = 208
 
 
-def test_a_message_is_found_by_any_of_its_keys_and_by_both_ids(hands: Hands, topic: str) -> None:
+def test_a_message_is_found_by_any_of_its_keys_and_by_both_ids(hands: JavaClients, topic: str) -> None:
     producer = hands.producer("senders")
     sent = [producer.send(topic, f"body {n}", keys=f"one-{n} every", tags="T") for n in range(6)]
     assert [each.body for each in _found(producer, topic, "one-3", 1)] == ["body 3"]
@@ -19,7 +19,7 @@ def test_a_message_is_found_by_any_of_its_keys_and_by_both_ids(hands: Hands, top
             assert (found.unique, found.tags, found.keys) == (each.id, "T", f"one-{number} every")
 
 
-def test_a_query_keeps_to_its_times_and_its_number(hands: Hands, topic: str) -> None:
+def test_a_query_keeps_to_its_times_and_its_number(hands: JavaClients, topic: str) -> None:
     producer = hands.producer("senders")
     for number in range(5):
         producer.send(topic, str(number), keys="k")
@@ -30,7 +30,7 @@ def test_a_query_keeps_to_its_times_and_its_number(hands: Hands, topic: str) -> 
 
 
 def test_traces_of_sending_and_handling_are_kept_and_shown(
-    hands: Hands, mqadmin: Mqadmin, topic: str, group: str
+    hands: JavaClients, mqadmin: Mqadmin, topic: str, group: str
 ) -> None:
     producer = hands.producer(f"{group}-senders", trace=True)
     sent = producer.send(topic, "traced", keys="k", tags="T")
@@ -47,7 +47,7 @@ def test_traces_of_sending_and_handling_are_kept_and_shown(
     ]
 
 
-def _query(producer: Producer, topic: str, key: str, **times: int) -> list[Delivered]:
+def _query(producer: JavaProducer, topic: str, key: str, **times: int) -> list[Delivered]:
     """Look up; Java makes an error of nothing found."""
     try:
         return producer.query(topic, key, **times)
@@ -57,6 +57,6 @@ def _query(producer: Producer, topic: str, key: str, **times: int) -> list[Deliv
         return []
 
 
-def _found(producer: Producer, topic: str, key: str, count: int) -> list[Delivered]:
+def _found(producer: JavaProducer, topic: str, key: str, count: int) -> list[Delivered]:
     """Look up until there are so many: Apache's broker indexes in its own time."""
     return until(lambda: _query(producer, topic, key), lambda found: len(found) >= count)

@@ -1,15 +1,16 @@
 """Java's members and a broker that comes back: they read on before their next heartbeat."""
 
+import time
 from pathlib import Path
 
 import pytest
-from tests.interop.backends import BROKER_NAME, CLUSTER_NAME, OURS, Cluster
-from tests.interop.clients import JavaProcess, until
-from tests.interop.hands import Hands, every
-from tests.interop.jars import RELEASES
-from tests.interop.talk import create_topic
 
 from steelyard.serve.embedded import Cluster as Steelyard
+from tests.interop.backends import BROKER_NAME, CLUSTER_NAME, OURS, Cluster
+from tests.interop.clients import JavaProcess, until
+from tests.interop.jars import RELEASES
+from tests.interop.java_clients import JavaClients, every
+from tests.interop.wire_client import create_topic
 
 NEVER_MS = 600_000
 
@@ -22,7 +23,7 @@ def test_members_read_on_after_a_restart_although_they_send_no_heartbeat(
         cluster = Cluster(OURS, running.namesrv, running.brokers[BROKER_NAME])
         with cluster.line() as line:
             create_topic(line, "restarted", 4)
-        hands = Hands(client_processes[release], cluster)
+        hands = JavaClients(client_processes[release], cluster)
         consumer = hands.push("restarted-readers", every("restarted"), heartbeatBrokerInterval=NEVER_MS)
         producer = hands.producer("senders", instanceName="restarted-sender", sendMsgTimeout=20_000)
         producer.send("restarted", "before")
@@ -30,10 +31,13 @@ def test_members_read_on_after_a_restart_although_they_send_no_heartbeat(
         until(lambda: consumer.owned("restarted"), lambda owned: owned == [0, 1, 2, 3])
         running.stop_broker(BROKER_NAME)
         running.start_broker(BROKER_NAME)
+        restarted_s = time.monotonic()
         for number in range(8):
             producer.send("restarted", str(number))
         found = {each.body for each in consumer.wait(9, seconds=40)}
         assert found == {"before", *map(str, range(8))}
-        if hands.process.is_4:  # one of 5.5 sends a heartbeat when its line is new
-            assert running.call(lambda servers: servers.running(BROKER_NAME).broker.state.members.groups()) == []
+        # Java 5.5 sends a heartbeat on a new connection, 4.9 with its next rebalance, which comes every 20 s.
+        if hands.process.is_4 and time.monotonic() - restarted_s < 15:
+            registered = running.call(lambda servers: servers.running_broker(BROKER_NAME).broker.state.consumers)
+            assert registered.group_names() == []
         hands.stop()

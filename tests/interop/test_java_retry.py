@@ -1,14 +1,15 @@
 """Messages that fail come again, later, and end as dead letters when they have failed too often."""
 
 import pytest
+
 from tests.interop.clients import until
-from tests.interop.hands import Hands, every, tagged
-from tests.interop.talk import pull_all
+from tests.interop.java_clients import JavaClients, every, tagged
+from tests.interop.wire_client import pull_all
 
 AT_LEVEL_1 = {"again_level": 1}
 
 
-def test_a_message_that_fails_comes_again_until_it_does_not(hands: Hands, topic: str, group: str) -> None:
+def test_a_message_that_fails_comes_again_until_it_does_not(hands: JavaClients, topic: str, group: str) -> None:
     sent = hands.producer("senders").send(
         topic, "bad at first", tags="T", keys="k", properties={"fails": 2, **AT_LEVEL_1}
     )
@@ -21,7 +22,7 @@ def test_a_message_that_fails_comes_again_until_it_does_not(hands: Hands, topic:
     assert found[2].properties["ORIGIN_MESSAGE_ID"] == sent.offset_id
 
 
-def test_a_message_that_always_fails_becomes_a_dead_letter(hands: Hands, topic: str, group: str) -> None:
+def test_a_message_that_always_fails_becomes_a_dead_letter(hands: JavaClients, topic: str, group: str) -> None:
     hands.producer("senders").send(topic, "hopeless", properties={"fails": 99, **AT_LEVEL_1})
     consumer = hands.push(group, every(topic), maxReconsumeTimes=1)
     found = consumer.wait(2)
@@ -31,7 +32,7 @@ def test_a_message_that_always_fails_becomes_a_dead_letter(hands: Hands, topic: 
     assert dead == "hopeless"
 
 
-def test_an_orderly_consumer_gives_up_in_the_end(hands: Hands, topic: str, group: str) -> None:
+def test_an_orderly_consumer_gives_up_in_the_end(hands: JavaClients, topic: str, group: str) -> None:
     if hands.cluster.is_4:
         pytest.skip("4.9 lets a dead letter of an orderly consumer wait for a minute")
     producer = hands.producer("senders")
@@ -48,7 +49,7 @@ def test_an_orderly_consumer_gives_up_in_the_end(hands: Hands, topic: str, group
     assert _dead_letter(hands, group) == "hopeless"
 
 
-def test_a_pull_consumer_gives_a_message_back(hands: Hands, topic: str, group: str) -> None:
+def test_a_pull_consumer_gives_a_message_back(hands: JavaClients, topic: str, group: str) -> None:
     producer = hands.producer("senders")
     queue = (topic, hands.cluster.broker_name, 0)
     producer.send_to(queue, "not now")
@@ -61,7 +62,7 @@ def test_a_pull_consumer_gives_a_message_back(hands: Hands, topic: str, group: s
     assert (found.topic, found.body, found.times) == (topic, "not now", 1)
 
 
-def _dead_letter(hands: Hands, group: str) -> str:
+def _dead_letter(hands: JavaClients, group: str) -> str:
     topic = f"%DLQ%{group}"
     hands.cluster.wait_for_route(topic)
     with hands.cluster.line() as line:

@@ -4,9 +4,10 @@ import time
 from zlib import crc32
 
 import pytest
+
 from tests.interop.clients import JavaRefused, until
-from tests.interop.hands import Delivered, Hands, every
-from tests.interop.talk import committed, pull_all
+from tests.interop.java_clients import Delivered, JavaClients, every
+from tests.interop.wire_client import committed, pull_all
 
 LIMIT = 4 << 20
 ROOM_FOR_THE_REST = 4096
@@ -16,7 +17,7 @@ COMPRESSED = 1
 NEVER = 1 << 30
 
 
-def test_what_is_sent_and_waited_for_arrives(hands: Hands, topic: str, group: str) -> None:
+def test_what_is_sent_and_waited_for_arrives(hands: JavaClients, topic: str, group: str) -> None:
     producer = hands.producer("senders")
     sent = [producer.send(topic, f"body {number}", tags="T", keys=f"k{number}") for number in range(8)]
     assert {each.status for each in sent} == {"SEND_OK"}
@@ -27,7 +28,7 @@ def test_what_is_sent_and_waited_for_arrives(hands: Hands, topic: str, group: st
     assert {each.broker for each in found} == {hands.cluster.broker_name}
 
 
-def test_sends_that_do_not_wait_arrive(hands: Hands, topic: str, group: str) -> None:
+def test_sends_that_do_not_wait_arrive(hands: JavaClients, topic: str, group: str) -> None:
     producer = hands.producer("senders")
     for number in range(20):
         producer.send_async(topic, f"async {number}")
@@ -38,7 +39,7 @@ def test_sends_that_do_not_wait_arrive(hands: Hands, topic: str, group: str) -> 
     assert {each.body for each in found} == {f"{way} {n}" for way in ("async", "one way") for n in range(20)}
 
 
-def test_a_batch_arrives_message_by_message(hands: Hands, topic: str, group: str) -> None:
+def test_a_batch_arrives_message_by_message(hands: JavaClients, topic: str, group: str) -> None:
     producer = hands.producer("senders")
     sent = producer.send_batch(topic, [f"item {number}" for number in range(10)], tags="B", keys="k")
     found = hands.push(group, every(topic)).wait(10)
@@ -48,7 +49,7 @@ def test_a_batch_arrives_message_by_message(hands: Hands, topic: str, group: str
     assert set(sent.id.split(",")) == {each.unique for each in found}
 
 
-def test_a_sender_may_choose_the_queue(hands: Hands, topic: str) -> None:
+def test_a_sender_may_choose_the_queue(hands: JavaClients, topic: str) -> None:
     producer = hands.producer("senders")
     assert {producer.send_selected(topic, "chosen", 6).queue for _ in range(3)} == {2}
     queue = (topic, hands.cluster.broker_name, 3)
@@ -58,7 +59,7 @@ def test_a_sender_may_choose_the_queue(hands: Hands, topic: str) -> None:
     assert refused.value.code == (NO_SUCH_QUEUE_IN_4 if hands.cluster.is_4 else NO_SUCH_QUEUE)
 
 
-def test_a_topic_is_made_by_the_first_send(hands: Hands, group: str) -> None:
+def test_a_topic_is_made_by_the_first_send(hands: JavaClients, group: str) -> None:
     topic = f"made-for-{group}"
     producer = hands.producer("senders")
     assert producer.send(topic, "first").status == "SEND_OK"
@@ -67,7 +68,7 @@ def test_a_topic_is_made_by_the_first_send(hands: Hands, group: str) -> None:
     assert (found.topic, found.body) == (topic, "first")
 
 
-def test_names_and_texts_of_all_alphabets_come_back(hands: Hands, topic: str, group: str) -> None:
+def test_names_and_texts_of_all_alphabets_come_back(hands: JavaClients, topic: str, group: str) -> None:
     words = {"tags": "Etikett-ß", "keys": "schlüssel ключ", "properties": {"näme": "värde 值", "empty": " "}}
     hands.producer("senders").send(topic, "grüße, 世界, 🚢", **words)
     (found,) = hands.push(group, every(topic)).wait(1)
@@ -75,7 +76,7 @@ def test_names_and_texts_of_all_alphabets_come_back(hands: Hands, topic: str, gr
     assert (found.properties["näme"], found.properties["empty"]) == ("värde 值", " ")
 
 
-def test_a_large_body_travels_compressed(hands: Hands, topic: str, group: str) -> None:
+def test_a_large_body_travels_compressed(hands: JavaClients, topic: str, group: str) -> None:
     sent = hands.producer("senders").send(topic, "z", times=100_000)
     (found,) = hands.push(group, every(topic)).wait(1)
     assert (found.size, found.sum) == (100_000, crc32(b"z" * 100_000))
@@ -85,7 +86,7 @@ def test_a_large_body_travels_compressed(hands: Hands, topic: str, group: str) -
     assert len(stored.body) < 10_000
 
 
-def test_the_largest_body_passes_and_a_larger_one_is_refused(hands: Hands, topic: str, group: str) -> None:
+def test_the_largest_body_passes_and_a_larger_one_is_refused(hands: JavaClients, topic: str, group: str) -> None:
     # The client's own limits are out of the way: it is the broker's that is asked for.
     producer = hands.producer("senders", compressMsgBodyOverHowmuch=NEVER, maxMessageSize=NEVER, sendMsgTimeout=20_000)
     size = LIMIT - ROOM_FOR_THE_REST
@@ -97,7 +98,9 @@ def test_the_largest_body_passes_and_a_larger_one_is_refused(hands: Hands, topic
     assert refused.value.code == TOO_LARGE
 
 
-def test_delayed_messages_arrive_after_their_delay_and_in_that_order(hands: Hands, topic: str, group: str) -> None:
+def test_delayed_messages_arrive_after_their_delay_and_in_that_order(
+    hands: JavaClients, topic: str, group: str
+) -> None:
     producer = hands.producer("senders")
     consumer = hands.push(group, every(topic))
     for level in (2, 1):
@@ -112,7 +115,7 @@ def test_delayed_messages_arrive_after_their_delay_and_in_that_order(hands: Hand
     assert first.properties["DELAY"] == "1"
 
 
-def test_a_message_with_a_time_arrives_at_that_time(hands: Hands, topic: str, group: str) -> None:
+def test_a_message_with_a_time_arrives_at_that_time(hands: JavaClients, topic: str, group: str) -> None:
     if hands.cluster.is_4:
         pytest.skip("4.9 has no timers")
     producer = hands.producer("senders")
@@ -130,7 +133,7 @@ def test_a_message_with_a_time_arrives_at_that_time(hands: Hands, topic: str, gr
     assert _waited_ms(found["sooner"]) >= 1000 - step_ms
 
 
-def test_a_question_gets_its_reply(hands: Hands, topic: str, group: str) -> None:
+def test_a_question_gets_its_reply(hands: JavaClients, topic: str, group: str) -> None:
     asker, replier = hands.producer("askers"), hands.producer("repliers")
     hands.push(group, every(topic), replies_with=replier)
     assert asker.request(topic, "how much?").body == "re: how much?"
@@ -140,7 +143,7 @@ def _waited_ms(message: Delivered) -> int:
     return message.at_ms - message.born_ms
 
 
-def test_a_client_with_its_vip_channel_on_sends_and_consumes(hands: Hands, topic: str, group: str) -> None:
+def test_a_client_with_its_vip_channel_on_sends_and_consumes(hands: JavaClients, topic: str, group: str) -> None:
     # It sends, commits and asks who else is there two ports below the broker's own, as all clients up to 4.4 do.
     producer = hands.producer("senders", vipChannelEnabled=True, instanceName=f"{group}-sends")
     assert [producer.send(topic, str(number)).status for number in range(8)] == ["SEND_OK"] * 8

@@ -1,12 +1,12 @@
 """Java's transactional producer: what is committed arrives, what is rolled back does not, what is open is asked for."""
 
 from tests.interop.clients import Event
-from tests.interop.hands import Hands, every
+from tests.interop.java_clients import JavaClients, every
 
 COMMIT, ROLLBACK, OPEN = "COMMIT_MESSAGE", "ROLLBACK_MESSAGE", "UNKNOW"
 
 
-def test_committed_messages_arrive_and_others_do_not(hands: Hands, topic: str, group: str) -> None:
+def test_committed_messages_arrive_and_others_do_not(hands: JavaClients, topic: str, group: str) -> None:
     producer = hands.producer(f"{group}-senders", transactions=True)
     consumer = hands.push(group, every(topic))
     for number in range(4):
@@ -32,7 +32,7 @@ def test_committed_messages_arrive_and_others_do_not(hands: Hands, topic: str, g
 
 
 def test_another_member_of_the_producer_group_is_asked_when_the_first_is_gone(
-    hands: Hands, topic: str, group: str
+    hands: JavaClients, topic: str, group: str
 ) -> None:
     senders = f"{group}-senders"
     first = hands.producer(senders, transactions=True)

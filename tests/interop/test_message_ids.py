@@ -5,19 +5,19 @@ from datetime import timedelta, timezone
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.interop.java_values import int64
-from tests.interop.peer import Peer
-from tests.interop.test_records import hosts
 
 from steelyard.wire.hosts import host_text
 from steelyard.wire.message_ids import (
-    month_of,
+    make_unique_key,
+    month_bounds,
     offset_id,
-    read_offset_id,
-    read_unique_key,
-    unique_key,
+    parse_offset_id,
+    parse_unique_key,
     unique_key_prefix,
 )
+from tests.interop.java_values import int64
+from tests.interop.peer import Peer
+from tests.interop.test_records import hosts
 
 ZONE = timezone(timedelta(hours=5, minutes=30))
 """The local time of the Java processes."""
@@ -31,13 +31,13 @@ def test_an_offset_id_passes_both_ways(java: Peer, host: bytes, position: int) -
     address, port = host[:-4], int.from_bytes(host[-4:], "big")
     theirs = java.ask("write-offset-id", address, port, position)
     assert theirs == offset_id(host_text(host), position)
-    assert read_offset_id(theirs) == (host_text(host), position)
+    assert parse_offset_id(theirs) == (host_text(host), position)
     assert java.ask("read-offset-id", theirs) == {"host": f"{address.hex()}:{port}", "position": position}
 
 
 def test_we_read_the_unique_keys_that_java_makes(java: Peer) -> None:
     first, second = java.ask("write-unique-key"), java.ask("write-unique-key")
-    keys = [read_unique_key(made["key"], now_ms=made["latest_ms"] + 1, zone=ZONE) for made in (first, second)]
+    keys = [parse_unique_key(made["key"], now_ms=made["latest_ms"] + 1, zone=ZONE) for made in (first, second)]
     for made, key in zip((first, second), keys, strict=True):
         assert unique_key_prefix(key.address, made["pid"], made["process"]) == made["key"][:-12]
         assert key.pid == made["pid"] & 0xFFFF
@@ -52,8 +52,8 @@ def test_java_reads_the_unique_keys_that_we_make(
 ) -> None:
     # A key does not name its month: both readers take the latest that does not put it into the future.
     now_ms = int(time.time() * 1000) - 5_000
-    month_start_ms, _ = month_of(now_ms, ZONE)
+    month_start_ms, _ = month_bounds(now_ms, ZONE)
     prefix = unique_key_prefix(address, pid, process)
-    key = unique_key(prefix, now_ms=now_ms, month_start_ms=month_start_ms, counter=counter)
+    key = make_unique_key(prefix, now_ms=now_ms, month_start_ms=month_start_ms, counter=counter)
     packed_address = prefix[:-12].lower()
     assert java.ask("read-unique-key", key) == {"address": packed_address, "pid": pid & 0xFFFF, "made_ms": now_ms}

@@ -18,21 +18,21 @@ from typing import TypeVar
 import pytest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
+
+from steelyard import Admin, Consumer, Message, Producer, ReceivedMessage
+from steelyard.aio import Admin as AsyncAdmin
+from steelyard.dashboard.metrics import collect_cluster_metrics
+from steelyard.metrics import rocketmq_metrics as rocketmq
+from steelyard.metrics import steelyard_metrics as own
+from steelyard.metrics.exposition import format_exposition
+from steelyard.metrics.families import MetricFamily, MetricSpec, MetricType
+from steelyard.serve.embedded import Cluster
+from steelyard.serve.metrics import collect_server_metrics
+from steelyard.wire.codes import RequestCode
+from steelyard.wire.headers.send import SendMessageBack
+from steelyard.wire.message_ids import parse_offset_id
 from tests.interop.jars import RELEASE_5, SERVER_RELEASES, NotReady
 from tests.interop.servers import Line, apache, free_port
-
-from steelyard import Admin, Consumer, Message, Producer, Received
-from steelyard.aio import Admin as AsyncAdmin
-from steelyard.dashboard.numbers.from_outside import measure_from_outside
-from steelyard.model import own_measures as own
-from steelyard.model import rocketmq_measures as rocketmq
-from steelyard.model.exposition import exposition
-from steelyard.model.measures import Family, Kind, Measure
-from steelyard.serve.embedded import Cluster
-from steelyard.serve.measuring import measure_cluster
-from steelyard.wire.codes import RequestCode
-from steelyard.wire.headers.send import SendBack
-from steelyard.wire.message_ids import read_offset_id
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -89,15 +89,15 @@ def of_ours(root: Path) -> Iterator[Told]:
     """Run our broker."""
     with Cluster(data=root, cluster="steelyard", broker_name="broker-a") as cluster:
         port = int(cluster.brokers["broker-a"].rpartition(":")[2])
-        yield Told(cluster.namesrv, port, lambda: exposition(cluster.run(measure_cluster)))
+        yield Told(cluster.namesrv, port, lambda: format_exposition(cluster.run(collect_server_metrics)))
 
 
 @contextmanager
 def story(told: Told) -> Iterator[None]:
     """Send and handle messages, end transactions, lose one to the dead letters; then a member has some in hand."""
     with Admin(told.namesrv) as admin, Producer(told.namesrv, group="shop") as producer:
-        _patiently(lambda: admin.create_topic("orders", queues=1))
-        admin.create_group("billing")
+        _patiently(lambda: admin.topics.create("orders", queues=1))
+        admin.groups.create("billing")
         first = _patiently(lambda: producer.send(Message("orders", b"x" * 100)))
         for _ in range(_SENT - 1):
             producer.send(Message("orders", b"x" * 100))
@@ -107,7 +107,7 @@ def story(told: Told) -> Iterator[None]:
         with suppress(ZeroDivisionError), producer.transaction(Message("paid", b"no")):
             raise ZeroDivisionError
         producer.transaction(Message("paid", b"not yet")).begin()
-        _give_up(told.port, read_offset_id(first.offset_id)[1])
+        _give_up(told.port, parse_offset_id(first.offset_id)[1])
         with _member(told.namesrv, admin):
             for _ in range(_MORE):
                 producer.send(Message("orders", b"x" * 100))
@@ -129,7 +129,7 @@ def _patiently(act: Callable[[], T]) -> T:
 def _give_up(port: int, position: int) -> None:
     line = Line(port)
     try:
-        back = SendBack(position, "billing", -1, origin_topic="orders", max_reconsume_times=3)
+        back = SendMessageBack(position, "billing", -1, origin_topic="orders", max_reconsume_times=3)
         assert line.ask(RequestCode.CONSUMER_SEND_MSG_BACK, back).code == 0
     finally:
         line.close()
@@ -142,7 +142,7 @@ def _member(namesrv: str, admin: Admin) -> Iterator[None]:
     consumer = Consumer(namesrv, group="billing", start_from="first")
 
     @consumer.handles("orders")
-    def handle(message: Received) -> None:
+    def handle(message: ReceivedMessage) -> None:
         if message.offset >= _SENT:
             go_on.wait(_PATIENCE_S)
         handled.release()
@@ -150,7 +150,7 @@ def _member(namesrv: str, admin: Admin) -> Iterator[None]:
     with consumer:
         for _ in range(_SENT):
             assert handled.acquire(timeout=_PATIENCE_S)
-        _until(lambda: sum(each.committed or 0 for each in admin.group("billing").queues) >= _SENT)
+        _until(lambda: sum(each.committed or 0 for each in admin.groups.describe("billing").queues) >= _SENT)
         try:
             yield
         finally:
@@ -168,7 +168,7 @@ def _labels(family: Metric) -> set[frozenset[str]]:
     return {frozenset(sample.labels) - _EXPORTERS_OWN for sample in family.samples}
 
 
-def _number(told: Told, wanted: Measure, **labels: str) -> float | None:
+def _number(told: Told, wanted: MetricSpec, **labels: str) -> float | None:
     family = told.families().get(wanted.name)
     samples = [] if family is None else family.samples
     found = [each.value for each in samples if labels.items() <= each.labels.items()]
@@ -180,14 +180,18 @@ LIKE = {
     "a message that waits": (rocketmq.MESSAGES_IN, {"topic": "SCHEDULE_TOPIC_XXXX", "message_type": "delay"}, 1),
     "halves": (rocketmq.MESSAGES_IN, {"topic": "RMQ_SYS_TRANS_HALF_TOPIC", "message_type": "transaction"}, 3),
     "what was got": (rocketmq.MESSAGES_OUT, {"topic": "orders", "consumer_group": "billing"}, _SENT + _MORE),
-    "what is not committed": (rocketmq.LAG, {"topic": "orders", "consumer_group": "billing"}, _MORE),
-    "what is in hand": (rocketmq.IN_FLIGHT, {"topic": "orders", "consumer_group": "billing"}, _MORE),
-    "what nobody has yet": (rocketmq.READY, {"topic": "orders", "consumer_group": "billing"}, 0),
-    "the member": (rocketmq.CONSUMERS, {"consumer_group": "billing", "language": "python", "version": "v5_3_3"}, 1),
+    "what is not committed": (rocketmq.CONSUMER_LAG, {"topic": "orders", "consumer_group": "billing"}, _MORE),
+    "what is in hand": (rocketmq.CONSUMER_INFLIGHT, {"topic": "orders", "consumer_group": "billing"}, _MORE),
+    "what nobody has yet": (rocketmq.CONSUMER_READY, {"topic": "orders", "consumer_group": "billing"}, 0),
+    "the member": (
+        rocketmq.CONSUMER_CONNECTIONS,
+        {"consumer_group": "billing", "language": "python", "version": "v5_3_3"},
+        1,
+    ),
     "the dead letter": (rocketmq.DEAD_LETTERS, {"consumer_group": "billing", "topic": "orders"}, 1),
-    "the commit": (rocketmq.COMMITTED, {"topic": "paid"}, 1),
-    "the roll-back": (rocketmq.ROLLED_BACK, {"topic": "paid"}, 1),
-    "the open transaction": (rocketmq.HALVES, {"topic": "paid"}, 1),
+    "the commit": (rocketmq.COMMITTED_TRANSACTIONS, {"topic": "paid"}, 1),
+    "the roll-back": (rocketmq.ROLLED_BACK_TRANSACTIONS, {"topic": "paid"}, 1),
+    "the open transaction": (rocketmq.HALF_MESSAGES, {"topic": "paid"}, 1),
     "permission": (rocketmq.BROKER_PERMISSION, {"cluster": "steelyard", "node_id": "broker-a"}, 6),
     "nothing to dispatch": (rocketmq.DISPATCH_BEHIND, {"storage_type": "local", "storage_medium": "disk"}, 0),
 }
@@ -202,16 +206,16 @@ def test_families_labels_and_numbers_are_those_of_a_real_broker(tmp_path: Path) 
                 _agrees(f"{who}: {what}", told, measure, labels, number)
             seen[who] = told.families()
     ours, theirs = seen["ours"], seen["apache"]
-    for measure in rocketmq.ROCKETMQ:
+    for measure in rocketmq.ROCKETMQ_METRICS:
         assert measure.name in theirs, f"{measure.name} is no name of Apache's; it has {sorted(theirs)}"
         assert theirs[measure.name].type == str(measure.kind)
         assert _labels(theirs[measure.name]) == {frozenset(measure.labels)}, measure.name
         assert _labels(ours[measure.name]) == {frozenset(measure.labels)}, measure.name
-    declared = {measure.name for measure in rocketmq.ROCKETMQ}
+    declared = {measure.name for measure in rocketmq.ROCKETMQ_METRICS}
     assert [name for name in theirs if name not in declared and not _NOT_OURS.fullmatch(name)] == []
 
 
-def _agrees(what: str, told: Told, measure: Measure, labels: dict[str, str], number: float) -> None:
+def _agrees(what: str, told: Told, measure: MetricSpec, labels: dict[str, str], number: float) -> None:
     """Wait for a number: it may take a moment until a member has pulled, or a half was looked at."""
     end = time.monotonic() + _PATIENCE_S
     while (found := _number(told, measure, **labels)) != number:
@@ -221,21 +225,27 @@ def _agrees(what: str, told: Told, measure: Measure, labels: dict[str, str], num
 
 @pytest.mark.parametrize("release", SERVER_RELEASES)
 def test_apaches_brokers_are_measured_from_outside(tmp_path: Path, release: str) -> None:
-    async def look(namesrv: str) -> list[Family]:
+    async def look(namesrv: str) -> list[MetricFamily]:
         async with AsyncAdmin(namesrv) as admin:
-            return await measure_from_outside(admin)
+            return await collect_cluster_metrics(admin)
 
     with of_apache(tmp_path, release) as told, story(told):
         families = {family.name: family for family in asyncio.run(look(told.namesrv))}
     found = {
         (measure, sample.labels["topic"] if "topic" in sample.labels else ""): getattr(sample, "value", 0)
-        for measure in (own.REACHED, own.UNANSWERED, rocketmq.LAG, rocketmq.CONSUMERS, rocketmq.MESSAGES_IN)
+        for measure in (
+            own.BROKER_REACHED,
+            own.QUESTIONS_UNANSWERED,
+            rocketmq.CONSUMER_LAG,
+            rocketmq.CONSUMER_CONNECTIONS,
+            rocketmq.MESSAGES_IN,
+        )
         for sample in families[measure.name].samples
     }
-    assert (found[own.REACHED, ""], found[own.UNANSWERED, ""]) == (1, 0)
-    assert found[rocketmq.LAG, "orders"] == _MORE
+    assert (found[own.BROKER_REACHED, ""], found[own.QUESTIONS_UNANSWERED, ""]) == (1, 0)
+    assert found[rocketmq.CONSUMER_LAG, "orders"] == _MORE
     assert found[rocketmq.MESSAGES_IN, "orders"] == _SENT + _MORE
-    assert found[rocketmq.CONSUMERS, ""] == 1
+    assert found[rocketmq.CONSUMER_CONNECTIONS, ""] == 1
     # How long messages wait nobody tells who is asked.
-    assert rocketmq.LAG_TIME.name not in families
-    assert all(family.kind is not Kind.HISTOGRAM for family in families.values())
+    assert rocketmq.CONSUMER_LAG_LATENCY.name not in families
+    assert all(family.kind is not MetricType.HISTOGRAM for family in families.values())

@@ -16,16 +16,16 @@ from itertools import chain
 from statistics import median
 
 import pytest
-from tests.interop.backends import chosen
-from tests.interop.clients import until
-from tests.interop.mixed.command_line import consuming
-from tests.interop.mixed.figures import show
-from tests.interop.mixed.pairs import Pair, running_pair
-from tests.interop.mixed.reporting import GO, JAVA, JAVA_4, JAVA_5, OURS, Held, Troupe
-from tests.interop.mixed.settling import Change, Party
-from tests.interop.mixed.strategies import SHARED_BY_ALL, SHARED_WITH_JAVA, Words
 
 from steelyard.model import Queue
+from tests.interop.backends import chosen
+from tests.interop.clients import until
+from tests.interop.mixed.broker_pairs import BrokerPair, running_pair
+from tests.interop.mixed.command_line import consuming
+from tests.interop.mixed.figures import show
+from tests.interop.mixed.mixed_group import MixedGroup, SettledChange
+from tests.interop.mixed.reporting_members import GO, JAVA, JAVA_4, JAVA_5, OURS, Held, MemberFleet
+from tests.interop.mixed.strategies import SHARED_BY_ALL, SHARED_WITH_JAVA, Words
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -39,7 +39,7 @@ _numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="module", params=chosen())
-def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerPair]:
     """Run two brokers of one backend."""
     with running_pair(request.param, tmp_path_factory.mktemp("pair")) as running:
         running.grow_up()
@@ -47,14 +47,14 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture(scope="module")
-def troupe() -> Iterator[Troupe]:
+def troupe() -> Iterator[MemberFleet]:
     """Keep processes for members."""
-    with Troupe() as troupe:
+    with MemberFleet() as troupe:
         yield troupe
 
 
 @pytest.fixture
-def queues(pair: Pair) -> list[Queue]:
+def queues(pair: BrokerPair) -> list[Queue]:
     """Make two topics that no other test knows."""
     return [queue for count in QUEUES for queue in pair.make_topic(f"mixed-{next(_numbers)}-of-{count}", count)]
 
@@ -65,12 +65,12 @@ def _name(allocate: Words) -> str:
 
 @pytest.mark.parametrize("allocate", [*SHARED_BY_ALL, *SHARED_WITH_JAVA], ids=_name)
 def test_every_queue_has_one_owner_whoever_comes_and_goes(
-    troupe: Troupe, pair: Pair, queues: list[Queue], allocate: Words
+    troupe: MemberFleet, pair: BrokerPair, queues: list[Queue], allocate: Words
 ) -> None:
     others = [JAVA_4, JAVA_5, *([GO] if allocate in SHARED_BY_ALL else [])]
     for kind in (OURS, OURS, *others):
         troupe.ready(kind)
-    party = Party(troupe, pair, f"mixed-{next(_numbers)}", allocate, queues)
+    party = MixedGroup(troupe, pair, f"mixed-{next(_numbers)}", allocate, queues)
     party.join(JAVA_4, room="west")
     party.join(OURS)
     for kind in others[1:]:
@@ -96,7 +96,7 @@ def test_every_queue_has_one_owner_whoever_comes_and_goes(
 
 
 def test_members_with_lists_of_their_own_take_these_and_no_others(
-    troupe: Troupe, pair: Pair, queues: list[Queue]
+    troupe: MemberFleet, pair: BrokerPair, queues: list[Queue]
 ) -> None:
     kinds, group = (JAVA_4, JAVA_5, GO, OURS), f"mixed-{next(_numbers)}"
     parts = [frozenset(queues[number :: len(kinds)]) for number in range(len(kinds))]
@@ -123,7 +123,9 @@ def test_members_with_lists_of_their_own_take_these_and_no_others(
         member.leave()
 
 
-def test_the_command_line_shares_with_java_and_leaves_in_order(troupe: Troupe, pair: Pair, queues: list[Queue]) -> None:
+def test_the_command_line_shares_with_java_and_leaves_in_order(
+    troupe: MemberFleet, pair: BrokerPair, queues: list[Queue]
+) -> None:
     topics, group = sorted({queue.topic for queue in queues}), f"mixed-{next(_numbers)}"
     java = troupe.member(JAVA_4, topics)
     java.join(pair.name_server, group, {"name": "AVG"})
@@ -147,11 +149,11 @@ def _by_topic(held: Held) -> list[list[Queue]]:
     return [[queue for queue in held if queue.topic == topic] for topic in topics]
 
 
-def _wait_until_gone(pair: Pair, group: str, member: str) -> None:
+def _wait_until_gone(pair: BrokerPair, group: str, member: str) -> None:
     until(lambda: pair.listed(group), lambda listed: member not in {*chain(*listed.values())}, seconds=SETTLED_S)
 
 
-def _row(change: Change) -> dict[str, object]:
+def _row(change: SettledChange) -> dict[str, object]:
     return {
         "change": change.what,
         "ours": change.slowest_ms([OURS], without_joined=True),

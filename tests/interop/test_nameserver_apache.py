@@ -6,18 +6,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from steelyard.broker.nameserver_registration import RegistrationIdentity, registration_command, unregistration_command
+from steelyard.wire.bodies import decode_body
+from steelyard.wire.bodies.common import TableVersion
+from steelyard.wire.bodies.topics import ClusterBody, QueueEntry, RouteBody, TopicConfig, TopicConfigTable
+from steelyard.wire.codes import RequestCode
+from steelyard.wire.command import Command
 from tests.interop.jars import SERVER_RELEASES
 from tests.interop.our_nameserver import our_name_server
 from tests.interop.servers import Line, apache
-from tests.interop.talk import create_topic
-
-from steelyard.broker.registration import Identity, registration_command, unregistration_command
-from steelyard.wire.bodies import decode_body
-from steelyard.wire.bodies.routes import ClusterBody, QueueEntry, RouteBody
-from steelyard.wire.bodies.shared import TableVersion
-from steelyard.wire.bodies.topics import TopicSettings, TopicTable
-from steelyard.wire.codes import RequestCode
-from steelyard.wire.command import Command
+from tests.interop.wire_client import create_topic
 
 # Apache's brokers start slowly on a busy machine; what they say then arrives within moments.
 _WAIT_SECONDS = 40
@@ -79,15 +78,15 @@ def _queues(line: Line, topic: str) -> tuple[QueueEntry, ...]:
     return found.queues if found else ()
 
 
-_WHO = Identity("steelyard", "broker-z", 0, "127.0.0.1:19911", "127.0.0.1:19912")
+_WHO = RegistrationIdentity("steelyard", "broker-z", 0, "127.0.0.1:19911", "127.0.0.1:19912")
 
 
-def table(version: int, **queues: int) -> TopicTable:
+def table(version: int, **queues: int) -> TopicConfigTable:
     topics = {
-        name: TopicSettings(name=name, read_queues=count, write_queues=count, attributes={})
+        name: TopicConfig(name=name, read_queues=count, write_queues=count, attributes={})
         for name, count in queues.items()
     }
-    return TopicTable(version=TableVersion(counter=version, state_version=0, timestamp=version), topics=topics)
+    return TopicConfigTable(version=TableVersion(counter=version, state_version=0, timestamp=version), topics=topics)
 
 
 @pytest.mark.timeout(240)

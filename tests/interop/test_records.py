@@ -6,20 +6,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.interop.java_values import ASTRAL, int32, int64
-from tests.interop.java_values import properties as any_properties
-from tests.interop.peer import JavaRefused, Peer
-from tests.wire.stored_golden import record_bodies
 
 from steelyard.errors import MalformedRecord
 from steelyard.model.message import StoredMessage
 from steelyard.wire import limits
 from steelyard.wire.batch import BatchItem, encode_batch
-from steelyard.wire.compression import compress, flagged
+from steelyard.wire.compression import compress, with_compression
 from steelyard.wire.properties import encode_properties
-from steelyard.wire.record import Record, body_crc, encode_record, read_records
-from steelyard.wire.stored import messages
+from steelyard.wire.record import MessageRecord, body_crc, decode_records, encode_record
+from steelyard.wire.stored_messages import decode_messages
 from steelyard.wire.sysflag import BORN_IPV6, COMPRESSED, STORE_IPV6, WRAPPED, Compression
+from tests.interop.java_values import ASTRAL, int32, int64
+from tests.interop.java_values import properties as any_properties
+from tests.interop.peer import JavaRefused, Peer
+from tests.wire.stored_golden import record_bodies
 
 BROKER = "broker-a"
 IPV4 = bytes.fromhex("c0a8010200002a9f")
@@ -38,11 +38,11 @@ ids = st.sampled_from([{}, {"UNIQ_KEY": "0A000007109218B4AAC247B760000001"}])
 class Drawn(NamedTuple):
     """A record, and its properties before they became a text."""
 
-    record: Record
+    record: MessageRecord
     properties: dict[str, str]
 
 
-ORDINARY = Record(
+ORDINARY = MessageRecord(
     topic=b"t",
     queue_id=3,
     offset=5,
@@ -62,7 +62,7 @@ ORDINARY = Record(
 )
 
 
-def record_of(topic: str, body: bytes, properties: dict[str, str], **others: Any) -> Record:
+def record_of(topic: str, body: bytes, properties: dict[str, str], **others: Any) -> MessageRecord:
     """Make a record; what is not given is ordinary, and the bits of IPv6 follow from the hosts."""
     parts = {"topic": topic.encode(), "body": body, "properties": encode_properties(properties), "crc": body_crc(body)}
     record = replace(ORDINARY, **parts | others)
@@ -95,7 +95,7 @@ def drawn_records(draw: st.DrawFn) -> Drawn:
     return Drawn(record, properties)
 
 
-def as_java_has_it(message: StoredMessage, record: Record) -> dict[str, Any]:
+def as_java_has_it(message: StoredMessage, record: MessageRecord) -> dict[str, Any]:
     """Say how Java sees a message that we made of a record."""
     return {
         "topic": message.topic,
@@ -129,10 +129,10 @@ def read_by_java(java: Peer, data: bytes) -> list[dict[str, Any]]:
 
 
 def read_by_us(data: bytes) -> list[dict[str, Any]]:
-    return list(map(as_java_has_it, messages(data, BROKER), read_records(data)))
+    return list(map(as_java_has_it, decode_messages(data, BROKER), decode_records(data)))
 
 
-def written_by_java(java: Peer, record: Record, properties: dict[str, str]) -> bytes:
+def written_by_java(java: Peer, record: MessageRecord, properties: dict[str, str]) -> bytes:
     born, stored = record.born_host, record.store_host
     return java.ask_bytes(
         "write-record",
@@ -222,7 +222,7 @@ def test_a_topic_beyond_127_bytes_is_for_5_alone(java: Peer) -> None:
 @settings(max_examples=40)
 @given(body=st.binary(min_size=1, max_size=300) | st.builds(bytes.__mul__, st.binary(min_size=1), st.integers(1, 3000)))
 def test_compressed_bodies_are_opened_by_both(java: Peer, kind: Compression | None, body: bytes) -> None:
-    sys_flag = COMPRESSED if kind is None else flagged(0, kind)
+    sys_flag = COMPRESSED if kind is None else with_compression(0, kind)
     closed = compress(body, kind or Compression.ZLIB)
     by_us = encode_record(record_of("t", closed, {}, sys_flag=sys_flag))
     by_java = written_by_java(java, record_of("t", body, {}, sys_flag=sys_flag), {})
@@ -239,15 +239,17 @@ def test_compressed_bodies_are_opened_by_both(java: Peer, kind: Compression | No
 def test_large_bodies_are_compressed_alike(java: Peer, kind: Compression, size: int) -> None:
     body = (bytes(range(251)) * (size // 251 + 1))[:size]
     assert java.ask_bytes("decompress", kind.name, compress(body, kind)) == body
-    data = encode_record(record_of("t", java.ask_bytes("compress", kind.name, body), {}, sys_flag=flagged(0, kind)))
-    assert [message.body for message in messages(data, BROKER)] == [body]
+    data = encode_record(
+        record_of("t", java.ask_bytes("compress", kind.name, body), {}, sys_flag=with_compression(0, kind))
+    )
+    assert [message.body for message in decode_messages(data, BROKER)] == [body]
 
 
 def test_both_stop_at_a_damaged_record(java: Peer) -> None:
     good = encode_record(record_of("t", b"body", {}))
     cut = good + good[:-1]
     assert len(read_by_java(java, cut)) == 1
-    ours = messages(cut, BROKER)
+    ours = decode_messages(cut, BROKER)
     assert next(ours).body == b"body"
     with pytest.raises(MalformedRecord):
         next(ours)
@@ -256,7 +258,7 @@ def test_both_stop_at_a_damaged_record(java: Peer) -> None:
 def test_java_stops_at_a_port_beyond_16_bits_and_we_do_not(java: Peer) -> None:
     data = encode_record(record_of("t", b"body", {}, born_host=bytes.fromhex("c0a8010200010000")))
     assert read_by_java(java, data) == []
-    assert [message.born_host for message in messages(data, BROKER)] == ["192.168.1.2:65536"]
+    assert [message.born_host for message in decode_messages(data, BROKER)] == ["192.168.1.2:65536"]
 
 
 def test_java_makes_ipv4_of_an_ipv4_address_in_ipv6(java: Peer) -> None:
@@ -285,8 +287,8 @@ def test_5_and_we_unwrap_a_batch_stored_as_one_record(java: Peer, bodies: list[b
         with pytest.raises(JavaRefused, match="NoSuchMethod"):
             java.ask("unwrap-record", data)
         return
-    ours = list(messages(data, BROKER))
-    (outer,) = read_records(data)
+    ours = list(decode_messages(data, BROKER))
+    (outer,) = decode_records(data)
     for found, message in zip(java.ask("unwrap-record", data), ours, strict=True):
         # Java leaves out what it does not need to hand on, and forgets that a body can be empty.
         forgotten = {"crc": 0, "size": 0, "offset_id": None, "message_id": None, "body": message.body.hex()}

@@ -4,16 +4,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+
+from steelyard.wire.bodies import decode_body, encode_body
+from steelyard.wire.bodies.common import TableVersion
+from steelyard.wire.bodies.topics import (
+    BrokerRegistration,
+    QueueMapping,
+    TopicConfig,
+    TopicConfigTable,
+    compress_registration,
+    decompress_registration,
+)
+from steelyard.wire.codes import Version
 from tests.interop.java_values import for_java, names
 from tests.interop.peer import Peer
 from tests.wire.body_values import values
-
-from steelyard.wire.bodies import decode_body, encode_body
-from steelyard.wire.bodies.registration import Registration, compress_registration, decompress_registration
-from steelyard.wire.bodies.routes import QueueMapping
-from steelyard.wire.bodies.shared import TableVersion
-from steelyard.wire.bodies.topics import TopicSettings, TopicTable
-from steelyard.wire.codes import Version
 
 OLD, NEW = int(Version.V4_9_8), int(Version.V5_5_0)
 
@@ -22,9 +27,9 @@ plain = names.map(lambda name: "".join(name.split())).filter(bool)
 
 
 @st.composite
-def registrations(draw: st.DrawFn) -> Registration:
+def registrations(draw: st.DrawFn) -> BrokerRegistration:
     """Draw a registration without what the compressed form does not carry: order, flags, details."""
-    topics: list[TopicSettings] = draw(st.lists(values(TopicSettings).map(for_java), max_size=3))
+    topics: list[TopicConfig] = draw(st.lists(values(TopicConfig).map(for_java), max_size=3))
     table = {
         name: replace(topic, name=name, attributes=attributes, order=False, sys_flag=0)
         for topic, name, attributes in zip(
@@ -32,9 +37,9 @@ def registrations(draw: st.DrawFn) -> Registration:
         )
     }
     mappings: list[QueueMapping] = draw(st.lists(values(QueueMapping).map(for_java), max_size=2))
-    return Registration(
+    return BrokerRegistration(
         filter_servers=tuple(draw(st.lists(plain, max_size=2))),
-        table=TopicTable(
+        table=TopicConfigTable(
             version=TableVersion(counter=draw(st.integers(0, 99)), state_version=7, timestamp=8),
             topics=table,
             mappings={
@@ -45,7 +50,7 @@ def registrations(draw: st.DrawFn) -> Registration:
     )
 
 
-def carried(body: Registration, java: Peer, version: int) -> Registration:
+def carried(body: BrokerRegistration, java: Peer, version: int) -> BrokerRegistration:
     """Return what is carried by the compressed form of a version, and neither forgotten nor added by a release."""
     table, table_version = body.table, body.table.version
     assert table_version is not None
@@ -60,15 +65,15 @@ def carried(body: Registration, java: Peer, version: int) -> Registration:
 
 @settings(max_examples=100)
 @given(body=registrations())
-def test_java_opens_what_we_compress(java: Peer, body: Registration) -> None:
+def test_java_opens_what_we_compress(java: Peer, body: BrokerRegistration) -> None:
     for version in [OLD] if java.is_4 else [OLD, NEW]:
         opened = java.ask_bytes("open-registration", compress_registration(body, version=version), version)
-        assert carried(decode_body(Registration, opened), java, version) == carried(body, java, version)
+        assert carried(decode_body(BrokerRegistration, opened), java, version) == carried(body, java, version)
 
 
 @settings(max_examples=100)
 @given(body=registrations())
-def test_we_open_what_java_compresses(java: Peer, body: Registration) -> None:
+def test_we_open_what_java_compresses(java: Peer, body: BrokerRegistration) -> None:
     version = OLD if java.is_4 else NEW
     opened = decompress_registration(java.ask_bytes("compress-registration", encode_body(body)), version=version)
     assert opened == carried(body, java, version)
@@ -76,9 +81,9 @@ def test_we_open_what_java_compresses(java: Peer, body: Registration) -> None:
 
 @pytest.mark.parametrize("version", [OLD, NEW])
 def test_5_drops_attributes_with_a_blank_and_we_keep_them(java_5: Peer, version: int) -> None:
-    topic = TopicSettings(name="orders", attributes={"a": "b c"})
-    body = Registration(table=TopicTable(version=TableVersion(), topics={"orders": topic}))
+    topic = TopicConfig(name="orders", attributes={"a": "b c"})
+    body = BrokerRegistration(table=TopicConfigTable(version=TableVersion(), topics={"orders": topic}))
     compressed = compress_registration(body, version=NEW)
-    opened = decode_body(Registration, java_5.ask_bytes("open-registration", compressed, version))
+    opened = decode_body(BrokerRegistration, java_5.ask_bytes("open-registration", compressed, version))
     assert opened.table.topics["orders"].attributes == {}
     assert decompress_registration(compressed, version=version).table.topics["orders"].attributes == {"a": "b c"}

@@ -8,18 +8,18 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+
+from steelyard.broker.broker import HANDLERS as BROKER_HANDLERS
+from steelyard.nameserver.requests import HANDLERS as NAME_SERVER_HANDLERS
 from tests.interop.backends import OURS
 from tests.interop.jars import NotReady
 from tests.interop.same.all_scripts import ALL_SCRIPTS
+from tests.interop.same.answer_views import View
 from tests.interop.same.clusters import quiet_cluster
 from tests.interop.same.differences import Difference, all_differences, unexplained, unused
 from tests.interop.same.intended import INTENDED, ONLY_IN_4
-from tests.interop.same.running import run_script
+from tests.interop.same.script_runner import run_script
 from tests.interop.same.steps import BROKER
-from tests.interop.same.views import View
-
-from steelyard.broker.requests.table import HANDLERS as BROKER_HANDLERS
-from steelyard.nameserver.requests.table import HANDLERS as NAME_SERVER_HANDLERS
 
 Answers = Mapping[str, Mapping[str, View]]
 

@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from steelyard import Admin, ClientConfig, Consumer, Message, Producer, PullConsumer
+from steelyard.errors import CannotConnect, NoNameServer, NoPermission, SendFailed, SteelyardError
+from steelyard.net.tls import Tls
 from tests.interop.jars import SERVER_RELEASES, NotReady
 from tests.interop.secured import SecuredBroker, with_accounts, with_certificate
 from tests.live.clusters import until
 from tests.live.handled import Handled, owned, poll_all, send_all, stored
-
-from steelyard import Admin, Connect, Consumer, Message, Producer, Puller
-from steelyard.errors import CannotConnect, NoNameServer, NoPermission, SendFailed, SteelyardError
-from steelyard.net.tls import Tls
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -82,7 +82,7 @@ def test_order_is_kept_with_keys_too(closed: SecuredBroker) -> None:
 
 def test_a_puller_reads_with_its_key(closed: SecuredBroker) -> None:
     shop = closed.as_account("the-shop")
-    with Producer(shop, group="shops") as producer, Puller(shop, group="billing", start_from="first") as puller:
+    with Producer(shop, group="shops") as producer, PullConsumer(shop, group="billing", start_from="first") as puller:
         queue = puller.queues("orders")[0]
         sent = producer.send(Message("orders", b"pulled"), queue=queue)
         puller.assign([queue])
@@ -95,14 +95,14 @@ def test_an_administrator_sees_everything(closed: SecuredBroker) -> None:
     with Admin(closed.connect) as admin, Producer(closed.connect, group="shops") as producer:
         sent = producer.send(Message("secrets", b"psst"))
         assert stored(admin, sent).body == b"psst"
-        assert {"orders", "secrets"} <= {topic.name for topic in admin.topics()}
-        assert {"billing", "spies"} <= {group.name for group in admin.groups()}
-        assert admin.broker_config("broker-a")["brokerName"] == "broker-a"
+        assert {"orders", "secrets"} <= {topic.name for topic in admin.topics.list()}
+        assert {"billing", "spies"} <= {group.name for group in admin.groups.list()}
+        assert admin.brokers.config("broker-a")["brokerName"] == "broker-a"
 
 
-Wanted = Callable[[SecuredBroker], Connect]
+Wanted = Callable[[SecuredBroker], ClientConfig]
 STRANGERS: dict[str, Wanted] = {
-    "no keys": lambda closed: Connect(closed.namesrv),
+    "no keys": lambda closed: ClientConfig(closed.namesrv),
     "a wrong secret": lambda closed: closed.as_account("the-shop", "not-the-secret"),
     "an unknown key": lambda closed: closed.as_account("the-nobody", "nobodys-secret"),
     "no rights": lambda closed: closed.as_account("the-guest"),
@@ -118,8 +118,8 @@ def test_a_stranger_is_told_that_it_is_about_access(closed: SecuredBroker, who: 
                 send(Message("orders", b"x"))
             assert "broker-a" in str(refused.value)
     with Admin(stranger) as admin, pytest.raises(NoPermission, match="permission denied"):
-        admin.create_topic("orders-2", 1)
-    with Puller(stranger, group="billing", start_from="first") as puller:
+        admin.topics.create("orders-2", 1)
+    with PullConsumer(stranger, group="billing", start_from="first") as puller:
         puller.assign(puller.queues("orders"))
         with pytest.raises(NoPermission, match="permission denied"):
             poll_all(puller, 1)
@@ -131,7 +131,7 @@ def test_a_consumer_without_rights_says_so_and_goes_on_trying(
     hazards: list[str] = []
     consumer = Consumer(closed.as_account("the-guest"), group="billing")
     consumer.handles("orders")(Handled())
-    consumer.on_hazard(lambda hazard: hazards.append(hazard.sentence))
+    consumer.on_warning(lambda hazard: hazards.append(hazard.message))
     with caplog.at_level(logging.WARNING, "steelyard"), consumer:
         until(lambda: any("permission" in each or "access" in each for each in hazards), f"it is told: {hazards}")
 
@@ -140,7 +140,7 @@ def test_one_account_may_not_do_what_another_may(closed: SecuredBroker) -> None:
     with Producer(closed.as_account("the-shop"), group="shops") as producer, pytest.raises(SendFailed, match="secrets"):
         producer.send(Message("secrets", b"x"))
     with Admin(closed.as_account("the-shop")) as admin, pytest.raises(SteelyardError, match="permission denied"):
-        admin.delete_topic("orders")
+        admin.topics.delete("orders")
 
 
 @pytest.fixture(scope="module", params=["permissive", "enforcing"])
@@ -157,7 +157,7 @@ def encrypted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 @pytest.mark.parametrize("tls", [CERTIFICATES / "authority.pem", Tls(verify=False)], ids=["trusted", "unverified"])
 def test_everything_works_on_encrypted_lines(encrypted: SecuredBroker, tls: Path | Tls) -> None:
-    where = Connect(encrypted.namesrv, tls=tls)
+    where = ClientConfig(encrypted.namesrv, tls=tls)
     group = f"billing-{'trusted' if isinstance(tls, Path) else 'unverified'}"
     handled = Handled()
     consumer = Consumer(where, group=group, start_from="last")
@@ -175,16 +175,16 @@ def test_everything_works_on_encrypted_lines(encrypted: SecuredBroker, tls: Path
 
 
 def test_a_certificate_of_nobody_known_is_refused(encrypted: SecuredBroker) -> None:
-    where = Connect(encrypted.namesrv, tls=True, timeout_s=1)
+    where = ClientConfig(encrypted.namesrv, tls=True, timeout_s=1)
     with pytest.raises(NoNameServer, match="certificate that cannot be trusted") as refused:
         Producer(where).open()
-    assert str(refused.value).endswith("give the file of its authority: tls='/path/to/ca.pem'")
+    assert str(refused.value).endswith("give the CA file: tls='/path/to/ca.pem'")
     with pytest.raises(NoNameServer, match="certificate that cannot be trusted"):
-        Admin(Connect(encrypted.namesrv, tls=CERTIFICATES / "stranger.pem", timeout_s=1)).open()
+        Admin(ClientConfig(encrypted.namesrv, tls=CERTIFICATES / "stranger.pem", timeout_s=1)).open()
 
 
 def test_a_plain_line_is_let_in_or_told_to_encrypt(encrypted: SecuredBroker) -> None:
-    where = Connect(encrypted.namesrv, timeout_s=1)
+    where = ClientConfig(encrypted.namesrv, timeout_s=1)
     if encrypted.release.startswith("4"):
         with Producer(where, group="shops") as producer:
             assert producer.send(Message("orders", b"plain")).queue.topic == "orders"

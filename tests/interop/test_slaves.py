@@ -8,17 +8,17 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+
+from steelyard import Admin, Consumer, Message, Producer, PullConsumer, ReceivedMessage
+from steelyard.errors import SteelyardError
+from steelyard.wire.codes import RequestCode
+from steelyard.wire.headers.common import OffsetResponse
+from steelyard.wire.headers.group import GetMaxOffset
 from tests.interop.jars import NotReady
 from tests.interop.our_nameserver import our_name_server
 from tests.interop.servers import ApacheBroker, apache
 from tests.live.clusters import until
 from tests.live.handled import Handled, owned, poll_all, send_all
-
-from steelyard import Admin, Consumer, Message, Producer, Puller, Received
-from steelyard.errors import SteelyardError
-from steelyard.wire.codes import RequestCode
-from steelyard.wire.headers.common import OffsetAnswer
-from steelyard.wire.headers.group import GetMaxOffset
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -45,7 +45,7 @@ class Pair:
     def has_all(self, topic: str, count: int) -> bool:
         """Say whether the slave has as many messages as were sent."""
         with Admin(self.namesrv) as admin:
-            places = {broker.name: broker.addresses for broker in admin.cluster()}
+            places = {broker.name: broker.addresses for broker in admin.brokers.list()}
         if set(places.get("broker-b", ())) != {0, 1}:
             return False
         return self._count(topic) == count
@@ -53,7 +53,7 @@ class Pair:
     def _count(self, topic: str) -> int:
         with self.slave.line() as line:
             answers = [line.ask(RequestCode.GET_MAX_OFFSET, GetMaxOffset(topic, number)) for number in range(4)]
-        return sum(answer.header(OffsetAnswer).offset for answer in answers if answer.code == 0)
+        return sum(answer.header(OffsetResponse).offset for answer in answers if answer.code == 0)
 
 
 @pytest.fixture
@@ -74,15 +74,15 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
 def test_a_group_reads_on_from_the_slave_and_goes_back(pair: Pair) -> None:
     handled = Handled()
     with Admin(pair.namesrv) as admin:
-        until(lambda: "broker-b" in {broker.name for broker in admin.cluster()}, "the master is registered")
-        admin.create_topic("orders", 4, brokers=["broker-b"])
+        until(lambda: "broker-b" in {broker.name for broker in admin.brokers.list()}, "the master is registered")
+        admin.topics.create("orders", 4, brokers=["broker-b"])
     with Producer(pair.namesrv) as producer:
         send_all(producer, "orders", NUMBERS)
         until(lambda: pair.has_all("orders", 60), "the slave has everything")
         slow = Consumer(pair.namesrv, group="billing", start_from="first", pull_batch=1, queue_messages=1, workers=1)
 
         @slow.handles("orders")
-        def handle(message: Received) -> None:
+        def handle(message: ReceivedMessage) -> None:
             handled(message)
             if len(handled.messages) == 10:
                 pair.master.kill()
@@ -93,7 +93,9 @@ def test_a_group_reads_on_from_the_slave_and_goes_back(pair: Pair) -> None:
                 producer.send(Message("orders", b"nobody takes it"), timeout_s=2)
             pair.master.start()
             with Admin(pair.namesrv) as admin:
-                until(lambda: 0 in {b.name: b.addresses for b in admin.cluster()}["broker-b"], "the master is back")
+                until(
+                    lambda: 0 in {b.name: b.addresses for b in admin.brokers.list()}["broker-b"], "the master is back"
+                )
             until(lambda: _is_sent(producer, b"after"), "it takes messages again")
             handled.wait(lambda so_far: "after" in so_far.bodies)
             assert len(owned(slow, "orders")) == 4
@@ -109,12 +111,12 @@ def _is_sent(producer: Producer, body: bytes) -> bool:
 
 def test_a_puller_reads_from_the_slave_too(pair: Pair) -> None:
     with Admin(pair.namesrv) as admin:
-        until(lambda: "broker-b" in {broker.name for broker in admin.cluster()}, "the master is registered")
-        admin.create_topic("orders", 4, brokers=["broker-b"])
+        until(lambda: "broker-b" in {broker.name for broker in admin.brokers.list()}, "the master is registered")
+        admin.topics.create("orders", 4, brokers=["broker-b"])
     with Producer(pair.namesrv) as producer:
         send_all(producer, "orders", NUMBERS)
     until(lambda: pair.has_all("orders", 60), "the slave has everything")
-    with Puller(pair.namesrv, group="report", start_from="first", pull_batch=1, queue_messages=1) as puller:
+    with PullConsumer(pair.namesrv, group="report", start_from="first", pull_batch=1, queue_messages=1) as puller:
         puller.assign(puller.queues("orders"))
         found = poll_all(puller, 5)
         pair.master.kill()
@@ -139,16 +141,16 @@ def test_another_name_server_is_asked_when_one_is_gone(tmp_path: Path) -> None:
         consumer = Consumer(both, group="billing", start_from="first")
         consumer.handles("orders")(handled)
         with Admin(both) as admin, Producer(both) as producer:
-            until(lambda: all(each.brokers == 1 for each in admin.name_servers()), "both know the broker")
-            admin.create_topic("orders", 4)
+            until(lambda: all(each.brokers == 1 for each in admin.name_servers.list()), "both know the broker")
+            admin.topics.create("orders", 4)
             with consumer:
                 send_all(producer, "orders", NUMBERS[:30])
                 handled.wait(30)
                 ours.close()
-                admin.create_topic("bills", 4)
+                admin.topics.create("bills", 4)
                 send_all(producer, "bills", NUMBERS)
                 send_all(producer, "orders", NUMBERS[30:])
                 handled.wait(60)
-                problems = [each.problem for each in admin.name_servers()]
+                problems = [each.problem for each in admin.name_servers.list()]
                 assert [problem is None for problem in problems] == [False, True]
     assert sorted(handled.bodies, key=int) == NUMBERS

@@ -10,26 +10,35 @@ from base64 import b64decode
 from pathlib import Path
 
 import pytest
-from tests.interop.servers import ApacheBroker, Line, apache
-from tests.interop.talk import commit, committed, create_group, create_topic, delete_topic, pull_all, send, send_batch
 
 from steelyard.cli.main import main
 from steelyard.errors import StoreLocked
-from steelyard.serve.files import RealDisk
-from steelyard.store.marks import SCHEDULE_TOPIC
+from steelyard.serve.disks import RealDisk
+from steelyard.store.json_documents import DELAY_OFFSETS, GROUP_OFFSETS, GROUPS, TOPICS, load_document, save_document
 from steelyard.store.options import StoreOptions
-from steelyard.store.state import DELAY_OFFSETS, GROUP_OFFSETS, GROUPS, TOPICS, load, save
 from steelyard.store.store import Store
+from steelyard.store.tags_code import SCHEDULE_TOPIC
 from steelyard.wire.batch import BatchItem
-from steelyard.wire.bodies.groups import GroupSettings, GroupTable
-from steelyard.wire.bodies.offsets import DelayOffsets, GroupOffsets
-from steelyard.wire.bodies.topics import TopicSettings, TopicTable
-from steelyard.wire.compression import compress, flagged
-from steelyard.wire.maps import ById
+from steelyard.wire.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupTable
+from steelyard.wire.bodies.offsets import ConsumerOffsetTable, DelayOffsetTable
+from steelyard.wire.bodies.topics import TopicConfig, TopicConfigTable
+from steelyard.wire.compression import compress, with_compression
+from steelyard.wire.json_body import ById
 from steelyard.wire.properties import encode_properties
-from steelyard.wire.record import Record, body_crc, read_records
-from steelyard.wire.stored import to_message
+from steelyard.wire.record import MessageRecord, body_crc, decode_records
+from steelyard.wire.stored_messages import record_to_message
 from steelyard.wire.sysflag import Compression
+from tests.interop.servers import ApacheBroker, Line, apache
+from tests.interop.wire_client import (
+    commit,
+    committed,
+    create_group,
+    create_topic,
+    delete_topic,
+    pull_all,
+    send,
+    send_batch,
+)
 
 SEGMENT = 1 << 20
 SIZES = {"mappedFileSizeCommitLog": SEGMENT}
@@ -40,7 +49,7 @@ ANEW, ANEW_BEFORE = "anew", 5
 NEVER_MS = 3_600_000
 SCHEDULE = SCHEDULE_TOPIC.decode()
 
-Truth = dict[tuple[str, int], list[Record]]
+Truth = dict[tuple[str, int], list[MessageRecord]]
 """The messages of each queue."""
 
 pytestmark = pytest.mark.timeout(180)
@@ -60,7 +69,7 @@ class Writer:
         times = {"born_ms": self.now_ms - 50, "stored_ms": self.now_ms}
         flags = {"flag": 7, "sys_flag": sys_flag, "reconsume_times": 2, "prepared_offset": 0}
         place = self._store.append(topic.encode(), queue_id, body, text, born_host=BORN_HOST, **times, **flags)
-        record = Record(
+        record = MessageRecord(
             topic.encode(),
             queue_id,
             place.offset,
@@ -98,7 +107,7 @@ def filled(
             number % queues,
             compress(body, Compression.ZLIB) if packed else body,
             properties,
-            sys_flag=flagged(0, Compression.ZLIB) if packed else 0,
+            sys_flag=with_compression(0, Compression.ZLIB) if packed else 0,
         )
         if number % 10 == 9:
             writer.flush()
@@ -115,13 +124,15 @@ def filled(
     writer.flush()
     offsets = {("orders", queue_id): 10 + queue_id for queue_id in range(4)} | {("bills", 0): 0, ("bills", 1): 100}
     disk.mkdir("config")
-    save(disk, TOPICS, TopicTable(topics={name: _settings(name) for name in names}))
-    save(disk, GROUPS, GroupTable(groups={GROUP: GroupSettings(name=GROUP, max_retries=5)}))
-    save(disk, DELAY_OFFSETS, DelayOffsets(offsets=ById({1: 1})))
+    save_document(disk, TOPICS, TopicConfigTable(topics={name: _settings(name) for name in names}))
+    save_document(
+        disk, GROUPS, SubscriptionGroupTable(groups={GROUP: SubscriptionGroupConfig(name=GROUP, max_retries=5)})
+    )
+    save_document(disk, DELAY_OFFSETS, DelayOffsetTable(offsets=ById({1: 1})))
     table: dict[str, dict[int, int]] = {}
     for (topic, queue_id), offset in offsets.items():
         table.setdefault(f"{topic}@{GROUP}", {})[queue_id] = offset
-    save(disk, GROUP_OFFSETS, GroupOffsets(offsets={name: ById(each) for name, each in table.items()}))
+    save_document(disk, GROUP_OFFSETS, ConsumerOffsetTable(offsets={name: ById(each) for name, each in table.items()}))
     if close:
         store.close(now_ms)
     return writer.truth, offsets
@@ -131,16 +142,16 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _settings(topic: str) -> TopicSettings:
+def _settings(topic: str) -> TopicConfig:
     queues = {"orders": 4, "bills": 2, SCHEDULE: 18}.get(topic, 1)
-    return TopicSettings(name=topic, read_queues=queues, write_queues=queues)
+    return TopicConfig(name=topic, read_queues=queues, write_queues=queues)
 
 
 def pulled(line: Line, queues: list[tuple[str, int]]) -> Truth:
     return {queue: list(pull_all(line, *queue)) for queue in queues}
 
 
-def settled(broker: ApacheBroker, topic: str, count: int) -> list[Record]:
+def settled(broker: ApacheBroker, topic: str, count: int) -> list[MessageRecord]:
     """Wait until so many messages are in the first queue of a topic."""
     end = time.monotonic() + 20
     with broker.line() as line:
@@ -176,14 +187,14 @@ def check_with_our_tools(capsys: pytest.CaptureFixture[str], root: Path, truth: 
     for (topic, queue_id), records in truth.items():
         low, high = store.bounds(topic.encode(), queue_id)
         assert high - low == len(records)
-        read = store.read(topic.encode(), queue_id, low, most=10_000, most_bytes=1 << 30)
-        assert list(read_records(read.joined(), check_crc=True)) == records
+        read = store.read(topic.encode(), queue_id, low, max_messages=10_000, max_bytes=1 << 30)
+        assert list(decode_records(read.joined(), check_crc=True)) == records
     store.close(1)
     shutil.rmtree(copy)
 
 
-def _told(record: Record) -> dict[str, object]:
-    message = to_message(record, "")
+def _told(record: MessageRecord) -> dict[str, object]:
+    message = record_to_message(record, "")
     return {
         "offset": message.offset,
         "position": message.position,
@@ -243,7 +254,7 @@ def test_apache_serves_our_directory_writes_on_and_gives_it_back(
     assert all(after[queue][: len(records)] == records for queue, records in truth.items())
     assert sum(map(len, after.values())) == sum(map(len, truth.values())) + 41
     check_with_our_tools(capsys, root, after, tmp_path / "copy")
-    table = load(RealDisk(root, read_only=True), GROUP_OFFSETS).value
+    table = load_document(RealDisk(root, read_only=True), GROUP_OFFSETS).value
     assert table is not None
     assert dict(table.offsets[f"orders@{GROUP}"]) == {0: 99, 1: 11, 2: 12, 3: 13}
 
@@ -282,8 +293,17 @@ def test_our_store_serves_a_directory_that_apache_wrote(
     assert sum(map(len, truth.values())) == 800 + 30 + 3 + 2 + 1
     check_with_our_tools(capsys, root, truth, tmp_path / "copy")
     disk = RealDisk(root, read_only=True)
-    offsets, topics, delays = load(disk, GROUP_OFFSETS), load(disk, TOPICS), load(disk, DELAY_OFFSETS)
-    assert (offsets.note, topics.note, delays.note, load(disk, GROUPS).note) == (None, None, None, None)
+    offsets, topics, delays = (
+        load_document(disk, GROUP_OFFSETS),
+        load_document(disk, TOPICS),
+        load_document(disk, DELAY_OFFSETS),
+    )
+    assert (offsets.problem, topics.problem, delays.problem, load_document(disk, GROUPS).problem) == (
+        None,
+        None,
+        None,
+        None,
+    )
     assert offsets.value is not None
     assert dict(offsets.value.offsets[f"orders@{GROUP}"]) == {2: 17}
     assert topics.value is not None
@@ -327,7 +347,7 @@ def send_everything(line: Line) -> None:
             compress(body, Compression.ZLIB) if packed else body,
             properties,
             born_ms=1_700_000_000_000 + number,
-            sys_flag=flagged(0, Compression.ZLIB) if packed else 0,
+            sys_flag=with_compression(0, Compression.ZLIB) if packed else 0,
         )
     for start in range(0, 30, 10):
         items = [

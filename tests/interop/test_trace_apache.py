@@ -2,12 +2,11 @@
 
 import threading
 
+from steelyard import Admin, Consumer, Message, Producer, ReceivedMessage
 from tests.interop.backends import Cluster
 from tests.interop.clients import until
-from tests.interop.hands import Hands, every
+from tests.interop.java_clients import JavaClients, every
 from tests.interop.mqadmin import Mqadmin
-
-from steelyard import Admin, Consumer, Message, Producer, Received
 
 
 def _shown(mqadmin: Mqadmin, message_id: str) -> list[list[str]]:
@@ -26,7 +25,7 @@ def test_what_ours_sent_and_handled_is_shown(cluster: Cluster, mqadmin: Mqadmin,
     consumer = Consumer(cluster.name_server, group, start_from="first", message_trace=True)
 
     @consumer.handles(topic)
-    def handle(message: Received) -> None:
+    def handle(message: ReceivedMessage) -> None:
         if message.attempt == 1:
             message.later(1)
         else:
@@ -42,7 +41,7 @@ def test_what_ours_sent_and_handled_is_shown(cluster: Cluster, mqadmin: Mqadmin,
         ("Sub", group, "success"),
     ]
     with Admin(cluster.name_server) as admin:
-        found = [trace.what for trace in admin.traces(sent.message_id)]
+        found = [trace.what for trace in admin.messages.traces(sent.message_id)]
     assert found == ["sent", "received", "handled", "received", "handled"]
 
 
@@ -65,7 +64,9 @@ def test_a_transaction_is_shown(cluster: Cluster, mqadmin: Mqadmin, topic: str) 
     assert ("Pub", "halves", "success") in rows
 
 
-def test_what_java_sent_and_ours_handled_are_one_story(hands: Hands, mqadmin: Mqadmin, topic: str, group: str) -> None:
+def test_what_java_sent_and_ours_handled_are_one_story(
+    hands: JavaClients, mqadmin: Mqadmin, topic: str, group: str
+) -> None:
     handled = threading.Event()
     sent = hands.producer(f"{group}-senders", trace=True).send(topic, "traced", keys="k")
     consumer = Consumer(hands.cluster.name_server, group, start_from="first", message_trace=True)
@@ -78,7 +79,9 @@ def test_what_java_sent_and_ours_handled_are_one_story(hands: Hands, mqadmin: Mq
     ]
 
 
-def test_what_ours_sent_and_java_handled_are_one_story(hands: Hands, mqadmin: Mqadmin, topic: str, group: str) -> None:
+def test_what_ours_sent_and_java_handled_are_one_story(
+    hands: JavaClients, mqadmin: Mqadmin, topic: str, group: str
+) -> None:
     with Producer(hands.cluster.name_server, group=f"{group}-senders", message_trace=True) as producer:
         sent = producer.send(Message(topic, b"traced", keys="k"))
     hands.push(group, every(topic), trace=True).wait(1)

@@ -11,15 +11,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests import waiting
-from tests.interop.servers import apache
-
 from steelyard import Admin
 from steelyard.broker.options import BrokerOptions
 from steelyard.net.clock import now_ms
 from steelyard.serve.embedded import Cluster
-from steelyard.serve.movable_clock import MovableClock
-from steelyard.testing.clock import ClusterClock
+from steelyard.testing.clock import AdvanceableClock, ClusterClock
+from tests import waiting
+from tests.interop.servers import apache
 
 __all__ = ["EMBEDDED", "Live", "chosen", "running", "until", "with_own_clock"]
 
@@ -89,12 +87,12 @@ def with_own_clock(live: Live) -> Iterator[Live]:
     if not live.is_ours:
         yield live
         return
-    with _embedded(MovableClock()) as own:
+    with _embedded(AdvanceableClock()) as own:
         yield own
 
 
 @contextmanager
-def _embedded(clock: MovableClock | None = None) -> Iterator[Live]:
+def _embedded(clock: AdvanceableClock | None = None) -> Iterator[Live]:
     options = BrokerOptions(transaction_check_ms=1000, transaction_timeout_ms=500)
     with Cluster(brokers=2, broker_options=options, clock=clock or now_ms) as cluster:
         own = None if clock is None else ClusterClock(cluster, clock)
@@ -110,8 +108,8 @@ def _apache(backend: str, root: Path) -> Iterator[Live]:
     ):
         live = Live(backend, f"127.0.0.1:{one.name_port}", ("broker-a", "broker-b"))
         with Admin(live.namesrv) as admin:
-            until(lambda: {broker.name for broker in admin.cluster()} == set(live.brokers), "both are registered")
-            until(lambda: len(admin.topic("TBW102").counts) == len(live.brokers), "both may make topics")
+            until(lambda: {broker.name for broker in admin.brokers.list()} == set(live.brokers), "both are registered")
+            until(lambda: len(admin.topics.describe("TBW102").counts) == len(live.brokers), "both may make topics")
         yield live
 
 

@@ -4,10 +4,10 @@ import secrets
 from collections.abc import Iterator
 
 import pytest
-from tests.interop.jars import NotReady
-from tests.live.clusters import EMBEDDED, Live, chosen, running, with_own_clock
 
 from steelyard import Admin, Producer
+from tests.interop.jars import NotReady
+from tests.live.clusters import EMBEDDED, Live, chosen, running, with_own_clock
 
 _APACHE_S = 180
 """How long a test may take where the servers are Java's: their times are longer."""
@@ -49,7 +49,7 @@ def admin(cluster: Live) -> Iterator[Admin]:
 def topic(admin: Admin) -> str:
     """Make a topic of eight queues, four on each broker."""
     name = f"topic-{secrets.token_hex(6)}"
-    admin.create_topic(name, 4)
+    admin.topics.create(name, 4)
     return name
 
 

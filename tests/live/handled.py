@@ -3,10 +3,9 @@
 import threading
 from collections.abc import Callable, Sequence
 
+from steelyard import Admin, Consumer, Message, Producer, PullConsumer, Queue, StoredMessage
+from steelyard.client.producer.send_result import SendResult
 from tests.live.clusters import until
-
-from steelyard import Admin, Consumer, Message, Producer, Puller, Queue, StoredMessage
-from steelyard.client.producing.sent import Sent
 
 __all__ = ["Handled", "owned", "poll_all", "send_all", "shown", "stored"]
 
@@ -53,12 +52,12 @@ def send_all(producer: Producer, topic: str, bodies: Sequence[str], tags: str | 
         producer.send(Message(topic, body.encode(), tags))
 
 
-def poll_all(puller: Puller, count: int, meanwhile: Callable[[], object] | None = None) -> list[StoredMessage]:
+def poll_all(consumer: PullConsumer, count: int, meanwhile: Callable[[], object] | None = None) -> list[StoredMessage]:
     """Poll until there are so many; ``meanwhile`` is done after each poll."""
     found: list[StoredMessage] = []
 
     def look() -> bool:
-        found.extend(puller.poll(timeout_s=1 if meanwhile is None else 0.05))
+        found.extend(consumer.poll(timeout_s=1 if meanwhile is None else 0.05))
         return len(found) >= count
 
     until(look, f"{count} messages were polled", meanwhile)
@@ -67,15 +66,15 @@ def poll_all(puller: Puller, count: int, meanwhile: Callable[[], object] | None 
 
 def shown(admin: Admin, topic: str) -> set[bytes]:
     """Return the bodies that a topic shows: each once, for a transaction that is asked about twice is shown twice."""
-    return {message.body for message in admin.messages(topic)}
+    return {message.body for message in admin.messages.list(topic)}
 
 
-def stored(admin: Admin, sent: Sent) -> StoredMessage:
+def stored(admin: Admin, sent: SendResult) -> StoredMessage:
     """Return a message that was sent, as it is stored: Apache's brokers show it a moment after they said that it is."""
     found: list[StoredMessage] = []
 
     def look() -> bool:
-        message = admin.message_at(sent.queue, sent.offset)
+        message = admin.messages.at(sent.queue, sent.offset)
         found.extend([message] if message is not None else [])
         return bool(found)
 
@@ -83,6 +82,6 @@ def stored(admin: Admin, sent: Sent) -> StoredMessage:
     return found[0]
 
 
-def owned(member: Consumer | Puller, topic: str) -> list[Queue]:
+def owned(member: Consumer | PullConsumer, topic: str) -> list[Queue]:
     """Return the queues of a topic that a member has; those of its group's retries are not among them."""
     return [queue for queue in member.assignment if queue.topic == topic]

@@ -3,56 +3,56 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from tests.live.clusters import Live, until
-from tests.live.handled import Handled, owned, send_all, stored
 
 from steelyard import Admin, Consumer, Message, Producer, Queue
 from steelyard.errors import ConfigurationError, GroupNotFound, NoMessage, RequestNotSupported, TopicNotFound
+from tests.live.clusters import Live, until
+from tests.live.handled import Handled, owned, send_all, stored
 
 NUMBERS = [str(number) for number in range(40)]
 
 
 def lag(admin: Admin, group: str, topic: str) -> int:
     """Return how many messages wait."""
-    return sum(row.lag for row in admin.offsets(group, topic))
+    return sum(row.lag for row in admin.offsets.list(group, topic))
 
 
-def test_topics_are_made_widened_listed_and_deleted(admin: Admin, cluster: Live, topic: str) -> None:
-    view = admin.topic(topic)
+def test_topics_are_created_widened_listed_and_deleted(admin: Admin, cluster: Live, topic: str) -> None:
+    view = admin.topics.describe(topic)
     assert {row.queue for row in view.queues} == {
         Queue(topic, broker, number) for broker in cluster.brokers for number in range(4)
     }
-    assert len(admin.add_queues(topic, 5).queues) == 10
-    (listed,) = (each for each in admin.topics() if each.name == topic)
+    assert len(admin.topics.add_queues(topic, 5).queues) == 10
+    (listed,) = (each for each in admin.topics.list() if each.name == topic)
     assert (listed.queues, sorted(listed.brokers)) == (10, sorted(cluster.brokers))
-    assert "TBW102" in {each.name for each in admin.topics(system=True)}
+    assert "TBW102" in {each.name for each in admin.topics.list(system=True)}
     one = f"{topic}-one"
-    admin.create_topic(one, 3, brokers=[cluster.brokers[1]])
-    assert {row.queue.broker for row in admin.topic(one).queues} == {cluster.brokers[1]}
+    admin.topics.create(one, 3, brokers=[cluster.brokers[1]])
+    assert {row.queue.broker for row in admin.topics.describe(one).queues} == {cluster.brokers[1]}
     for name in (topic, one):
-        admin.delete_topic(name)
+        admin.topics.delete(name)
         with pytest.raises(TopicNotFound):
-            admin.topic(name)
+            admin.topics.describe(name)
 
 
 def test_a_topic_shows_where_its_queues_begin_and_end(admin: Admin, producer: Producer, topic: str) -> None:
     sent = [producer.send(Message(topic, b"x"), key="k") for _ in range(3)]
     stored(admin, sent[-1])
-    ends = {row.queue: (row.start, row.end) for row in admin.topic(topic).queues}
+    ends = {row.queue: (row.start, row.end) for row in admin.topics.describe(topic).queues}
     assert ends.pop(sent[0].queue) == (0, 3)
     assert set(ends.values()) == {(0, 0)}
 
 
-def test_groups_are_made_listed_and_deleted(admin: Admin, group: str) -> None:
-    admin.create_group(group, retries=3)
-    assert group in {each.name for each in admin.groups()}
-    assert admin.group(group).members == ()
-    admin.delete_group(group)
+def test_groups_are_created_listed_and_deleted(admin: Admin, group: str) -> None:
+    admin.groups.create(group, retries=3)
+    assert group in {each.name for each in admin.groups.list()}
+    assert admin.groups.describe(group).members == ()
+    admin.groups.delete(group)
     with pytest.raises(GroupNotFound):
-        admin.group(group)
+        admin.groups.describe(group)
 
 
-def test_a_group_shows_who_has_which_queue_and_how_far_it_is(
+def test_a_group_shows_owners_and_offsets_of_its_queues(
     admin: Admin, cluster: Live, producer: Producer, topic: str, group: str
 ) -> None:
     handled = Handled()
@@ -62,17 +62,17 @@ def test_a_group_shows_who_has_which_queue_and_how_far_it_is(
     with consumer:
         handled.wait(40)
         until(lambda: lag(admin, group, topic) == 0, "all is committed")
-        view = admin.group(group)
+        view = admin.groups.describe(group)
         assert [member.id for member in view.members] == [consumer.id]
         assert set(owned(consumer, topic)) <= set(view.owned()[consumer.id])
         assert "seen" in str(view)
-        (member,) = admin.members(group)
+        (member,) = admin.groups.members(group)
         assert member.ours
-        running = admin.ask_member(group, consumer.id)
+        running = admin.groups.member_status(group, consumer.id)
         assert {each.queue for each in running.queues if each.queue.topic == topic} == set(owned(consumer, topic))
-        assert {each.name: each.members for each in admin.groups()}[group] == 1
+        assert {each.name: each.members for each in admin.groups.list()}[group] == 1
         with pytest.raises(ConfigurationError, match="1 member online"):
-            admin.delete_group(group)
+            admin.groups.delete(group)
 
 
 def test_a_reset_is_shown_first_and_then_moves_a_group_at_rest(
@@ -85,16 +85,16 @@ def test_a_reset_is_shown_first_and_then_moves_a_group_at_rest(
         consumer.handles(topic)(handled)
         with consumer:
             handled.wait(80 if again else 40)
-        plan = admin.plan_reset(group, topic, "first")
+        plan = admin.offsets.plan_reset(group, topic, "first")
         assert (plan.repeated, plan.skipped, plan.members, len(plan.moves)) == (40, 0, 0, 8)
         assert lag(admin, group, topic) == 0, "a plan changes nothing"
         if not again:
-            admin.apply(plan)
+            admin.offsets.apply(plan)
             assert lag(admin, group, topic) == 40
     assert sorted(handled.bodies, key=int) == sorted(NUMBERS * 2, key=int)
-    admin.reset_offsets(group, topic, 2)
-    assert {row.committed for row in admin.offsets(group, topic)} == {2}
-    admin.reset_offsets(group, topic, "last")
+    admin.offsets.reset(group, topic, 2)
+    assert {row.committed for row in admin.offsets.list(group, topic)} == {2}
+    admin.offsets.reset(group, topic, "last")
     assert lag(admin, group, topic) == 0
 
 
@@ -108,17 +108,17 @@ def test_a_reset_moves_a_group_while_it_works(
     with consumer:
         handled.wait(40)
         until(lambda: lag(admin, group, topic) == 0, "all is committed")
-        plan = admin.plan_reset(group, topic, timedelta(hours=1))
+        plan = admin.offsets.plan_reset(group, topic, timedelta(hours=1))
         assert (plan.repeated, plan.members) == (40, 1)
         assert "8 queues, skips 0, repeats 40" in str(plan)
-        admin.apply(plan)
+        admin.offsets.apply(plan)
         handled.wait(80)
         until(lambda: lag(admin, group, topic) == 0, "all is committed again")
         if cluster.is_4:
             with pytest.raises(RequestNotSupported, match=r"only to a time.*; stop the members first, or give 'first'"):
-                admin.reset_offsets(group, topic, 3)
+                admin.offsets.reset(group, topic, 3)
         else:
-            admin.reset_offsets(group, topic, 3)
+            admin.offsets.reset(group, topic, 3)
             handled.wait(80 + 8 * 2)
             until(lambda: lag(admin, group, topic) == 0, "all is committed for the last time")
         if cluster.is_ours:
@@ -133,28 +133,28 @@ def test_a_message_is_found_by_its_ids_its_keys_its_place_and_its_time(
     sent = [producer.send(Message(topic, number.encode(), keys=["all", f"k-{number}"])) for number in NUMBERS]
     by_place = stored(admin, sent[7])
     assert by_place.body == b"7"
-    assert admin.message(by_place.offset_id).body == b"7"
-    until(lambda: len(admin.messages_by_key(topic, "all")) == 40, "all are in the index")
-    assert admin.message(sent[7].message_id, topic).body == b"7"
-    assert [each.body for each in admin.messages_by_key(topic, "k-9")] == [b"9"]
-    assert len(admin.messages_by_key(topic, "all", most=3)) == 3
-    assert sorted(int(each.body) for each in admin.messages(topic, start=before - timedelta(seconds=1))) == list(
+    assert admin.messages.find(by_place.offset_id).body == b"7"
+    until(lambda: len(admin.messages.find_by_key(topic, "all")) == 40, "all are in the index")
+    assert admin.messages.find(sent[7].message_id, topic).body == b"7"
+    assert [each.body for each in admin.messages.find_by_key(topic, "k-9")] == [b"9"]
+    assert len(admin.messages.find_by_key(topic, "all", most=3)) == 3
+    assert sorted(int(each.body) for each in admin.messages.list(topic, start=before - timedelta(seconds=1))) == list(
         range(40)
     )
-    assert admin.messages(topic, start=datetime.now(UTC) + timedelta(minutes=1)) == []
-    assert len(admin.messages(topic, most=5)) == 5
-    assert admin.message_at(sent[0].queue, 10_000) is None
+    assert admin.messages.list(topic, start=datetime.now(UTC) + timedelta(minutes=1)) == []
+    assert len(admin.messages.list(topic, most=5)) == 5
+    assert admin.messages.at(sent[0].queue, 10_000) is None
     with pytest.raises(NoMessage, match=topic):
-        admin.message("7F0000010000000000000000DEADBEEF", topic)
+        admin.messages.find("7F0000010000000000000000DEADBEEF", topic)
 
 
-def test_the_cluster_tells_of_itself(admin: Admin, cluster: Live) -> None:
-    brokers = {broker.name: broker for broker in admin.cluster()}
+def test_a_cluster_lists_its_brokers_and_settings(admin: Admin, cluster: Live) -> None:
+    brokers = {broker.name: broker for broker in admin.brokers.list()}
     assert set(brokers) == set(cluster.brokers)
     for broker in brokers.values():
         assert broker.problem is None
         assert broker.version
         assert broker.addresses[0]
-    (name_server,) = admin.name_servers()
+    (name_server,) = admin.name_servers.list()
     assert (name_server.address, name_server.brokers) == (cluster.namesrv, 2)
-    assert admin.broker_config(cluster.brokers[0])["brokerName"] == cluster.brokers[0]
+    assert admin.brokers.config(cluster.brokers[0])["brokerName"] == cluster.brokers[0]

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
+
+from steelyard import Message, ReceivedMessage, StoredMessage
+from steelyard.aio import Admin, Consumer, Producer, PullConsumer
 from tests.live.clusters import Live
 from tests.live.handled import Handled
-
-from steelyard import Message, Received, StoredMessage
-from steelyard.aio import Admin, Consumer, Producer, Puller
 
 NUMBERS = [str(number) for number in range(60)]
 LONGEST_S = 60
@@ -34,7 +34,7 @@ def test_messages_are_sent_and_handled_on_one_loop(cluster: Live, topic: str, gr
         consumer = Consumer(cluster.namesrv, group=group, start_from="first")
 
         @consumer.handles(topic)
-        async def on_loop(message: Received) -> None:
+        async def on_loop(message: ReceivedMessage) -> None:
             await asyncio.sleep(0.001)
             handled(message)
 
@@ -72,7 +72,7 @@ def test_transactions_and_requests(cluster: Live, topic: str, group: str) -> Non
         consumer = Consumer(cluster.namesrv, group=group, start_from="first")
 
         @consumer.handles(topic, tags="question")
-        async def answer(message: Received) -> None:
+        async def answer(message: ReceivedMessage) -> None:
             await message.reply(b"42")
 
         async with (
@@ -86,7 +86,7 @@ def test_transactions_and_requests(cluster: Live, topic: str, group: str) -> Non
             async with Producer(cluster.namesrv, group=group) as crashed:
                 await crashed.transaction(Message(topic, b"asked about")).begin()
             async with asyncio.timeout(LONGEST_S):
-                while len(found := await admin.messages(topic)) < 3:
+                while len(found := await admin.messages.list(topic)) < 3:
                     await asyncio.sleep(0.02)
                     await asyncio.to_thread(cluster.pass_time)
         return reply.body, sorted(message.body for message in found)
@@ -97,7 +97,7 @@ def test_transactions_and_requests(cluster: Live, topic: str, group: str) -> Non
 def test_pulling(cluster: Live, topic: str, group: str) -> None:
     async def main() -> list[str]:
         found: list[StoredMessage] = []
-        async with Producer(cluster.namesrv) as producer, Puller(cluster.namesrv, group=group) as puller:
+        async with Producer(cluster.namesrv) as producer, PullConsumer(cluster.namesrv, group=group) as puller:
             await producer.send_many([Message(topic, each.encode()) for each in NUMBERS[:-1]])
             puller.assign(await puller.queues(topic))
             for queue in puller.assignment:

@@ -7,11 +7,11 @@ import logging
 from datetime import UTC, datetime, timedelta
 
 import pytest
+
+from steelyard import Message, Producer, PullConsumer, StoredMessage
+from steelyard.errors import ConfigurationError, SteelyardError
 from tests.live.clusters import Live
 from tests.live.handled import poll_all
-
-from steelyard import Message, Producer, Puller, StoredMessage
-from steelyard.errors import ConfigurationError, SteelyardError
 
 EARLY_MS = 1_000
 
@@ -24,9 +24,9 @@ def cluster(own_clock: Live) -> Live:
 
 def pulled(cluster: Live, group: str, topic: str, count: int) -> list[StoredMessage]:
     """Wait for so many messages of a topic."""
-    with Puller(cluster.namesrv, group=group, start_from="first") as puller:
-        puller.assign(puller.queues(topic))
-        return poll_all(puller, count, cluster.pass_time)
+    with PullConsumer(cluster.namesrv, group=group, start_from="first") as consumer:
+        consumer.assign(consumer.queues(topic))
+        return poll_all(consumer, count, cluster.pass_time)
 
 
 def early_ms(cluster: Live) -> int:

@@ -4,10 +4,8 @@ import logging
 import secrets
 
 import pytest
-from tests.live.clusters import Live, closed_port, until
-from tests.live.handled import Handled, send_all
 
-from steelyard import Admin, Connect, Consumer, Message, Producer, Puller, Queue
+from steelyard import Admin, ClientConfig, Consumer, Message, Producer, PullConsumer, Queue
 from steelyard.errors import (
     ConfigurationError,
     GroupNotFound,
@@ -16,6 +14,8 @@ from steelyard.errors import (
     SubscriptionUnreadable,
     TopicNotFound,
 )
+from tests.live.clusters import Live, closed_port, until
+from tests.live.handled import Handled, send_all
 
 
 def test_a_topic_that_is_not_there_is_told_with_the_one_that_was_meant(
@@ -28,24 +28,24 @@ def test_a_topic_that_is_not_there_is_told_with_the_one_that_was_meant(
         rf"Did you mean '{topic}'\? Create it with: steelyard topic create {wrong}"
     )
     with pytest.raises(TopicNotFound, match=said):
-        admin.topic(wrong)
+        admin.topics.describe(wrong)
     with (
-        Puller(cluster.namesrv, group=group) as puller,
+        PullConsumer(cluster.namesrv, group=group) as puller,
         pytest.raises(TopicNotFound, match=f"'{wrong}' does not exist.*Did you mean '{topic}'"),
     ):
         puller.queues(wrong)
 
 
 def test_a_group_that_is_not_there_is_told_with_the_one_that_was_meant(admin: Admin, group: str) -> None:
-    admin.create_group(group)
+    admin.groups.create(group)
     with pytest.raises(GroupNotFound, match=f"group '{group[:-1]}' does not exist .*Did you mean '{group}'"):
-        admin.group(group[:-1])
+        admin.groups.describe(group[:-1])
 
 
-@pytest.mark.parametrize("client", [Producer, Admin, lambda where: Puller(where, group="g")])
+@pytest.mark.parametrize("client", [Producer, Admin, lambda where: PullConsumer(where, group="g")])
 def test_nobody_listens_there(client: type[Producer]) -> None:
     port = closed_port()
-    unopened = client(Connect(f"127.0.0.1:{port}", timeout_s=0.2))
+    unopened = client(ClientConfig(f"127.0.0.1:{port}", timeout_s=0.2))
     said = rf"no name server of 127.0.0.1:{port} was reached in 0.2 s .*refused.*; check the address.* steelyard up"
     with pytest.raises(NoNameServer, match=said):
         unopened.open()
@@ -53,7 +53,7 @@ def test_nobody_listens_there(client: type[Producer]) -> None:
 
 
 def test_a_consumer_cannot_start_where_nobody_listens() -> None:
-    consumer = Consumer(Connect(f"127.0.0.1:{closed_port()}", timeout_s=0.2), group="g")
+    consumer = Consumer(ClientConfig(f"127.0.0.1:{closed_port()}", timeout_s=0.2), group="g")
     consumer.handles("orders")(Handled())
     with pytest.raises(NoNameServer, match="check the address"):
         consumer.run()
@@ -69,17 +69,17 @@ def test_a_consumer_waits_for_a_topic_that_is_not_there_and_says_so(
     admin: Admin, producer: Producer, cluster: Live, group: str
 ) -> None:
     name = f"awaited-{secrets.token_hex(6)}"
-    hazards: list[str] = []
+    findings: list[str] = []
     handled = Handled()
     consumer = Consumer(cluster.namesrv, group=group, start_from="first")
     consumer.handles(name)(handled)
-    consumer.on_hazard(lambda hazard: hazards.append(hazard.sentence))
+    consumer.on_warning(lambda finding: findings.append(finding.message))
     with consumer:
         until(
-            lambda: any(f"topic '{name}' is not known to {cluster.namesrv}" in each for each in hazards), "it is said"
+            lambda: any(f"topic '{name}' is not known to {cluster.namesrv}" in each for each in findings), "it is said"
         )
         assert name in str(consumer.explain())
-        admin.create_topic(name, 1)
+        admin.topics.create(name, 1)
         send_all(producer, name, ["at last"])
         handled.wait(1)
 
@@ -98,7 +98,7 @@ def test_a_selector_that_fails_is_named(producer: Producer, topic: str) -> None:
 
 def test_a_topic_that_may_not_be_written_is_said(admin: Admin, producer: Producer) -> None:
     name = f"closed-{secrets.token_hex(6)}"
-    admin.create_topic(name, 2, write=False)
+    admin.topics.create(name, 2, write=False)
     with pytest.raises(SteelyardError, match=name):
         producer.send(Message(name, b"x"), timeout_s=2)
 
@@ -109,14 +109,14 @@ def test_a_condition_that_cannot_be_read_is_refused_at_once(cluster: Live, topic
     with pytest.raises(SubscriptionUnreadable, match="amount >"):
         consumer.start()
     consumer.close()
-    with Puller(cluster.namesrv, group=group) as puller:
+    with PullConsumer(cluster.namesrv, group=group) as puller:
         puller.subscribe(topic, sql="amount >")
         with pytest.raises(SubscriptionUnreadable, match="amount >"):
             puller.poll()
 
 
 def test_what_is_closed_stays_closed(cluster: Live, group: str) -> None:
-    for client in (Producer(cluster.namesrv), Puller(cluster.namesrv, group=group), Admin(cluster.namesrv)):
+    for client in (Producer(cluster.namesrv), PullConsumer(cluster.namesrv, group=group), Admin(cluster.namesrv)):
         client.open()
         client.close()
         client.close()

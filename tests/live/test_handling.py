@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from typing import Literal
 
 import pytest
+
+from steelyard import Admin, Consumer, Message, Producer, ReceivedMessage
 from tests.live.clusters import Live, until
 from tests.live.handled import Handled, owned, send_all
-
-from steelyard import Admin, Consumer, Message, Producer, Received
 
 NUMBERS = [str(number) for number in range(60)]
 
@@ -41,7 +41,7 @@ def test_what_was_handled_is_committed_at_the_end(
                 producer.send(Message(topic, b"last"))
             handled.wait(60 if handled is first else 1)
     assert second.bodies == ["last"]
-    assert sum(row.lag for row in admin.offsets(group, topic)) == 0
+    assert sum(row.lag for row in admin.offsets.list(group, topic)) == 0
 
 
 def test_a_handler_on_the_loop(cluster: Live, producer: Producer, topic: str, group: str) -> None:
@@ -59,7 +59,7 @@ def test_a_handler_of_batches_gets_lists(cluster: Live, producer: Producer, topi
     consumer = Consumer(cluster.namesrv, group=group, start_from="first")
 
     @consumer.handles(topic, batch=8)
-    def handle(messages: list[Received]) -> None:
+    def handle(messages: list[ReceivedMessage]) -> None:
         sizes.append(len(messages))
         for message in messages:
             handled(message)
@@ -79,7 +79,7 @@ def test_an_orderly_handler_keeps_the_order_of_each_queue(
     consumer = Consumer(cluster.namesrv, group=group, start_from="first")
 
     @consumer.handles(topic, orderly=True)
-    def handle(message: Received) -> None:
+    def handle(message: ReceivedMessage) -> None:
         lock = busy[message.queue]
         if not lock.acquire(blocking=False):
             overlaps.append(message)
@@ -134,7 +134,7 @@ def test_two_topics_of_one_consumer_have_a_handler_each(
     cluster: Live, producer: Producer, admin: Admin, topic: str, group: str
 ) -> None:
     other = f"{topic}-other"
-    admin.create_topic(other, 2)
+    admin.topics.create(other, 2)
     orders, bills = Handled(), Handled()
     consumer = Consumer(cluster.namesrv, group=group, start_from="first")
     consumer.handles(topic)(orders)
@@ -183,7 +183,9 @@ def test_a_new_group_starts_where_it_is_told(
     cluster: Live, producer: Producer, admin: Admin, topic: str, group: str
 ) -> None:
     send_all(producer, topic, ["old"] * 8)
-    until(lambda: datetime.now(UTC) > max(each.stored_at for each in admin.messages(topic)), "a millisecond passes")
+    until(
+        lambda: datetime.now(UTC) > max(each.stored_at for each in admin.messages.list(topic)), "a millisecond passes"
+    )
     between = datetime.now(UTC)
     send_all(producer, topic, ["new"] * 8)
 

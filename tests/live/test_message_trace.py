@@ -4,11 +4,11 @@ import secrets
 import threading
 
 import pytest
-from tests.live.clusters import Live, until
 
-from steelyard import Admin, Connect, Consumer, Message, Producer, Received
+from steelyard import Admin, ClientConfig, Consumer, Message, Producer, ReceivedMessage
 from steelyard.errors import NotFound
-from steelyard.wire.traces import Trace
+from steelyard.wire.message_traces import TraceEvent
+from tests.live.clusters import Live, until
 
 
 @pytest.fixture
@@ -21,13 +21,13 @@ def cluster(own_clock: Live) -> Live:
 def traces(admin: Admin) -> str:
     """Make a topic for traces: Apache's brokers have none of their own unless they are told to."""
     name = f"traces-{secrets.token_hex(6)}"
-    admin.create_topic(name, 1)
+    admin.topics.create(name, 1)
     return name
 
 
-def _found(admin: Admin, message_id: str, topic: str) -> list[Trace]:
+def _found(admin: Admin, message_id: str, topic: str) -> list[TraceEvent]:
     try:
-        return admin.traces(message_id, topic)
+        return admin.messages.traces(message_id, topic)
     except NotFound:
         return []
 
@@ -39,7 +39,7 @@ def test_a_message_is_followed_from_its_sender_to_each_handling(
     consumer = Consumer(cluster.namesrv, group, start_from="first", message_trace=True, trace_topic=traces)
 
     @consumer.handles(topic)
-    def handle(message: Received) -> None:
+    def handle(message: ReceivedMessage) -> None:
         if message.attempt == 1:
             message.later(1)
         else:
@@ -65,7 +65,7 @@ def test_a_message_is_followed_from_its_sender_to_each_handling(
     ]
     assert handlings[0].request_id == handlings[1].request_id
     # Any of its keys leads to it, too.
-    assert {key for record in admin.messages(traces) for key in record.keys} == {sent.message_id, "k1", "k2"}
+    assert {key for record in admin.messages.list(traces) for key in record.keys} == {sent.message_id, "k1", "k2"}
 
 
 def test_each_message_of_a_batch_and_the_end_of_a_transaction_are_written(
@@ -87,9 +87,9 @@ def test_each_message_of_a_batch_and_the_end_of_a_transaction_are_written(
 
 
 def test_names_are_those_that_users_write(cluster: Live, admin: Admin, topic: str, traces: str) -> None:
-    there = Connect(cluster.namesrv, namespace="shop")
+    there = ClientConfig(cluster.namesrv, namespace="shop")
     with Admin(there) as inside:
-        inside.create_topic(topic, 1)
+        inside.topics.create(topic, 1)
     with Producer(there, group="till", message_trace=True, trace_topic=traces) as producer:
         sent = producer.send(Message(topic, b"1"))
     until(lambda: _found(admin, sent.message_id, traces), "it is found")
@@ -100,4 +100,4 @@ def test_names_are_those_that_users_write(cluster: Live, admin: Admin, topic: st
 def test_traces_are_not_traced(cluster: Live, admin: Admin, traces: str) -> None:
     with Producer(cluster.namesrv, message_trace=True, trace_topic=traces) as producer:
         producer.send(Message(traces, b"something else", keys="own"))
-    assert len(admin.messages(traces)) == 1
+    assert len(admin.messages.list(traces)) == 1

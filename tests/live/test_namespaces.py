@@ -1,10 +1,10 @@
 """A namespace is in every name on the wire and in none that its users see; other namespaces are somewhere else."""
 
 import pytest
+
+from steelyard import Admin, ClientConfig, Consumer, Message, Producer, PullConsumer, ReceivedMessage
 from tests.live.clusters import Live, until
 from tests.live.handled import Handled, owned, poll_all, send_all, shown
-
-from steelyard import Admin, Connect, Consumer, Message, Producer, Puller, Received
 
 
 @pytest.fixture
@@ -16,36 +16,36 @@ def cluster(own_clock: Live) -> Live:
 def test_names_are_wrapped_on_the_wire_and_bare_for_their_users(
     cluster: Live, admin: Admin, topic: str, group: str
 ) -> None:
-    here = Connect(cluster.namesrv, namespace="eu")
+    here = ClientConfig(cluster.namesrv, namespace="eu")
     handled, moves = Handled(), []
     consumer = Consumer(here, group=group, start_from="first")
 
     @consumer.handles(topic)
-    def handle(message: Received) -> None:
+    def handle(message: ReceivedMessage) -> None:
         handled(message)
         if message.attempt == 1:
             message.later(delay_s=1)
 
-    consumer.on_move(lambda moved: moves.extend(moved.taken))
+    consumer.on_rebalance(lambda moved: moves.extend(moved.taken))
     with Admin(here) as insider, Producer(here, group="senders") as producer:
-        insider.create_topic(topic, 2)
+        insider.topics.create(topic, 2)
         with consumer:
             sent = producer.send(Message(topic, b"inside"))
             assert sent.queue.topic == topic
             handled.wait(2, cluster.pass_time)
-            assert {message.topic for message in handled.messages if isinstance(message, Received)} == {topic}
+            assert {message.topic for message in handled.messages if isinstance(message, ReceivedMessage)} == {topic}
             assert {queue.topic for queue in owned(consumer, topic)} == {topic}
             assert len(owned(consumer, topic)) == 4
             assert topic in {queue.topic for queue in moves}
-            assert [member.id for member in insider.members(group)] == [consumer.id]
-            outside = {each.name for each in admin.topics()}
+            assert [member.id for member in insider.groups.members(group)] == [consumer.id]
+            outside = {each.name for each in admin.topics.list()}
             assert {topic, f"eu%{topic}"} <= outside
-            assert f"eu%{group}" in {each.name for each in admin.groups()}
-            assert f"%RETRY%eu%{group}" in {each.name for each in admin.topics(system=True)}
-            until(lambda: len(admin.messages(f"eu%{topic}")) == 1, "it is where its full name says")
-            assert admin.messages(topic) == []
-        assert {each.name for each in insider.topics()} == {topic}
-        with Puller(here, group=f"{group}-puller", start_from="first") as puller:
+            assert f"eu%{group}" in {each.name for each in admin.groups.list()}
+            assert f"%RETRY%eu%{group}" in {each.name for each in admin.topics.list(system=True)}
+            until(lambda: len(admin.messages.list(f"eu%{topic}")) == 1, "it is where its full name says")
+            assert admin.messages.list(topic) == []
+        assert {each.name for each in insider.topics.list()} == {topic}
+        with PullConsumer(here, group=f"{group}-puller", start_from="first") as puller:
             queues = puller.queues(topic)
             assert {queue.topic for queue in queues} == {topic}
             puller.assign(queues)
@@ -56,7 +56,7 @@ def test_names_are_wrapped_on_the_wire_and_bare_for_their_users(
 
 
 def test_requests_and_transactions_stay_inside(cluster: Live, admin: Admin, topic: str, group: str) -> None:
-    here = Connect(cluster.namesrv, namespace="us")
+    here = ClientConfig(cluster.namesrv, namespace="us")
     consumer = Consumer(here, group=group, start_from="first")
     consumer.handles(topic)(lambda message: message.reply(message.topic.encode()))
     asked: list[str] = []
@@ -66,8 +66,8 @@ def test_requests_and_transactions_stay_inside(cluster: Live, admin: Admin, topi
         return True
 
     with Admin(here) as insider:
-        insider.create_topic(topic, 2)
-        insider.create_topic(f"{topic}-2", 2)
+        insider.topics.create(topic, 2)
+        insider.topics.create(f"{topic}-2", 2)
         with consumer, Producer(here, group=group, check=check) as producer:
             assert producer.request(Message(topic, b"?"), timeout_s=30).body == topic.encode()
             with producer.transaction(Message(f"{topic}-2", b"committed")):
@@ -83,9 +83,9 @@ def test_requests_and_transactions_stay_inside(cluster: Live, admin: Admin, topi
 def test_two_namespaces_do_not_meet(cluster: Live, topic: str, group: str) -> None:
     handled = {name: Handled() for name in ("", "north", "south")}
     for name, seen in handled.items():
-        here = Connect(cluster.namesrv, namespace=name)
+        here = ClientConfig(cluster.namesrv, namespace=name)
         with Admin(here) as admin, Producer(here, group="senders") as producer:
-            admin.create_topic(topic, 4)
+            admin.topics.create(topic, 4)
             send_all(producer, topic, [f"of {name}"])
         consumer = Consumer(here, group=group, start_from="first")
         consumer.handles(topic)(seen)

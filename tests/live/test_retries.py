@@ -4,10 +4,10 @@ Brokers let a failed message wait for ten seconds the first time; `later` may as
 """
 
 import pytest
+
+from steelyard import Admin, Consumer, Message, Producer, ReceivedMessage
 from tests.live.clusters import Live, until
 from tests.live.handled import Handled
-
-from steelyard import Admin, Consumer, Message, Producer, Received
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def test_a_message_that_raised_comes_again_after_ten_seconds(
     consumer = Consumer(cluster.namesrv, group=group, start_from="first")
 
     @consumer.handles(topic, tags="t")
-    def handle(message: Received) -> None:
+    def handle(message: ReceivedMessage) -> None:
         attempts.append((message.body, message.attempt, message.topic))
         if message.body == b"bad" and message.attempt == 1:
             raise ValueError("not yet")
@@ -47,12 +47,12 @@ def test_a_handler_may_ask_for_a_message_later(
     handled = Handled()
     consumer = Consumer(cluster.namesrv, group=group, start_from="first")
 
-    def handle(message: Received) -> None:
+    def handle(message: ReceivedMessage) -> None:
         handled(message)
         if message.attempt < 3:
             message.later(delay_s=1)
 
-    async def handle_on_loop(message: Received) -> None:
+    async def handle_on_loop(message: ReceivedMessage) -> None:
         handle(message)
 
     consumer.handles(topic)(handle_on_loop if on_loop else handle)
@@ -66,30 +66,30 @@ def test_a_handler_may_ask_for_a_message_later(
 def test_what_fails_too_often_rests_in_the_dead_letters_and_may_be_sent_again(
     cluster: Live, producer: Producer, admin: Admin, topic: str, group: str
 ) -> None:
-    admin.create_group(group, retries=0)
+    admin.groups.create(group, retries=0)
     handled = Handled()
     is_mended = False
     consumer = Consumer(cluster.namesrv, group=group, start_from="first")
 
     @consumer.handles(topic)
-    def handle(message: Received) -> None:
+    def handle(message: ReceivedMessage) -> None:
         handled(message)
         if not is_mended:
             raise ValueError("broken")
 
-    assert admin.dead_letters(group) == []
+    assert admin.dead_letters.list(group) == []
     with consumer:
         sent = producer.send(Message(topic, b"lost cause", keys="k", properties={"a": "b"}))
-        until(lambda: len(admin.dead_letters(group)) == 1, "it is among the dead letters")
-        (dead,) = admin.dead_letters(group)
+        until(lambda: len(admin.dead_letters.list(group)) == 1, "it is among the dead letters")
+        (dead,) = admin.dead_letters.list(group)
         assert (dead.body, dead.keys, dead.properties["a"]) == (b"lost cause", ("k",), "b")
         assert dead.message_id == sent.message_id
         is_mended = True
-        admin.resend(dead)
+        admin.dead_letters.resend(dead)
         handled.wait(2)
     again = handled.messages[1]
     assert (again.body, again.topic, again.message_id) == (b"lost cause", topic, sent.message_id)
-    assert len(admin.dead_letters(group)) == 1, "the letter itself stays where it is"
+    assert len(admin.dead_letters.list(group)) == 1, "the letter itself stays where it is"
 
 
 def test_an_orderly_queue_waits_for_the_message_that_fails(
@@ -99,7 +99,7 @@ def test_an_orderly_queue_waits_for_the_message_that_fails(
     consumer = Consumer(cluster.namesrv, group=group, start_from="first")
 
     @consumer.handles(topic, orderly=True)
-    def handle(message: Received) -> None:
+    def handle(message: ReceivedMessage) -> None:
         handled(message)
         if message.body == b"1" and message.attempt < 3:
             raise ValueError("not yet")
@@ -115,10 +115,10 @@ def test_an_orderly_message_that_fails_for_good_makes_way(
     cluster: Live, producer: Producer, admin: Admin, topic: str, group: str
 ) -> None:
     handled = Handled()
-    consumer = Consumer(cluster.namesrv, group=group, start_from="first", most_tries=1)
+    consumer = Consumer(cluster.namesrv, group=group, start_from="first", max_attempts=1)
 
     @consumer.handles(topic, orderly=True)
-    def handle(message: Received) -> None:
+    def handle(message: ReceivedMessage) -> None:
         handled(message)
         if message.body == b"1":
             raise ValueError("never")
@@ -127,7 +127,7 @@ def test_an_orderly_message_that_fails_for_good_makes_way(
         producer.send(Message(topic, str(number).encode()), key="one")
     with consumer:
         handled.wait(lambda so_far: "2" in so_far.bodies)
-        until(lambda: [each.body for each in admin.dead_letters(group)] == [b"1"], "it is among the dead letters")
+        until(lambda: [each.body for each in admin.dead_letters.list(group)] == [b"1"], "it is among the dead letters")
     assert handled.bodies[0] == "0"
     assert handled.bodies[-1] == "2"
 
@@ -139,7 +139,7 @@ def test_a_batch_in_which_one_is_asked_for_later_has_the_others_done(
     consumer = Consumer(cluster.namesrv, group=group, start_from="first")
 
     @consumer.handles(topic, batch=10)
-    def handle(messages: list[Received]) -> None:
+    def handle(messages: list[ReceivedMessage]) -> None:
         for message in messages:
             handled(message)
             if message.body == b"3" and message.attempt == 1:

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from concurrent.futures import wait
 
 import pytest
+
+from steelyard import Admin, Message, Producer, PullConsumer, Queue
+from steelyard.errors import MessageRefused
 from tests.live.clusters import Live, until
 from tests.live.handled import send_all, stored
-
-from steelyard import Admin, Message, Producer, Puller, Queue
-from steelyard.errors import MessageRefused
 
 MIB = 1 << 20
 
@@ -99,7 +99,7 @@ def test_messages_that_linger_share_batches(cluster: Live, admin: Admin, topic: 
 def test_what_is_posted_arrives_though_nobody_answers(producer: Producer, admin: Admin, topic: str) -> None:
     for number in range(10):
         producer.post(Message(topic, str(number).encode()))
-    until(lambda: len(admin.messages(topic)) == 10, "all that was posted is there")
+    until(lambda: len(admin.messages.list(topic)) == 10, "all that was posted is there")
 
 
 @pytest.mark.parametrize("compression", ["zlib", "lz4", "zstd"])
@@ -117,11 +117,11 @@ def test_a_large_body_is_compressed_and_read_as_it_was(
 def test_bodies_of_megabytes_go_both_ways(cluster: Live, producer: Producer, topic: str, group: str) -> None:
     bodies = [os.urandom(size) for size in (MIB, 2 * MIB, 4 * MIB - 1)]
     sent = [producer.send(Message(topic, body), timeout_s=20) for body in bodies]
-    with Puller(cluster.namesrv, group=group, start_from="first") as puller:
-        puller.assign({each.queue for each in sent})
+    with PullConsumer(cluster.namesrv, group=group, start_from="first") as consumer:
+        consumer.assign({each.queue for each in sent})
         found: dict[int, bytes] = {}
         until(
-            lambda: found.update((len(each.body), each.body) for each in puller.poll(timeout_s=5)) or len(found) == 3,
+            lambda: found.update((len(each.body), each.body) for each in consumer.poll(timeout_s=5)) or len(found) == 3,
             "all bodies came",
         )
     assert [found[len(body)] == body for body in bodies] == [True] * 3
@@ -136,11 +136,11 @@ def test_the_first_message_makes_its_topic(producer: Producer, admin: Admin) -> 
     name = f"new-{secrets.token_hex(6)}"
     sent = producer.send(Message(name, b"first"))
     assert (sent.queue.topic, sent.offset) == (name, 0)
-    until(lambda: name in {each.name for each in admin.topics()}, "the topic is listed")
+    until(lambda: name in {each.name for each in admin.topics.list()}, "the topic is listed")
     assert stored(admin, sent).body == b"first"
 
 
-def test_the_ledger_knows_every_broker_that_was_sent_to(cluster: Live, topic: str, group: str) -> None:
+def test_the_latency_report_knows_every_broker_that_was_sent_to(cluster: Live, topic: str, group: str) -> None:
     with Producer(cluster.namesrv, group=group, avoid_slow_brokers=True) as producer:
         send_all(producer, topic, ["x"] * 16)
         assert {each.broker for each in producer.brokers()} == set(cluster.brokers)

@@ -3,10 +3,10 @@
 import threading
 
 import pytest
-from tests.live.clusters import Live, until
-from tests.live.handled import shown
 
 from steelyard import Admin, Message, Producer, StoredMessage
+from tests.live.clusters import Live, until
+from tests.live.handled import shown
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def test_leaving_a_transaction_commits_it(producer: Producer, admin: Admin, topi
     with producer.transaction(Message(topic, b"paid", keys="order-1", tags="t")) as transaction:
         assert shown(admin, topic) == set()
     until(lambda: shown(admin, topic) == {b"paid"}, "the message is shown")
-    (found,) = admin.messages(topic)
+    (found,) = admin.messages.list(topic)
     assert (found.keys, found.tags, found.message_id) == (("order-1",), "t", transaction.message_id)
 
 

@@ -8,15 +8,15 @@ import zlib
 from pathlib import Path
 
 import pytest
+
+from steelyard import Admin, Consumer, Finding, PullConsumer, Queue, ReceivedMessage, StoredMessage
+from steelyard.errors import MalformedRecord
+from steelyard.wire.codes import STORED_CODES, RequestCode
+from steelyard.wire.headers.send import SendMessageV2
+from steelyard.wire.properties import encode_properties
 from tests.live.clusters import Live, chosen, until
 from tests.live.handled import Handled
-from tests.serve.line import Line
-
-from steelyard import Admin, Consumer, Hazard, Puller, Queue, Received, StoredMessage
-from steelyard.errors import MalformedRecord
-from steelyard.wire.codes import STORED, RequestCode
-from steelyard.wire.headers.send import SendShort
-from steelyard.wire.properties import encode_properties
+from tests.serve.raw_connection import RawConnection
 
 _ZLIB, _LZ4, _ZSTD, _UNKNOWN, _WRAPPED = 0x301, 0x101, 0x201, 0x701, 0x0C0
 _WHOLE = zlib.compress(b"whole" * 1_000)
@@ -36,8 +36,8 @@ if chosen().startswith("apache-5"):
 
 def _put(live: Live, queue: Queue, body: bytes, sys_flag: int = 0, **properties: str) -> None:
     with Admin(live.namesrv) as admin:
-        places = {place.name: place for place in admin.cluster()}
-    header = SendShort(
+        places = {place.name: place for place in admin.brokers.list()}
+    header = SendMessageV2(
         "senders",
         queue.topic,
         "TBW102",
@@ -52,9 +52,9 @@ def _put(live: Live, queue: Queue, body: bytes, sys_flag: int = 0, **properties:
         None,
         False,
     )
-    with Line(places[queue.broker].addresses[0]) as line:
-        answer = line.ask(RequestCode.SEND_MESSAGE_V2, header, body)
-        assert answer.code in STORED, answer.remark
+    with RawConnection(places[queue.broker].addresses[0]) as line:
+        answer = line.request(RequestCode.SEND_MESSAGE_V2, header, body)
+        assert answer.code in STORED_CODES, answer.remark
 
 
 def _fill(live: Live, topic: str, kinds: tuple[str, ...] = tuple(_KINDS)) -> Queue:
@@ -73,8 +73,8 @@ def _good(count: int) -> list[bytes]:
 
 
 def _letters(admin: Admin, group: str, count: int) -> list[StoredMessage]:
-    until(lambda: len(admin.dead_letters(group)) >= count, f"{count} dead letters")
-    return sorted(admin.dead_letters(group), key=lambda letter: int(letter.properties["UNREADABLE_OFFSET"]))
+    until(lambda: len(admin.dead_letters.list(group)) >= count, f"{count} dead letters")
+    return sorted(admin.dead_letters.list(group), key=lambda letter: int(letter.properties["UNREADABLE_OFFSET"]))
 
 
 def _check_letters(letters: list[StoredMessage], queue: Queue) -> None:
@@ -93,16 +93,16 @@ def test_a_consumer_goes_on_behind_what_nobody_can_read(
     cluster: Live, admin: Admin, topic: str, group: str, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     queue = _fill(cluster, topic)
-    handled, hazards = Handled(), list[Hazard]()
+    handled, findings = Handled(), list[Finding]()
     consumer = Consumer(cluster.namesrv, group=group, start_from="first")
-    consumer.on_hazard(hazards.append)
+    consumer.on_warning(findings.append)
     is_batch = kind == "in batches"
 
-    def take(given: Received | list[Received]) -> None:
+    def take(given: ReceivedMessage | list[ReceivedMessage]) -> None:
         for message in given if isinstance(given, list) else [given]:
             handled(message)
 
-    async def take_on_loop(given: Received | list[Received]) -> None:
+    async def take_on_loop(given: ReceivedMessage | list[ReceivedMessage]) -> None:
         take(given)
 
     function = take_on_loop if kind == "on the loop" else take
@@ -114,10 +114,10 @@ def test_a_consumer_goes_on_behind_what_nobody_can_read(
     assert (seen if kind == "orderly" else sorted(seen)) == (
         _good(len(_KINDS)) if kind == "orderly" else sorted(_good(len(_KINDS)))
     )
-    assert f"{queue}, offset " in hazards[0].sentence
-    assert "cannot be read and goes to the dead letters: " in hazards[0].sentence
-    assert hazards[0].sentence in caplog.text
-    (standing,) = [each for each in admin.offsets(group, topic) if each.queue == queue]
+    assert f"{queue}, offset " in findings[0].message
+    assert "cannot be read and goes to the dead letters: " in findings[0].message
+    assert findings[0].message in caplog.text
+    (standing,) = [each for each in admin.offsets.list(group, topic) if each.queue == queue]
     assert standing.committed == 2 * len(_KINDS) + 1
 
 
@@ -133,10 +133,12 @@ def test_each_broadcasting_member_goes_on_behind_it(
 
 
 @pytest.mark.parametrize("is_assigned", [False, True], ids=["shared", "assigned"])
-def test_a_puller_goes_on_behind_it(cluster: Live, admin: Admin, topic: str, group: str, *, is_assigned: bool) -> None:
+def test_a_pull_consumer_goes_on_behind_it(
+    cluster: Live, admin: Admin, topic: str, group: str, *, is_assigned: bool
+) -> None:
     queue = _fill(cluster, topic)
     polled: list[bytes] = []
-    with Puller(cluster.namesrv, group, start_from="first") as puller:
+    with PullConsumer(cluster.namesrv, group, start_from="first") as puller:
         if is_assigned:
             puller.assign([queue])
         else:
@@ -150,14 +152,14 @@ def test_a_puller_goes_on_behind_it(cluster: Live, admin: Admin, topic: str, gro
 
 def test_what_is_to_be_skipped_leaves_no_letter(cluster: Live, admin: Admin, topic: str, group: str) -> None:
     _fill(cluster, topic)
-    handled, hazards = Handled(), list[Hazard]()
+    handled, findings = Handled(), list[Finding]()
     consumer = Consumer(cluster.namesrv, group=group, start_from="first", on_unreadable="skip")
-    consumer.on_hazard(hazards.append)
+    consumer.on_warning(findings.append)
     consumer.handles(topic)(handled)
     with consumer:
         handled.wait(len(_KINDS) + 1)
-    assert admin.dead_letters(group) == []
-    assert any("is skipped" in hazard.sentence for hazard in hazards)
+    assert admin.dead_letters.list(group) == []
+    assert any("is skipped" in finding.message for finding in findings)
 
 
 @pytest.mark.parametrize("orderly", [False, True], ids=["in any order", "in order"])
@@ -165,24 +167,24 @@ def test_a_queue_that_is_to_stop_stands_still_and_says_why(
     cluster: Live, admin: Admin, topic: str, group: str, *, orderly: bool
 ) -> None:
     queue = _fill(cluster, topic, ("garbage as zlib",))
-    handled, hazards = Handled(), list[Hazard]()
+    handled, findings = Handled(), list[Finding]()
 
     def consumer() -> Consumer:
         made = Consumer(cluster.namesrv, group=group, start_from="first", on_unreadable="stop")
-        made.on_hazard(hazards.append)
+        made.on_warning(findings.append)
         made.handles(topic, orderly=orderly)(handled)
         return made
 
     with consumer() as first:
-        until(lambda: hazards, "it is told")
-        assert "the queue stands still there" in hazards[0].sentence
+        until(lambda: findings, "it is told")
+        assert "the queue stands still there" in findings[0].message
         until(lambda: "it stands still at offset 1, which cannot be read" in str(first.explain()), "it is explained")
-        assert f"hazard: {queue} stands still at offset 1" in str(first.explain())
-    assert admin.dead_letters(group) == []
-    (standing,) = [each for each in admin.offsets(group, topic) if each.queue == queue]
+        assert f"warning: {queue} stands still at offset 1" in str(first.explain())
+    assert admin.dead_letters.list(group) == []
+    (standing,) = [each for each in admin.offsets.list(group, topic) if each.queue == queue]
     assert standing.committed == 1
-    until(lambda: not admin.group(group).members, "the group is empty")
-    admin.reset_offsets(group, topic, to=2, queues=[queue])
+    until(lambda: not admin.groups.describe(group).members, "the group is empty")
+    admin.offsets.reset(group, topic, to=2, queues=[queue])
     before = len(handled.messages)
     with consumer():
         until(lambda: len(handled.messages) > before, "what is behind it")
@@ -190,10 +192,10 @@ def test_a_queue_that_is_to_stop_stands_still_and_says_why(
 
 
 @pytest.mark.parametrize("is_assigned", [False, True], ids=["shared", "assigned"])
-def test_a_puller_that_is_to_stop_raises(cluster: Live, topic: str, group: str, *, is_assigned: bool) -> None:
+def test_a_pull_consumer_that_is_to_stop_raises(cluster: Live, topic: str, group: str, *, is_assigned: bool) -> None:
     queue = _fill(cluster, topic, ("garbage as zlib",))
     polled: list[bytes] = []
-    with Puller(cluster.namesrv, group, start_from="first", on_unreadable="stop") as puller:
+    with PullConsumer(cluster.namesrv, group, start_from="first", on_unreadable="stop") as puller:
         if is_assigned:
             puller.assign([queue])
         else:
@@ -220,7 +222,7 @@ def test_a_letter_is_given_again_as_it_was(cluster: Live, admin: Admin, topic: s
     with consumer:
         _put(cluster, Queue(topic, cluster.brokers[0], 0), b"no zlib stream", _ZLIB)
         (letter,) = _letters(admin, group, 1)
-        admin.resend(letter)
+        admin.dead_letters.resend(letter)
         first, second = _letters(admin, group, 2)
     assert first.body == second.body == b"no zlib stream"
     assert second.properties["UNREADABLE_SYS_FLAG"] == str(_ZLIB)

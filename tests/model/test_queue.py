@@ -6,7 +6,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.model import Queue, in_order, names_in_order
+from steelyard.model import Queue, sort_names, sort_queues
 
 _NAMES = st.text(st.sampled_from("abAB-_%@\xe9\ud7ff\ue000\uffff\U00010000\U0001f600"), max_size=4)
 _QUEUES = st.lists(st.builds(Queue, _NAMES, _NAMES, st.integers(0, 20)), max_size=30)
@@ -33,14 +33,14 @@ def test_the_order_is_topic_then_broker_then_number() -> None:
         Queue("a", "broker-b", 0),
         Queue("b", "broker-a", 0),
     ]
-    assert in_order(reversed(queues)) == queues
+    assert sort_queues(reversed(queues)) == queues
 
 
 def test_names_are_compared_as_java_compares_them() -> None:
     emoji, private = Queue("t", "\U0001f600", 0), Queue("t", "\ue000", 0)
-    assert in_order([private, emoji]) == [emoji, private]
+    assert sort_queues([private, emoji]) == [emoji, private]
     assert emoji < private
-    assert names_in_order(["b", "a", "B", "", "ab", "\ue000", "\U0001f600"]) == [
+    assert sort_names(["b", "a", "B", "", "ab", "\ue000", "\U0001f600"]) == [
         *("", "B", "a", "ab", "b"),
         *("\U0001f600", "\ue000"),
     ]
@@ -48,32 +48,32 @@ def test_names_are_compared_as_java_compares_them() -> None:
 
 @given(_QUEUES)
 def test_in_order_sorts_as_java_sorts(queues: list[Queue]) -> None:
-    assert in_order(queues) == sorted(queues, key=cmp_to_key(_java_compares_queues))
+    assert sort_queues(queues) == sorted(queues, key=cmp_to_key(_java_compares_queues))
 
 
 @given(_QUEUES)
 def test_in_order_is_what_sorted_gives(queues: list[Queue]) -> None:
-    assert in_order(queues) == sorted(queues)
+    assert sort_queues(queues) == sorted(queues)
 
 
 @given(_QUEUES, st.randoms())
 def test_whatever_order_they_come_in_the_list_is_the_same(queues: list[Queue], random: Random) -> None:
     mixed = list(queues)
     random.shuffle(mixed)
-    assert in_order(iter(mixed)) == in_order(queues)
+    assert sort_queues(iter(mixed)) == sort_queues(queues)
 
 
 @given(_QUEUES)
 def test_sorting_loses_nothing_and_repeats_nothing(queues: list[Queue]) -> None:
-    listed = in_order(queues)
+    listed = sort_queues(queues)
     assert len(listed) == len(queues)
     assert set(listed) == set(queues)
-    assert in_order(listed) == listed
+    assert sort_queues(listed) == listed
 
 
 @given(st.lists(_NAMES))
 def test_client_ids_are_sorted_as_java_sorts_them(names: list[str]) -> None:
-    assert names_in_order(names) == sorted(names, key=cmp_to_key(_java_compares))
+    assert sort_names(names) == sorted(names, key=cmp_to_key(_java_compares))
 
 
 @given(_QUEUES.filter(bool), st.data())

@@ -7,29 +7,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard.errors import ConfigurationError
-from steelyard.model import BrokerPlace, Permission, PublishList, Queue, QueueCounts, Route, in_order
+from steelyard.model import BrokerAddresses, Permission, PublishList, Queue, QueueCounts, TopicRoute, sort_queues
 
 _READ, _WRITE = Permission.READ, Permission.WRITE
 _NAMES = st.sampled_from(["broker-a", "broker-b", "Broker-a", "room@c", "\ue000", "\U0001f600", ""])
 _COUNTS = st.builds(QueueCounts, _NAMES, st.integers(-1, 9), st.integers(-1, 9), st.integers(0, 15).map(Permission))
 _PLACES = st.builds(
-    BrokerPlace, _NAMES, st.just("DefaultCluster"), st.dictionaries(st.integers(0, 2), st.just("127.0.0.1:10911"))
+    BrokerAddresses, _NAMES, st.just("DefaultCluster"), st.dictionaries(st.integers(0, 2), st.just("127.0.0.1:10911"))
 )
 _ROUTES = st.builds(
-    Route,
+    TopicRoute,
     st.just("orders"),
     st.lists(_PLACES, max_size=6).map(tuple),
     st.lists(_COUNTS, max_size=6, unique_by=lambda counts: counts.broker).map(tuple),
 )
 
 
-def _place(name: str, *ids: int) -> BrokerPlace:
-    return BrokerPlace(name, "DefaultCluster", {number: f"127.0.0.1:{10911 + number}" for number in ids or (0,)})
+def _place(name: str, *ids: int) -> BrokerAddresses:
+    return BrokerAddresses(name, "DefaultCluster", {number: f"127.0.0.1:{10911 + number}" for number in ids or (0,)})
 
 
-def _route(*counts: QueueCounts, brokers: tuple[BrokerPlace, ...] | None = None, order: str | None = None) -> Route:
+def _route(
+    *counts: QueueCounts, brokers: tuple[BrokerAddresses, ...] | None = None, order: str | None = None
+) -> TopicRoute:
     places = brokers if brokers is not None else tuple(_place(each.broker) for each in counts)
-    return Route("orders", places, counts, order)
+    return TopicRoute("orders", places, counts, order)
 
 
 def _read(listed: PublishList | tuple[Queue, ...]) -> list[str]:
@@ -63,7 +65,7 @@ def test_a_broker_without_a_master_is_left_out() -> None:
 def test_a_list_knows_what_it_was_made_from() -> None:
     route = _route(QueueCounts("broker-a", 1, 1))
     listed = route.publish_list()
-    assert (listed.topic, listed.ordered, listed.real, listed.route) == ("orders", False, True, route)
+    assert (listed.topic, listed.ordered, listed.topic_exists, listed.route) == ("orders", False, True, route)
 
 
 def test_usable_means_not_empty() -> None:
@@ -76,7 +78,7 @@ def test_an_order_configuration_gives_exactly_its_queues_in_exactly_its_order() 
     route = _route(QueueCounts("broker-a", 8, 8), order="broker-c:2;broker-a:1;broker-b:0;broker-c:1")
     listed = route.publish_list()
     assert _read(listed) == ["orders@broker-c:0", "orders@broker-c:1", "orders@broker-a:0", "orders@broker-c:0"]
-    assert (listed.ordered, listed.real, listed.route) == (True, True, route)
+    assert (listed.ordered, listed.topic_exists, listed.route) == (True, True, route)
 
 
 @pytest.mark.parametrize("order", [None, ""])
@@ -107,7 +109,7 @@ def test_a_route_that_would_fill_the_memory_is_refused(order: str) -> None:
     with pytest.raises(ConfigurationError, match="queues"):
         _route(QueueCounts("broker-a", 1, huge)).publish_list()
     with pytest.raises(ConfigurationError, match="queues"):
-        _route(QueueCounts("broker-a", huge, 1)).readable()
+        _route(QueueCounts("broker-a", huge, 1)).readable_queues()
 
 
 def test_the_most_queues_a_topic_may_have_are_listed() -> None:
@@ -115,7 +117,7 @@ def test_the_most_queues_a_topic_may_have_are_listed() -> None:
 
 
 def test_a_borrowed_list_is_capped_by_the_read_count_and_by_four() -> None:
-    default = Route(
+    default = TopicRoute(
         "TBW102",
         (_place("broker-a"), _place("broker-b"), _place("broker-c", 1)),
         (
@@ -124,36 +126,36 @@ def test_a_borrowed_list_is_capped_by_the_read_count_and_by_four() -> None:
             QueueCounts("broker-c", read=8, write=8, permission=Permission(7)),
         ),
     )
-    listed = default.borrowed_list("new")
+    listed = default.publish_list_for_new_topic("new")
     assert _read(listed) == [*(f"new@broker-a:{number}" for number in range(4)), "new@broker-b:0", "new@broker-b:1"]
-    assert (listed.topic, listed.ordered, listed.real, listed.route) == ("new", False, False, default)
-    assert len(default.borrowed_list("new", cap=1).queues) == 2
+    assert (listed.topic, listed.ordered, listed.topic_exists, listed.route) == ("new", False, False, default)
+    assert len(default.publish_list_for_new_topic("new", max_queues=1).queues) == 2
 
 
 def test_readable_queues_need_no_master_and_no_write_permission() -> None:
     counts = QueueCounts("broker-b", 2, 1, _READ), QueueCounts("broker-a", 1, 9), QueueCounts("broker-c", 3, 3, _WRITE)
     route = _route(*counts, brokers=(_place("broker-b", 1),))
-    assert _read(route.readable()) == ["orders@broker-a:0", "orders@broker-b:0", "orders@broker-b:1"]
+    assert _read(route.readable_queues()) == ["orders@broker-a:0", "orders@broker-b:0", "orders@broker-b:1"]
 
 
 def test_a_broker_listed_twice_has_its_queues_once() -> None:
     route = _route(QueueCounts("broker-a", 2, 2), QueueCounts("broker-a", 1, 1))
-    assert _read(route.readable()) == ["orders@broker-a:0", "orders@broker-a:1"]
+    assert _read(route.readable_queues()) == ["orders@broker-a:0", "orders@broker-a:1"]
 
 
 @given(_ROUTES, st.randoms())
-def test_every_client_makes_the_same_lists_in_whatever_order_the_route_came(route: Route, random: Random) -> None:
+def test_every_client_makes_the_same_lists_in_whatever_order_the_route_came(route: TopicRoute, random: Random) -> None:
     brokers, counts = list(route.brokers), list(route.counts)
     random.shuffle(brokers)
     random.shuffle(counts)
-    mixed = Route(route.topic, tuple(brokers), tuple(counts))
-    assert mixed.readable() == route.readable()
-    assert mixed.borrowed_list("new").queues == route.borrowed_list("new").queues
+    mixed = TopicRoute(route.topic, tuple(brokers), tuple(counts))
+    assert mixed.readable_queues() == route.readable_queues()
+    assert mixed.publish_list_for_new_topic("new").queues == route.publish_list_for_new_topic("new").queues
     assert mixed.publish_list().queues == route.publish_list().queues
 
 
 @given(_ROUTES)
-def test_lists_hold_what_the_rules_say_and_nothing_else(route: Route) -> None:
+def test_lists_hold_what_the_rules_say_and_nothing_else(route: TopicRoute) -> None:
     masters = {place.name for place in route.brokers if 0 in place.addresses}
     writable = {counts.broker: counts.write for counts in route.counts if counts.permission & _WRITE}
     expected = {
@@ -163,14 +165,14 @@ def test_lists_hold_what_the_rules_say_and_nothing_else(route: Route) -> None:
         for number in range(write)
     }
     listed = route.publish_list().queues
-    assert list(listed) == in_order(expected)
+    assert list(listed) == sort_queues(expected)
     readable = {
         Queue("orders", counts.broker, number)
         for counts in route.counts
         if counts.permission & _READ
         for number in range(counts.read)
     }
-    assert list(route.readable()) == in_order(readable)
+    assert list(route.readable_queues()) == sort_queues(readable)
 
 
 def test_a_place_without_a_master_says_none() -> None:

@@ -9,24 +9,23 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-from tests.golden_frames import GoldenFrame, golden_frames
-from tests.nameserver.desk import Desk, line, registration, topic
 
-from steelyard.nameserver.requests.table import HANDLERS
+from steelyard.nameserver.requests import HANDLERS
 from steelyard.wire.bodies import decode_body
-from steelyard.wire.bodies.registration import Registration
-from steelyard.wire.bodies.routes import ClusterBody, RouteBody
-from steelyard.wire.bodies.shared import TopicNames
+from steelyard.wire.bodies.common import TopicNames
+from steelyard.wire.bodies.topics import BrokerRegistration, ClusterBody, RouteBody
 from steelyard.wire.codes import HeaderType
 from steelyard.wire.command import Command
-from steelyard.wire.frames import Splitter, encode_frame
+from steelyard.wire.frames import FrameDecoder, encode_frame
 from steelyard.wire.headers.nameserver import RegisterBroker
+from tests.golden_frames import GoldenFrame, golden_frames
+from tests.nameserver.nameserver_harness import NameServerHarness, connection, registration, topic
 
 _RELEASES = ("4.9.7", "5.5.0")
 
 
 def command(golden: GoldenFrame) -> Command:
-    (found,) = Splitter().feed(golden.frame)
+    (found,) = FrameDecoder().feed(golden.frame)
     return found
 
 
@@ -48,8 +47,8 @@ def pairs(*codes: int) -> list[Any]:
     return [pytest.param(*pair, id=str(pair[0])) for pair in found]
 
 
-def ask(desk: Desk, request: Command) -> Command:
-    (reply,) = desk.core.handle(request, line(1), desk.now_ms)
+def ask(harness: NameServerHarness, request: Command) -> Command:
+    (reply,) = harness.core.handle(request, connection(1), harness.now_ms)
     return reply.command
 
 
@@ -80,39 +79,39 @@ def test_recordings_of_both_releases_have_what_a_name_server_is_asked() -> None:
 
 @pytest.mark.parametrize(("asked", "answered"), pairs(103))
 def test_recorded_registrations_are_taken(asked: GoldenFrame, answered: GoldenFrame) -> None:
-    desk, theirs = Desk(), command(answered)
+    harness, theirs = NameServerHarness(), command(answered)
     order: Mapping[str, str] = json.loads(theirs.body)["table"] if theirs.body else {}
     for key, value in order.items():
-        desk.ask(100, {"namespace": "ORDER_TOPIC_CONFIG", "key": key, "value": value})
+        harness.request(100, {"namespace": "ORDER_TOPIC_CONFIG", "key": key, "value": value})
     request = command(asked)
-    ours = ask(desk, request)
+    ours = ask(harness, request)
     compare(ours, theirs)
     assert ours.body == theirs.body
     header = request.header(RegisterBroker)
-    for name, settings in decode_body(Registration, request.body).table.topics.items():
-        route = desk.route(name)
+    for name, settings in decode_body(BrokerRegistration, request.body).table.topics.items():
+        route = harness.route(name)
         assert route is not None
         (queue,) = route.queues
         assert (queue.read_queues, queue.write_queues) == (settings.read_queues, settings.write_queues)
         assert (queue.permission, queue.sys_flag) == (settings.permission, settings.sys_flag)
-        assert desk.brokers_of(name) == {header.broker_name: {header.broker_id: header.broker_addr}}
+        assert harness.brokers_of(name) == {header.broker_name: {header.broker_id: header.broker_addr}}
 
 
 def test_recorded_oneway_registrations_are_taken_in_silence() -> None:
     oneway = [golden for golden in golden_frames() if golden.request_code == 103 and command(golden).is_oneway]
     assert oneway
     for golden in oneway:
-        desk = Desk()
-        assert desk.core.handle(command(golden), line(1), desk.now_ms) == ()
-        assert desk.topics() == set(decode_body(Registration, command(golden).body).table.topics)
+        harness = NameServerHarness()
+        assert harness.core.handle(command(golden), connection(1), harness.now_ms) == ()
+        assert harness.topics() == set(decode_body(BrokerRegistration, command(golden).body).table.topics)
 
 
-def desk_of(route: RouteBody, name: str) -> Desk:
-    desk = Desk()
+def harness_of(route: RouteBody, name: str) -> NameServerHarness:
+    harness = NameServerHarness()
     for broker, queue in zip(route.brokers, route.queues, strict=True):
         settings = topic(name, queue.read_queues, permission=queue.permission)
         for broker_id, address in broker.addresses.items():
-            desk.register(
+            harness.register(
                 broker.broker_name,
                 registration(settings),
                 broker_id=broker_id,
@@ -120,21 +119,21 @@ def desk_of(route: RouteBody, name: str) -> Desk:
                 cluster=broker.cluster or "",
                 acting=broker.enable_acting_master,
             )
-    return desk
+    return harness
 
 
 @pytest.mark.parametrize(("asked", "answered"), pairs(105))
-def test_recorded_routes_are_told_alike(asked: GoldenFrame, answered: GoldenFrame) -> None:
+def test_recorded_routes_are_reported_alike(asked: GoldenFrame, answered: GoldenFrame) -> None:
     request, theirs = command(asked), command(answered)
     name = request.texts()["topic"]
     if theirs.code == 17:
-        ours = ask(Desk(), request)
+        ours = ask(NameServerHarness(), request)
         compare(ours, theirs)
         first_line = (theirs.remark or "").splitlines()[0]
         assert (ours.remark or "").splitlines()[0] == first_line
         return
     want = decode_body(RouteBody, theirs.body)
-    ours = ask(desk_of(want, name), request)
+    ours = ask(harness_of(want, name), request)
     compare(ours, theirs)
     is_new = asked.release == "5.5.0"
     assert unordered(decode_body(RouteBody, ours.body), with_acting=is_new) == unordered(want, with_acting=is_new)
@@ -143,13 +142,13 @@ def test_recorded_routes_are_told_alike(asked: GoldenFrame, answered: GoldenFram
 
 
 @pytest.mark.parametrize(("asked", "answered"), pairs(106))
-def test_recorded_lists_of_brokers_are_told_alike(asked: GoldenFrame, answered: GoldenFrame) -> None:
+def test_recorded_lists_of_brokers_are_reported_alike(asked: GoldenFrame, answered: GoldenFrame) -> None:
     theirs = command(answered)
     want = decode_body(ClusterBody, theirs.body)
-    desk = Desk()
+    harness = NameServerHarness()
     for broker in want.brokers.values():
         for broker_id, address in broker.addresses.items():
-            desk.register(
+            harness.register(
                 broker.broker_name,
                 registration(),
                 broker_id=broker_id,
@@ -157,7 +156,7 @@ def test_recorded_lists_of_brokers_are_told_alike(asked: GoldenFrame, answered: 
                 cluster=broker.cluster or "",
                 acting=broker.enable_acting_master,
             )
-    ours = ask(desk, command(asked))
+    ours = ask(harness, command(asked))
     compare(ours, theirs)
     got = decode_body(ClusterBody, ours.body)
     assert {name: dict(entry.addresses) for name, entry in got.brokers.items()} == {
@@ -171,12 +170,12 @@ def test_recorded_lists_of_brokers_are_told_alike(asked: GoldenFrame, answered: 
 
 
 @pytest.mark.parametrize(("asked", "answered"), pairs(206, 224))
-def test_recorded_lists_of_topics_are_told_alike(asked: GoldenFrame, answered: GoldenFrame) -> None:
+def test_recorded_lists_of_topics_are_reported_alike(asked: GoldenFrame, answered: GoldenFrame) -> None:
     theirs = command(answered)
     want = decode_body(TopicNames, theirs.body)
-    desk = Desk()
-    desk.register("broker-a", registration(*want.topics))
-    ours = ask(desk, command(asked))
+    harness = NameServerHarness()
+    harness.register("broker-a", registration(*want.topics))
+    ours = ask(harness, command(asked))
     compare(ours, theirs)
     assert sorted(decode_body(TopicNames, ours.body).topics) == sorted(want.topics)
     assert len(ours.body) == len(theirs.body)
@@ -186,14 +185,14 @@ def test_recorded_lists_of_topics_are_told_alike(asked: GoldenFrame, answered: G
 def test_recorded_changes_of_permission_count_alike(asked: GoldenFrame, answered: GoldenFrame) -> None:
     theirs = command(answered)
     (count,) = map(int, theirs.texts().values())
-    desk = Desk()
-    desk.register("broker-b", registration(*(f"topic-{number}" for number in range(count))))
-    compare(ask(desk, command(asked)), theirs)
+    harness = NameServerHarness()
+    harness.register("broker-b", registration(*(f"topic-{number}" for number in range(count))))
+    compare(ask(harness, command(asked)), theirs)
 
 
 @pytest.mark.parametrize(("asked", "answered"), pairs(100, 101, 104, 216))
 def test_recorded_small_requests_are_answered_alike(asked: GoldenFrame, answered: GoldenFrame) -> None:
-    ours, theirs = ask(Desk(), command(asked)), command(answered)
+    ours, theirs = ask(NameServerHarness(), command(asked)), command(answered)
     compare(ours, theirs)
     assert (ours.remark, ours.body) == (theirs.remark, theirs.body)
 
@@ -205,9 +204,10 @@ def test_recorded_requests_mean_the_same_in_a_binary_header() -> None:
             binary = Command(
                 asked.code, asked.texts(), asked.body, version=asked.version, header_type=HeaderType.BINARY
             )
-            (same,) = Splitter().feed(encode_frame(binary))
-            answer = ask(Desk(), same)
+            (same,) = FrameDecoder().feed(encode_frame(binary))
+            answer = ask(NameServerHarness(), same)
             assert answer.header_type is HeaderType.BINARY
             assert (
-                answer.code == ask(Desk(), Command(asked.code, asked.texts(), asked.body, version=asked.version)).code
+                answer.code
+                == ask(NameServerHarness(), Command(asked.code, asked.texts(), asked.body, version=asked.version)).code
             )

@@ -5,27 +5,35 @@ from itertools import islice
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.fuzzing import mutations, rounds
-from tests.golden_frames import golden_frames
-from tests.nameserver.desk import Desk, line, registration, topic
 
 from steelyard.errors import ProtocolError
-from steelyard.nameserver import NameServer, NameServerOptions, limits
-from steelyard.nameserver.requests.table import HANDLERS
-from steelyard.nameserver.routes import Routes
-from steelyard.wire.bodies.routes import QueueEntry, QueueMapping
-from steelyard.wire.command import Command, Fields
-from steelyard.wire.frames import Splitter, encode_frame
+from steelyard.nameserver import NameServerCore, NameServerOptions, validation
+from steelyard.nameserver.requests import HANDLERS
+from steelyard.nameserver.route_table import RouteTable
+from steelyard.wire.bodies.topics import QueueEntry, QueueMapping
+from steelyard.wire.command import Command, CommandFields
+from steelyard.wire.frames import FrameDecoder, encode_frame
 from steelyard.wire.headers.nameserver import RegisterBroker
-from steelyard.wire.maps import ById
+from steelyard.wire.json_body import ById
+from tests.fuzzing import mutations, rounds
+from tests.golden_frames import golden_frames
+from tests.nameserver.nameserver_harness import NameServerHarness, connection, registration, topic
 
-BAD_NAMES = ["", "a\nb", "a\x1b[2Jb", "\x85", "\u2028", "x" * (limits.NAME_BYTES + 1), "ß" * limits.NAME_BYTES]
+BAD_NAMES = [
+    "",
+    "a\nb",
+    "a\x1b[2Jb",
+    "\x85",
+    "\u2028",
+    "x" * (validation.MAX_NAME_BYTES + 1),
+    "ß" * validation.MAX_NAME_BYTES,
+]
 
 
 @pytest.mark.parametrize("bad", BAD_NAMES)
 def test_a_bad_name_is_refused_wherever_it_comes(bad: str) -> None:
-    desk = Desk()
-    asks: list[tuple[int, Fields]] = [
+    harness = NameServerHarness()
+    asks: list[tuple[int, CommandFields]] = [
         (103, RegisterBroker(bad, "a:0", "c", 0, "h:1")),
         (103, RegisterBroker("a", bad, "c", 0, "h:1")),
         (103, RegisterBroker("a", "a:0", bad, 0, "h:1")),
@@ -37,55 +45,55 @@ def test_a_bad_name_is_refused_wherever_it_comes(bad: str) -> None:
         (901, {"clusterName": "c", "brokerName": bad}),
     ]
     for code, fields in asks:
-        answer = desk.ask(code, fields)
+        answer = harness.request(code, fields)
         assert answer.code == 29, (code, answer)
         assert any(word in (answer.remark or "") for word in ("empty", "control", "more than")), answer.remark
         assert encode_frame(answer)
         assert "\n" not in (answer.remark or "")
-    assert not desk.clusters().brokers
-    assert not desk.core.is_changed
+    assert not harness.clusters().brokers
+    assert not harness.core.has_unsaved_changes
 
 
 def test_a_topic_with_a_bad_name_does_not_hide_the_others() -> None:
-    desk = Desk()
-    answer = desk.register("a", registration("orders", "%RETRY%\x00", "bills"))
+    harness = NameServerHarness()
+    answer = harness.register("a", registration("orders", "%RETRY%\x00", "bills"))
     assert answer is not None
     assert answer.code == 0
     assert "'%RETRY%\\x00', whose name has a control character" in (answer.remark or "")
-    assert desk.topics() == {"orders", "bills"}
+    assert harness.topics() == {"orders", "bills"}
 
 
 def test_brokers_have_a_limit_and_those_who_are_there_stay() -> None:
-    desk = Desk()
-    for number in range(limits.BROKER_ADDRESSES):
-        desk.register(f"b{number}", registration())
-    refused = desk.register("one-more", registration())
-    again = desk.register("b0", registration("orders", version=2))
+    harness = NameServerHarness()
+    for number in range(validation.MAX_BROKER_ADDRESSES):
+        harness.register(f"b{number}", registration())
+    refused = harness.register("one-more", registration())
+    again = harness.register("b0", registration("orders", version=2))
     assert refused is not None
     assert again is not None
     assert (refused.code, again.code) == (1, 0)
-    assert str(limits.BROKER_ADDRESSES) in (refused.remark or "")
-    assert len(encode_frame(desk.ask(106))) < 1 << 24
+    assert str(validation.MAX_BROKER_ADDRESSES) in (refused.remark or "")
+    assert len(encode_frame(harness.request(106))) < 1 << 24
 
 
 def test_topics_that_do_not_fit_are_left_out_and_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("steelyard.nameserver.routes.QUEUE_ENTRIES", 3)
-    desk = Desk()
-    answer = desk.register("a", registration(*"abcdefgh"))
+    monkeypatch.setattr("steelyard.nameserver.route_table.MAX_QUEUE_ENTRIES", 3)
+    harness = NameServerHarness()
+    answer = harness.register("a", registration(*"abcdefgh"))
     assert answer is not None
     assert answer.code == 0
     assert "for want of room, and 2 more" in (answer.remark or "")
-    assert len(desk.topics()) == 3
-    desk.register("a", registration(topic("a", 9), version=2))
-    route = desk.route("a")
+    assert len(harness.topics()) == 3
+    harness.register("a", registration(topic("a", 9), version=2))
+    route = harness.route("a")
     assert route is not None
     assert route.queues[0].read_queues == 9
-    assert desk.ask(217, {"topic": "z"}, b'{"queueDatas":[]}').code == 0
+    assert harness.request(217, {"topic": "z"}, b'{"queueDatas":[]}').code == 0
 
 
 def test_the_names_of_all_topics_fit_into_one_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("steelyard.nameserver.routes.TOPIC_NAME_BYTES", 10)
-    routes = Routes()
+    monkeypatch.setattr("steelyard.nameserver.route_table.MAX_TOPIC_NAME_BYTES", 10)
+    routes = RouteTable()
     entry = QueueEntry(broker_name="a", read_queues=1, write_queues=1, sys_flag=0)
     assert routes.put("12345", entry)
     assert routes.put("67890", entry)
@@ -95,30 +103,30 @@ def test_the_names_of_all_topics_fit_into_one_answer(monkeypatch: pytest.MonkeyP
 
 
 def test_maps_of_static_topics_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("steelyard.nameserver.routes.MAPPED_QUEUES", 10)
-    desk = Desk()
+    monkeypatch.setattr("steelyard.nameserver.route_table.MAX_MAPPED_QUEUES", 10)
+    harness = NameServerHarness()
 
     def mapping(queues: int, scope: str | None = None) -> QueueMapping:
         return QueueMapping(topic="s", current=ById(dict.fromkeys(range(queues), 0)), scope=scope)
 
-    first = desk.register("a", registration("s", "t", mappings={"s": mapping(8), "t": mapping(4)}))
+    first = harness.register("a", registration("s", "t", mappings={"s": mapping(8), "t": mapping(4)}))
     assert first is not None
     assert "the map of 't', for want of room" in (first.remark or "")
-    again = desk.register("a", registration("s", "t", version=2, mappings={"s": mapping(6), "t": mapping(4)}))
+    again = harness.register("a", registration("s", "t", version=2, mappings={"s": mapping(6), "t": mapping(4)}))
     assert again is not None
     assert again.remark is None
-    scoped = desk.register("a", registration("s", "t", version=3, mappings={"s": mapping(1, "\n")}))
+    scoped = harness.register("a", registration("s", "t", version=3, mappings={"s": mapping(1, "\n")}))
     assert scoped is not None
     assert "scope" in (scoped.remark or "")
-    unknown = desk.register("a", registration("t", version=4, mappings={"nowhere": mapping(99)}))
+    unknown = harness.register("a", registration("t", version=4, mappings={"nowhere": mapping(99)}))
     assert unknown is not None
     assert unknown.remark is None
 
 
 def test_filter_servers_have_a_limit() -> None:
-    desk = Desk()
-    servers = tuple(f"f:{number}" for number in range(limits.FILTER_SERVERS + 1))
-    answer = desk.register("a", registration(filter_servers=servers))
+    harness = NameServerHarness()
+    servers = tuple(f"f:{number}" for number in range(validation.MAX_FILTER_SERVERS + 1))
+    answer = harness.register("a", registration(filter_servers=servers))
     assert answer is not None
     assert answer.code == 29
 
@@ -137,34 +145,34 @@ _FIELDS = [
     st.sampled_from([0, 36, 37, 400, 407, 513]),
 )
 def test_random_fields_and_bodies_are_answered(code: int, fields: dict[str, str], body: bytes, version: int) -> None:
-    desk = Desk()
-    desk.register("a", registration("orders"))
-    answer = desk.ask(code, fields, body, version=version)
-    assert answer.is_answer
+    harness = NameServerHarness()
+    harness.register("a", registration("orders"))
+    answer = harness.request(code, fields, body, version=version)
+    assert answer.is_response
 
 
 @pytest.mark.fuzz
 def test_broken_requests_never_raise_and_never_go_unanswered() -> None:
     corpus = [golden.frame for golden in golden_frames() if golden.request_code in HANDLERS and not golden.is_answer]
-    core = NameServer(NameServerOptions(), now_ms=0)
+    core = NameServerCore(NameServerOptions(), now_ms=0)
     for number, broken in enumerate(islice(mutations(corpus, seed=103), rounds())):
         try:
-            commands = list(Splitter().feed(broken))
+            commands = list(FrameDecoder().feed(broken))
         except ProtocolError:
             continue
         for command in commands:
-            for reply in core.handle(command, line(number % 7), number):
+            for reply in core.handle(command, connection(number % 7), number):
                 assert encode_frame(reply.command)
-        core.closed(line((number + 3) % 7), number)
+        core.connection_closed(connection((number + 3) % 7), number)
         core.tick(number)
 
 
 @pytest.mark.fuzz
 def test_any_code_with_any_bytes_is_answered_or_oneway() -> None:
     corpus = [golden.frame[8:] for golden in golden_frames()]
-    core = NameServer(NameServerOptions(), now_ms=0)
+    core = NameServerCore(NameServerOptions(), now_ms=0)
     codes = sorted(HANDLERS)
     for number, noise in enumerate(islice(mutations(corpus, seed=9876), rounds())):
         command = Command(codes[number % len(codes)], noise[:200], noise[200:])
-        (reply,) = core.handle(command, line(1), number)
+        (reply,) = core.handle(command, connection(1), number)
         assert encode_frame(reply.command)

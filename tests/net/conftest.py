@@ -1,4 +1,4 @@
-"""Every test of lines runs on Python's own event loop and on uvloop's."""
+"""Every test of connections runs on Python's own event loop and on uvloop's."""
 
 import asyncio
 from collections.abc import Callable

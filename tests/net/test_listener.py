@@ -1,4 +1,4 @@
-"""A port is taken at once, or a sentence says why it cannot be had."""
+"""A port is bound at once, or a sentence says why not."""
 
 import asyncio
 import errno
@@ -6,30 +6,30 @@ import socket
 from itertools import pairwise
 
 import pytest
-from tests.net.served import Served, until
 
 from steelyard.errors import CannotListen
 from steelyard.net.clock import now_ms
-from steelyard.net.limits import LineLimits
-from steelyard.net.listener import Listener
+from steelyard.net.limits import ConnectionLimits
+from steelyard.net.server import TcpListener
+from tests.net.toy_server import ToyServer, until
 
 
 def test_a_port_that_is_in_use_is_named() -> None:
-    listener = Listener.bind("127.0.0.1", 0)
+    listener = TcpListener.bind("127.0.0.1", 0)
     with pytest.raises(CannotListen, match=f"port {listener.port} of 127.0.0.1 is in use; stop what listens there"):
-        Listener.bind("127.0.0.1", listener.port)
+        TcpListener.bind("127.0.0.1", listener.port)
     listener.close()
-    Listener.bind("127.0.0.1", listener.port).close()
+    TcpListener.bind("127.0.0.1", listener.port).close()
 
 
 @pytest.mark.parametrize(("host", "port"), [("203.0.113.7", 9876), ("no.such.host.invalid", 1), ("127.0.0.1", 70_000)])
 def test_an_address_that_is_not_ours_is_refused(host: str, port: int) -> None:
-    with pytest.raises(CannotListen, match=f"nobody can listen at {host}:{port}"):
-        Listener.bind(host, port)
+    with pytest.raises(CannotListen, match=f"cannot listen on {host}:{port}"):
+        TcpListener.bind(host, port)
 
 
 class _Exhausted(socket.socket):
-    """A port whose first line finds no file descriptor left."""
+    """A port whose first connection finds no file descriptor left."""
 
     attempts = 0
 
@@ -40,32 +40,32 @@ class _Exhausted(socket.socket):
         return super().accept()
 
 
-def test_who_has_no_file_descriptor_for_a_line_says_so_and_takes_it_later(
+def test_without_file_descriptors_accepting_is_logged_and_retried(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("steelyard.net.listener._PAUSE_S", 0.01)
+    monkeypatch.setattr("steelyard.net.server._ACCEPT_RETRY_S", 0.01)
 
     async def story() -> None:
         with _Exhausted() as bound:
             bound.bind(("127.0.0.1", 0))
             bound.listen()
             bound.setblocking(False)
-            server, listener = Served(LineLimits()), Listener(bound)
+            server, listener = ToyServer(ConnectionLimits()), TcpListener(bound)
             server.listener.close()
-            listener.start(server.board)
+            listener.start_accepting(server.remoting)
             with socket.create_connection(("127.0.0.1", listener.port)):
-                await until(lambda: len(server.board) == 1)
+                await until(lambda: len(server.remoting) == 1)
             listener.close()
             await server.stop()
 
     asyncio.run(story())
     assert [record.getMessage().partition(" (")[0].partition(" ")[2] for record in caplog.records] == [
-        "cannot take a line"
+        "cannot accept connections"
     ]
 
 
 def test_free_ports_are_different_ones() -> None:
-    listeners = [Listener.bind("127.0.0.1", 0) for _ in range(50)]
+    listeners = [TcpListener.bind("127.0.0.1", 0) for _ in range(50)]
     assert len({listener.port for listener in listeners}) == 50
     for listener in listeners:
         listener.close()

@@ -1,4 +1,4 @@
-"""An encrypted line believes only whom it was told to believe, and says in words what is wrong.
+"""TLS trusts only what it is configured to trust, and says in words what is wrong.
 
 The certificates beside this file are good until 2120, and their keys guard nothing but these tests: `authority.pem` has
 signed `server.pem` (localhost), `elsewhere.pem` (another host) and `client.pem`; `stranger.pem` has signed nobody.
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from steelyard.errors import CannotConnect, ConfigurationError
-from steelyard.net.reaching import unreachable
+from steelyard.net.connect_errors import connect_error
 from steelyard.net.tls import Tls, tls_context
 
 FILES = Path(__file__).parent / "certificates"
@@ -40,7 +40,7 @@ async def _answers(context: ssl.SSLContext | None, shown: str | None, wants_cert
             host = "127.0.0.1" if context is not None else None
             reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname=host)
         except OSError as error:
-            raise unreachable("127.0.0.1:10911", 3_000, error) from None
+            raise connect_error("127.0.0.1:10911", 3_000, error) from None
         try:
             writer.write(b"hello\n")
             return (await reader.readline()).decode().strip()
@@ -73,16 +73,16 @@ def test_a_context_of_ones_own_is_used_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("tls", [True, FILES / "stranger.pem"])
-def test_a_server_of_nobody_we_trust_is_refused(tls: Wanted) -> None:
+def test_an_untrusted_server_is_refused(tls: Wanted) -> None:
     with pytest.raises(CannotConnect, match="certificate that cannot be trusted") as caught:
         answers(tls)
-    assert "give the file of its authority" in str(caught.value)
+    assert "give the CA file" in str(caught.value)
 
 
 def test_a_certificate_for_another_host_is_refused() -> None:
     with pytest.raises(CannotConnect, match=r"127\.0\.0\.1") as caught:
         answers(AUTHORITY, shown="elsewhere.pem")
-    assert "dial it by the name in its certificate" in str(caught.value)
+    assert "connect to the name in its certificate" in str(caught.value)
 
 
 def test_verification_is_off_only_if_that_is_spelled_out() -> None:
@@ -94,13 +94,13 @@ def test_verification_is_off_only_if_that_is_spelled_out() -> None:
 
 
 @pytest.mark.parametrize(("key", "password"), [("client-key.pem", None), ("client-key-locked.pem", "open-sesame")])
-def test_a_server_that_asks_who_we_are_is_told(key: str, password: str | None) -> None:
+def test_a_client_certificate_is_presented(key: str, password: str | None) -> None:
     tls = Tls(ca=AUTHORITY, certificate=FILES / "client.pem", key=FILES / key, password=password)
     assert answers(tls, wants_certificate=True) == "shop"
 
 
-def test_a_plain_server_is_told_from_one_that_is_not_there() -> None:
-    with pytest.raises(CannotConnect, match="ended the line before it was ready") as caught:
+def test_a_plain_server_differs_from_one_that_is_not_there() -> None:
+    with pytest.raises(CannotConnect, match="closed the connection during the handshake") as caught:
         answers(AUTHORITY, shown=None)
     assert "off if not" in str(caught.value)
 
@@ -128,7 +128,7 @@ def test_a_password_is_not_shown() -> None:
 
 
 def test_wishes_that_exclude_each_other_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match="not to look at it"):
+    with pytest.raises(ConfigurationError, match="ca is given, and verify is off"):
         Tls(ca=AUTHORITY, verify=False)
     with pytest.raises(ConfigurationError, match="give certificate too"):
         Tls(key="k.pem")

@@ -1,6 +1,7 @@
 """The environment that has the wheel and nothing else is made once for all tests here."""
 
 import pytest
+
 from tests.packaging.building import Built, Environment, bare
 
 

@@ -8,11 +8,11 @@ from itertools import takewhile
 from pathlib import Path
 
 import pytest
-from tests.packaging.building import ROOT, Environment
-from tests.packaging.using import first_example, up
 
 from steelyard import __version__
-from steelyard.errors.extras import how_to_install
+from steelyard.errors import how_to_install
+from tests.packaging.building import ROOT, Environment
+from tests.packaging.using import first_example, up
 
 pytestmark = [pytest.mark.xdist_group("packaging"), pytest.mark.timeout(240), pytest.mark.process]
 
@@ -25,7 +25,7 @@ _NEEDS_MORE = (
     "steelyard.wire.zstd",
     "pyspark_rocketmq",
 )
-_YET_PLAIN = ("steelyard.dashboard.options", "steelyard.dashboard.page")
+_YET_PLAIN = ("steelyard.dashboard.options", "steelyard.dashboard.server")
 """Whoever asks for a page is told what it needs by these."""
 
 
@@ -60,8 +60,8 @@ def test_it_helps_and_says_its_version(environment: Environment, tmp_path: Path)
 def test_every_noun_helps(environment: Environment, tmp_path: Path) -> None:
     code = (
         "import sys\n"
-        "from steelyard.cli.main import NOUNS, main\n"
-        "sys.exit(any(main([noun, '--help']) for panel in NOUNS.values() for noun in panel))"
+        "from steelyard.cli.main import COMMANDS, main\n"
+        "sys.exit(any(main([noun, '--help']) for panel in COMMANDS.values() for noun in panel))"
     )
     done = environment.run("-c", code, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
@@ -92,11 +92,11 @@ def test_every_module_that_needs_no_extra_can_be_imported(environment: Environme
 
 
 _SENTENCES = {
-    "from steelyard.dashboard.page import Page; Page()": (
-        f"pages need a package that is not installed; {how_to_install('page')}"
+    "from steelyard.dashboard.server import Dashboard; Dashboard()": (
+        f"dashboards need a package that is not installed; {how_to_install('dashboard')}"
     ),
     "import steelyard.otel": (f"spans of OpenTelemetry need a package that is not installed; {how_to_install('otel')}"),
-    "from steelyard.spark.local import session; session()": (
+    "from steelyard.spark.spark_session import session; session()": (
         f"Spark sessions need a package that is not installed; {how_to_install('spark')}"
     ),
     "from steelyard.wire.compression import compress, Compression; compress(b'', Compression.LZ4)": (
@@ -123,7 +123,7 @@ def test_who_runs_a_cluster_without_a_page_is_told_how_to_have_one(environment: 
         assert process.stdout is not None
         said = list(takewhile(lambda line: not line.startswith("ready"), process.stdout))
         process.terminate()
-    assert said[-1] == f"page         none; to have one, {how_to_install('page')}\n"
+    assert said[-1] == f"dashboard    none; to have one, {how_to_install('dashboard')}\n"
 
 
 @pytest.mark.parametrize("job", ["archive", "aggregate", "replay", "balance"])

@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.packaging.building import ROOT, Built, Environment, build
-from tests.packaging.using import first_example, up
 
 from steelyard import __version__
+from tests.packaging.building import ROOT, Built, Environment, build
+from tests.packaging.using import first_example, up
 
 pytestmark = [
     pytest.mark.xdist_group("packaging"),

@@ -9,9 +9,9 @@ from zipfile import ZipFile
 
 import pytest
 from packaging.metadata import Metadata
-from tests.packaging.building import ROOT, Built
 
 from steelyard import __version__
+from tests.packaging.building import ROOT, Built
 
 pytestmark = [pytest.mark.xdist_group("packaging"), pytest.mark.timeout(240), pytest.mark.process]
 
@@ -35,7 +35,7 @@ def test_the_wheel_has_the_two_packages_and_nothing_else(built: Built) -> None:
     with ZipFile(built.wheel) as wheel:
         names = {name for name in wheel.namelist() if ".dist-info/" not in name}
     assert names == ours(ROOT / "src")
-    assert {"steelyard/py.typed", "pyspark_rocketmq/py.typed", "steelyard/spark/quiet.properties"} <= names
+    assert {"steelyard/py.typed", "pyspark_rocketmq/py.typed", "steelyard/spark/log4j2.properties"} <= names
     assert any(name.endswith("per_minute.sql.template") for name in names)
 
 
@@ -68,7 +68,7 @@ def test_a_wheel_says_what_it_is_and_needs(built: Built) -> None:
     assert (told["Name"], told["Version"]) == ("steelyard", __version__)
     assert told["Requires-Python"] == ">=3.11"
     assert set(told.get_all("Provides-Extra", [])) >= {
-        *("fast", "lz4", "spark", "local", "page", "otel", "testing", "all")
+        *("fast", "lz4", "spark", "local", "dashboard", "otel", "testing", "all")
     }
     always = {line for line in told.get_all("Requires-Dist", []) if "extra ==" not in line}
     assert {re.split(r"[<>=!~ ]", line)[0] for line in always} == {"msgspec", "rich", "typer"}
@@ -112,7 +112,7 @@ def test_the_version_stands_in_one_place() -> None:
 
 def test_all_has_what_users_may_want() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
-    assert extras["all"] == ["steelyard[fast,lz4,spark,local,page,otel,testing]"]
+    assert extras["all"] == ["steelyard[fast,lz4,spark,local,dashboard,otel,testing]"]
 
 
 def test_whatever_a_group_asks_for_is_pinned() -> None:

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.live.clusters import Live
-from tests.pipelines.lake import rows_of, send, stream_options
 
-from steelyard import Admin, Message, Puller, StoredMessage
+from steelyard import Admin, Message, PullConsumer, StoredMessage
 from steelyard.errors import ConfigurationError
 from steelyard.pipelines import aggregate
-from steelyard.pipelines.aggregate import AggregateOptions, result_of
+from steelyard.pipelines.aggregate import AggregateOptions, query_result
+from tests.live.clusters import Live
+from tests.pipelines.archives import rows_of, send, stream_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,13 +52,13 @@ def test_windows_that_are_over_go_to_a_topic_as_json(
 ) -> None:
     totals = f"{topic}-totals"
     with Admin(cluster.namesrv) as admin:
-        admin.create_topic(totals, 2)
+        admin.topics.create(totals, 2)
     orders = _orders(topic)
     send(cluster.namesrv, orders)
     stream = stream_options(cluster.namesrv, topic, tmp_path / "checkpoint")
     options = AggregateOptions(stream, _WINDOWED, totals, event_time=_TIME, watermark_ms=30_000)
     assert aggregate.run(spark, options) == 120
-    with Puller(cluster.namesrv, "tests", auto_commit=False) as puller:
+    with PullConsumer(cluster.namesrv, "tests", auto_commit=False) as puller:
         queues = puller.queues(totals)
         puller.assign(queues)
         for queue in queues:
@@ -105,7 +105,7 @@ def test_a_query_that_cannot_be_run_says_why(spark: "SparkSession", cluster: Liv
     def why(sql: str, event_time: str = "stored_at", to_topic: str | None = None) -> str:
         options = AggregateOptions(stream, sql, to_topic, event_time=event_time)
         with pytest.raises(ConfigurationError) as raised:
-            result_of(spark, options)
+            query_result(spark, options)
         return str(raised.value)
 
     assert "the query cannot be run: [PARSE_SYNTAX_ERROR]" in why("SELEC 1")

@@ -5,17 +5,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.live.clusters import Live
-from tests.pipelines.lake import places, rows_of, send, stream_options
 
 from steelyard import Message
 from steelyard.errors import ConfigurationError, JobFailed, StoreLocked
 from steelyard.pipelines import archive
 from steelyard.pipelines.archive import ArchiveOptions
-from steelyard.pipelines.compacting import Compaction
-from steelyard.pipelines.files import HadoopFiles
-from steelyard.pipelines.running import Batch, Progress
-from steelyard.pipelines.streaming import alone_with
+from steelyard.pipelines.hadoop_files import HadoopFiles
+from steelyard.pipelines.parquet_sink import Compaction
+from steelyard.pipelines.stream_options import lock_checkpoint
+from steelyard.pipelines.stream_runner import BatchProgress, JobControl
+from tests.live.clusters import Live
+from tests.pipelines.archives import places, rows_of, send, stream_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,14 +33,14 @@ def test_an_archive_goes_on_where_it_ended_and_merges_small_files(
 ) -> None:
     options, lake = _options(cluster, topic, tmp_path, most=40, merge=3), tmp_path / "lake"
     sent = send(cluster.namesrv, (Message(topic, b"%d" % number, tags="paid", keys="k") for number in range(100)))
-    news: list[Batch] = []
-    assert archive.run(spark, options, Progress(news.append)) == 100
+    news: list[BatchProgress] = []
+    assert archive.run(spark, options, JobControl(news.append)) == 100
     assert [batch.rows for batch in news] == [40, 40, 20]
-    assert [batch.behind for batch in news] == [60, 20, 0]
+    assert [batch.lag for batch in news] == [60, 20, 0]
     (merged,) = lake.rglob("*.parquet")
     assert merged.name == "merged-0000000002-0000.parquet"
     sent += send(cluster.namesrv, (Message(topic, b"%d" % number) for number in range(100, 130)))
-    assert options.stream.outlook().messages == 30
+    assert options.stream.dry_run().messages == 30
     assert archive.run(spark, options) == 30
     assert places(lake) == sorted(sent)
     assert spark.read.parquet(str(lake)).count() == 130
@@ -55,8 +55,8 @@ def test_told_to_end_it_ends_between_two_batches_and_goes_on_later(
 ) -> None:
     options = _options(cluster, topic, tmp_path, most=20)
     sent = send(cluster.namesrv, (Message(topic, b"%d" % number) for number in range(100)))
-    done: list[Batch] = []
-    archive.run(spark, options, Progress(done.append, lambda: bool(done)))
+    done: list[BatchProgress] = []
+    archive.run(spark, options, JobControl(done.append, lambda: bool(done)))
     first = places(tmp_path / "lake")
     assert 20 <= len(first) < 100
     assert len(first) % 20 == 0, "no batch is there in part"
@@ -95,7 +95,7 @@ def test_another_directory_or_another_process_cannot_have_the_checkpoint(
     archive.run(spark, options)
     with pytest.raises(ConfigurationError, match="is the checkpoint of another job"):
         archive.run(spark, ArchiveOptions(options.stream, str(tmp_path / "elsewhere")))
-    with alone_with(options.stream.checkpoint), pytest.raises(StoreLocked, match="in use by another process"):
+    with lock_checkpoint(options.stream.checkpoint), pytest.raises(StoreLocked, match="in use by another process"):
         archive.run(spark, options)
 
 

@@ -23,7 +23,7 @@ from pyarrow import parquet
 from steelyard import Admin, Message, Producer
 from steelyard.cli.main import main
 from steelyard.errors import ConfigurationError
-from steelyard.pipelines.declarative.template import render, write_template
+from steelyard.pipelines.declarative.template import render_project, write_project
 from steelyard.serve.embedded import Cluster
 
 _SLOW = "STEELYARD_SLOW"
@@ -32,7 +32,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_the_project_is_written_whole(tmp_path: Path) -> None:
-    written = write_template(tmp_path / "lake", namesrv="mq-1:9876; mq-2:9876", topic="eu-orders")
+    written = write_project(tmp_path / "lake", namesrv="mq-1:9876; mq-2:9876", topic="eu-orders")
     assert [path.relative_to(tmp_path / "lake").as_posix() for path in written] == [
         "README.md",
         "run.py",
@@ -57,12 +57,12 @@ def test_the_command_writes_it_and_says_what_comes_next(tmp_path: Path, capsys: 
 
 
 def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
-    write_template(tmp_path, namesrv="mq:9876", topic="orders")
+    write_project(tmp_path, namesrv="mq:9876", topic="orders")
     mine = tmp_path / "transformations" / "messages.py"
     mine.write_text("my own")
     (tmp_path / "README.md").unlink()
-    with pytest.raises(ConfigurationError, match="is there already"):
-        write_template(tmp_path, namesrv="mq:9876", topic="orders")
+    with pytest.raises(ConfigurationError, match="exists, and is not overwritten"):
+        write_project(tmp_path, namesrv="mq:9876", topic="orders")
     assert mine.read_text() == "my own"
     assert not (tmp_path / "README.md").exists()
 
@@ -70,18 +70,18 @@ def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
 def test_a_directory_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigurationError, match="cannot be written"):
-        write_template(tmp_path / "file" / "lake", namesrv="mq:9876", topic="orders")
+        write_project(tmp_path / "file" / "lake", namesrv="mq:9876", topic="orders")
 
 
 @pytest.mark.parametrize("topic", ["", "orders;drop", 'or"ders', "or ders", "x" * 128, "$table"])
 def test_a_name_that_no_topic_can_have_is_refused(topic: str) -> None:
-    with pytest.raises(ConfigurationError, match="is no name of a topic"):
-        render(Path("/lake"), namesrv="mq:9876", topic=topic)
+    with pytest.raises(ConfigurationError, match="is not a topic name"):
+        render_project(Path("/lake"), namesrv="mq:9876", topic=topic)
 
 
 @given(topic=_TOPICS)
 def test_whatever_the_topic_is_called_the_files_are_sound(topic: str) -> None:
-    texts = render(Path("/lake/with 'blanks' and $"), namesrv="mq:9876", topic=topic)
+    texts = render_project(Path("/lake/with 'blanks' and $"), namesrv="mq:9876", topic=topic)
     for name in ("run.py", "transformations/messages.py"):
         ast.parse(texts[name])
     for line in texts["spark-pipeline.yml"].splitlines():
@@ -98,17 +98,27 @@ def test_a_pipeline_runs_and_goes_on_where_it_ended(tmp_path: Path) -> None:
     python = _with_pipelines(tmp_path)
     lake = tmp_path / "lake"
     with Cluster(brokers=2) as cluster, Admin(cluster.namesrv) as admin:
-        admin.create_topic("orders", 4)
-        admin.create_topic("orders-index", 4)
-        write_template(lake, namesrv=cluster.namesrv, topic="orders")
+        admin.topics.create("orders", 4)
+        admin.topics.create("orders-index", 4)
+        write_project(lake, namesrv=cluster.namesrv, topic="orders")
         _send(cluster.namesrv, 1_000)
         _run(python, lake, "dry-run")
         assert not list(lake.glob("warehouse/orders/*.parquet"))
         _run(python, lake, "run")
-        assert _places(lake) == admin.topic("orders").messages == admin.topic("orders-index").messages == 1_000
+        assert (
+            _places(lake)
+            == admin.topics.describe("orders").messages
+            == admin.topics.describe("orders-index").messages
+            == 1_000
+        )
         _send(cluster.namesrv, 500)
         _run(python, lake, "run")
-        assert _places(lake) == admin.topic("orders").messages == admin.topic("orders-index").messages == 1_500
+        assert (
+            _places(lake)
+            == admin.topics.describe("orders").messages
+            == admin.topics.describe("orders-index").messages
+            == 1_500
+        )
     minutes = parquet.read_table(lake / "warehouse" / "orders_per_minute")
     assert sum(minutes.column("messages").to_pylist()) == 1_500
 

@@ -7,31 +7,30 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tests.serve.line import Line, brokers_of, pull_all, pull_command, send, send_command
-from tests.threads import started_threads
-from tests.waiting import until
 
 from steelyard.errors import CannotListen, ConfigurationError, StoreLocked
-from steelyard.net.listener import Listener
+from steelyard.net.server import TcpListener
 from steelyard.serve.cluster import RunningCluster
 from steelyard.serve.embedded import Cluster
 from steelyard.wire.bodies import encode_body
-from steelyard.wire.bodies.heartbeat import ConsumerBeat, Heartbeat
+from steelyard.wire.bodies.heartbeat import ConsumerHeartbeat, HeartbeatBody
 from steelyard.wire.codes import RequestCode, ResponseCode
 from steelyard.wire.headers.admin import CreateTopic
-from steelyard.wire.headers.send import SendAnswer
+from tests.serve.raw_connection import RawConnection, brokers_of, pull_all, pull_command, send
+from tests.threads import started_threads
+from tests.waiting import until
 
 
 @pytest.fixture
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let brokers ask a name server that was not there again soon."""
-    monkeypatch.setattr("steelyard.broker.registration.PAUSE_MS", 50)
+    monkeypatch.setattr("steelyard.broker.nameserver_registration.RETRY_PAUSE_MS", 50)
 
 
 def create_topic(address: str, topic: str) -> None:
-    with Line(address) as line:
+    with RawConnection(address) as connection:
         header = CreateTopic(topic, "TBW102", 4, 4, 6, "SINGLE_TAG", False)
-        assert line.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, header).code == 0
+        assert connection.request(RequestCode.UPDATE_AND_CREATE_TOPIC, header).code == 0
 
 
 def test_brokers_are_in_the_routes_when_the_cluster_is_started() -> None:
@@ -41,10 +40,10 @@ def test_brokers_are_in_the_routes_when_the_cluster_is_started() -> None:
 
 
 def test_a_message_is_sent_and_pulled() -> None:
-    with Cluster() as cluster, Line(cluster.brokers["broker-0"]) as line:
-        offsets = [send(line, "orders", b"%d" % number).queue_offset for number in range(100)]
+    with Cluster() as cluster, RawConnection(cluster.brokers["broker-0"]) as connection:
+        offsets = [send(connection, "orders", b"%d" % number).queue_offset for number in range(100)]
         assert offsets == list(range(100))
-        assert [record.body for record in pull_all(line, "orders")] == [b"%d" % number for number in range(100)]
+        assert [record.body for record in pull_all(connection, "orders")] == [b"%d" % number for number in range(100)]
 
 
 def test_brokers_are_found_two_ports_below_their_own_as_well() -> None:
@@ -53,20 +52,20 @@ def test_brokers_are_found_two_ports_below_their_own_as_well() -> None:
         cluster.kill_broker("broker-1")
         cluster.start_broker("broker-1")
         for address in cluster.brokers.values():
-            with Line(_vip_of(address)) as vip, Line(address) as line:
+            with RawConnection(_vip_of(address)) as vip, RawConnection(address) as connection:
                 assert send(vip, "orders", b"by the VIP channel").queue_offset == 0
-                assert [record.body for record in pull_all(line, "orders")] == [b"by the VIP channel"]
+                assert [record.body for record in pull_all(connection, "orders")] == [b"by the VIP channel"]
 
 
-def test_nobody_fails_because_there_is_no_port_for_a_vip_channel(
+def test_a_broker_starts_without_a_port_for_its_vip_channel(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     _refuse_vip(monkeypatch, times=1000)
-    with Cluster() as cluster, Line(cluster.brokers["broker-0"]) as line:
-        assert send(line, "orders", b"x").queue_offset == 0
+    with Cluster() as cluster, RawConnection(cluster.brokers["broker-0"]) as connection:
+        assert send(connection, "orders", b"x").queue_offset == 0
         port = int(_vip_of(cluster.brokers["broker-0"]).rpartition(":")[2])
     assert [each.getMessage() for each in caplog.records] == [
-        f"broker-0 has no VIP channel, since port {port} is in use: Java clients that want one cannot send to it"
+        f"broker-0 has no VIP channel, since port {port} is in use: Java clients that use one cannot send to it"
     ]
 
 
@@ -74,22 +73,24 @@ def test_of_free_ports_a_broker_takes_one_that_has_room_for_a_vip_channel(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     _refuse_vip(monkeypatch, times=3)
-    with Cluster() as cluster, Line(_vip_of(cluster.brokers["broker-0"])) as vip:
+    with Cluster() as cluster, RawConnection(_vip_of(cluster.brokers["broker-0"])) as vip:
         assert send(vip, "orders", b"x").queue_offset == 0
     assert caplog.records == []
 
 
-def test_a_member_of_another_make_whose_pull_waits_is_told_that_the_broker_stops() -> None:
-    # Java's members up to 4.9 do not notice that the line closed, and would wait for an answer for half a minute.
-    beat = Heartbeat(client_id="java", consumers=(ConsumerBeat(group="pullers"),))
-    with Cluster() as cluster, Line(cluster.brokers["broker-0"]) as line:
-        send(line, "orders", b"x")
-        assert line.ask(RequestCode.HEART_BEAT, {}, encode_body(beat)).code == 0
+def test_a_foreign_member_with_a_held_pull_is_notified_that_the_broker_stops() -> None:
+    # Java's members up to 4.9 do not notice that the connection closed, and would wait for an answer for half a minute.
+    beat = HeartbeatBody(client_id="java", consumers=(ConsumerHeartbeat(group="pullers"),))
+    with Cluster() as cluster, RawConnection(cluster.brokers["broker-0"]) as connection:
+        send(connection, "orders", b"x")
+        assert connection.request(RequestCode.HEART_BEAT, {}, encode_body(beat)).code == 0
         waits = pull_command("orders", 1, wait_ms=60_000)
-        line.tell(waits)
-        until(lambda: cluster.call(lambda running: len(running.running("broker-0").broker.state.parking)) == 1)
+        connection.send(waits)
+        until(
+            lambda: cluster.call(lambda running: len(running.running_broker("broker-0").broker.state.held_pulls)) == 1
+        )
         cluster.stop_broker("broker-0")
-        answer = line.answer_to(waits)
+        answer = connection.response_to(waits)
         assert (answer.code, answer.remark) == (ResponseCode.SERVICE_NOT_AVAILABLE, "the broker stops")
 
 
@@ -102,7 +103,7 @@ def _refuse_vip(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
     """Let the ports of VIP channels be in use, so many times."""
     bind, left = RunningCluster._bind_vip, iter(range(times))
 
-    def refusing(cluster: RunningCluster, port: int) -> Listener | None:
+    def refusing(cluster: RunningCluster, port: int) -> TcpListener | None:
         return bind(cluster, port) if next(left, None) is None else None
 
     monkeypatch.setattr(RunningCluster, "_bind_vip", refusing)
@@ -116,23 +117,23 @@ def test_a_broker_comes_back_with_its_address_and_its_messages(
 ) -> None:
     with Cluster(data=tmp_path if is_on_disk else None, flush=flush) as cluster:
         address = cluster.brokers["broker-0"]
-        with Line(address) as line:
+        with RawConnection(address) as connection:
             for number in range(50):
-                send(line, "orders", b"%d" % number)
+                send(connection, "orders", b"%d" % number)
             (cluster.kill_broker if is_killed else cluster.stop_broker)("broker-0")
-            assert line.is_closed_by_server()
+            assert connection.is_closed_by_server()
         until(lambda: not brokers_of(cluster.namesrv, "TBW102"))
         cluster.start_broker("broker-0")
         assert cluster.brokers["broker-0"] == address
         assert brokers_of(cluster.namesrv, "orders") == {"broker-0"}
-        with Line(address) as line:
-            assert [record.body for record in pull_all(line, "orders")] == [b"%d" % number for number in range(50)]
-            assert send(line, "orders", b"more").queue_offset == 50
+        with RawConnection(address) as connection:
+            assert [record.body for record in pull_all(connection, "orders")] == [
+                b"%d" % number for number in range(50)
+            ]
+            assert send(connection, "orders", b"more").queue_offset == 50
 
 
-@pytest.mark.skipif(
-    sys.platform != "linux", reason="other systems let no listener have a port beside a socket that keeps it"
-)
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no listener may have a port that a socket keeps")
 def test_nobody_else_gets_the_port_of_a_broker_that_is_away() -> None:
     with Cluster() as cluster, socket.socket() as other:
         host, _, port = cluster.brokers["broker-0"].rpartition(":")
@@ -146,10 +147,10 @@ def test_nobody_else_gets_the_port_of_a_broker_that_is_away() -> None:
 
 
 def test_a_directory_outlives_its_cluster(tmp_path: Path) -> None:
-    with Cluster(data=tmp_path) as cluster, Line(cluster.brokers["broker-0"]) as line:
-        send(line, "orders", b"kept")
-    with Cluster(data=tmp_path) as cluster, Line(cluster.brokers["broker-0"]) as line:
-        assert [record.body for record in pull_all(line, "orders")] == [b"kept"]
+    with Cluster(data=tmp_path) as cluster, RawConnection(cluster.brokers["broker-0"]) as connection:
+        send(connection, "orders", b"kept")
+    with Cluster(data=tmp_path) as cluster, RawConnection(cluster.brokers["broker-0"]) as connection:
+        assert [record.body for record in pull_all(connection, "orders")] == [b"kept"]
 
 
 def test_brokers_register_with_every_name_server() -> None:
@@ -191,17 +192,17 @@ def test_who_made_a_topic_finds_its_route() -> None:
 
 @pytest.mark.parametrize("flush", ["async", "sync"])
 def test_who_made_a_topic_by_sending_to_it_finds_its_route(flush: str) -> None:
-    with Cluster(flush=flush) as cluster, Line(cluster.brokers["broker-0"]) as line:
+    with Cluster(flush=flush) as cluster, RawConnection(cluster.brokers["broker-0"]) as connection:
         for number in range(20):
-            send(line, f"topic-{number}", b"first")
+            send(connection, f"topic-{number}", b"first")
             assert brokers_of(cluster.namesrv, f"topic-{number}") == {"broker-0"}
 
 
 def test_a_broker_without_any_name_server_works() -> None:
     with Cluster(name_servers=0) as cluster:
         create_topic(cluster.brokers["broker-0"], "alone")
-        with Line(cluster.brokers["broker-0"]) as line:
-            assert send(line, "alone", b"hello").queue_offset == 0
+        with RawConnection(cluster.brokers["broker-0"]) as connection:
+            assert send(connection, "alone", b"hello").queue_offset == 0
 
 
 @pytest.mark.usefixtures("no_pause")
@@ -215,18 +216,18 @@ def test_a_broker_starts_without_its_name_server_and_finds_it_later() -> None:
 
 def test_settings_of_a_name_server_outlive_it(tmp_path: Path) -> None:
     key = {"namespace": "ORDER_TOPIC_CONFIG", "key": "orders"}
-    with Cluster(data=tmp_path) as cluster, Line(cluster.namesrv) as line:
-        assert line.ask(RequestCode.PUT_KV_CONFIG, key | {"value": "broker-0:4"}).code == 0
-    with Cluster(data=tmp_path) as cluster, Line(cluster.namesrv) as line:
-        assert line.ask(RequestCode.GET_KV_CONFIG, key).texts()["value"] == "broker-0:4"
+    with Cluster(data=tmp_path) as cluster, RawConnection(cluster.namesrv) as connection:
+        assert connection.request(RequestCode.PUT_KV_CONFIG, key | {"value": "broker-0:4"}).code == 0
+    with Cluster(data=tmp_path) as cluster, RawConnection(cluster.namesrv) as connection:
+        assert connection.request(RequestCode.GET_KV_CONFIG, key).texts()["value"] == "broker-0:4"
 
 
 def test_many_clusters_start_at_the_same_time() -> None:
     def story(number: int) -> int:
-        with Cluster(brokers=2) as cluster, Line(cluster.brokers["broker-1"]) as line:
-            send(line, f"topic-{number}", b"mine")
+        with Cluster(brokers=2) as cluster, RawConnection(cluster.brokers["broker-1"]) as connection:
+            send(connection, f"topic-{number}", b"mine")
             assert brokers_of(cluster.namesrv, "TBW102") == set(cluster.brokers)
-            return len(list(pull_all(line, f"topic-{number}")))
+            return len(list(pull_all(connection, f"topic-{number}")))
 
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(story, range(24))) == [1] * 24
@@ -234,8 +235,8 @@ def test_many_clusters_start_at_the_same_time() -> None:
 
 def test_a_cluster_leaves_no_thread_behind() -> None:
     with started_threads() as started, Cluster(brokers=2, flush="sync") as cluster:
-        with Line(cluster.brokers["broker-0"]) as line:
-            send(line, "orders", b"x")
+        with RawConnection(cluster.brokers["broker-0"]) as connection:
+            send(connection, "orders", b"x")
         assert any(thread.is_alive() for thread in started)
     assert not any(thread.is_alive() for thread in started)
 
@@ -274,37 +275,3 @@ def test_an_unknown_broker_and_a_cluster_that_does_not_run_are_named() -> None:
         cluster.stop_broker("broker-0")
     with pytest.raises(ConfigurationError, match="nothing to run"):
         Cluster(brokers=0, name_servers=0)
-
-
-def test_a_slow_broker_answers_late_and_in_order_and_the_other_one_at_once() -> None:
-    with (
-        Cluster(brokers=2) as cluster,
-        Line(cluster.brokers["broker-0"]) as slow,
-        Line(cluster.brokers["broker-1"]) as quick,
-    ):
-        for line in (slow, quick):
-            send(line, "orders", b"0")
-        cluster.slow_broker("broker-0", 3_600_000)
-        waiting = [send_command("orders", b"%d" % number) for number in range(1, 4)]
-        slow.tell(*waiting)
-        assert send(quick, "orders", b"1").queue_offset == 1
-        cluster.slow_broker("broker-0", 0)
-        assert [slow.answer_to(command).header(SendAnswer).queue_offset for command in waiting] == [1, 2, 3]
-        cluster.slow_broker("broker-0", 5)
-        assert send(slow, "orders", b"4").queue_offset == 4
-        assert [record.body for record in pull_all(slow, "orders")] == [b"%d" % number for number in range(5)]
-
-
-@pytest.mark.parametrize("is_killed", [False, True])
-def test_a_slow_broker_is_quick_after_a_restart(is_killed: bool) -> None:
-    with Cluster() as cluster:
-        with Line(cluster.brokers["broker-0"]) as line:
-            send(line, "orders", b"0")
-            cluster.slow_broker("broker-0", 3_600_000)
-            line.tell(send_command("orders", b"1"))
-            (cluster.kill_broker if is_killed else cluster.stop_broker)("broker-0")
-        with pytest.raises(ConfigurationError, match="the broker broker-0 does not run"):
-            cluster.slow_broker("broker-0", 0)
-        cluster.start_broker("broker-0")
-        with Line(cluster.brokers["broker-0"]) as line:
-            send(line, "orders", b"2")

@@ -16,12 +16,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from tests.serve.line import Line, send, send_command
-from tests.waiting import until
 
 from steelyard.wire.codes import RequestCode
 from steelyard.wire.command import Command
 from steelyard.wire.frames import encode_frame
+from tests.serve.raw_connection import RawConnection, send, send_command
+from tests.waiting import until
 
 pytestmark = [
     pytest.mark.process,
@@ -37,7 +37,18 @@ class Running:
     """A cluster in a process of its own."""
 
     def __init__(self, data: Path) -> None:
-        command = [sys.executable, "-m", "steelyard", "up", "--data", str(data), "--port", "0", "--no-page", "--json"]
+        command = [
+            sys.executable,
+            "-m",
+            "steelyard",
+            "up",
+            "--data",
+            str(data),
+            "--port",
+            "0",
+            "--no-dashboard",
+            "--json",
+        ]
         began = time.monotonic()
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
@@ -66,10 +77,10 @@ def running(data: Path) -> Iterator[Running]:
 
 
 class Flood:
-    """Sends bytes on a line of its own, and reads whatever is answered."""
+    """Sends bytes on a connection of its own, and reads whatever is answered."""
 
     def __init__(self, address: str, data: bytes) -> None:
-        self._line = Line(address, seconds=120)
+        self._line = RawConnection(address, seconds=120)
         self._threads = [threading.Thread(target=self._send, args=(data,)), threading.Thread(target=self._read)]
         for thread in self._threads:
             thread.start()
@@ -109,10 +120,10 @@ def sends(count: int, name: str) -> bytes:
 def longest_wait_s(address: str, floods: list[Flood]) -> float:
     """Send one message after the other until all of a flood is sent, and a second longer."""
     longest, end = 0.0, 0.0
-    with Line(address, seconds=120) as line:
+    with RawConnection(address, seconds=120) as connection:
         while not end or time.monotonic() < end:
             began = time.monotonic()
-            send(line, "health", b"fine")
+            send(connection, "health", b"fine")
             longest = max(longest, time.monotonic() - began)
             if not end and all(flood.is_sent for flood in floods):
                 end = time.monotonic() + 1
@@ -140,8 +151,8 @@ def test_many_who_flood_at_once_keep_nobody_waiting_and_it_stops_and_starts_quic
         finally:
             for flood in floods:
                 flood.close()
-        with Line(cluster.address, seconds=60) as line:
-            until(lambda: line.ask(RequestCode.GET_BROKER_RUNTIME_INFO, {}).code == 0)
+        with RawConnection(cluster.address, seconds=60) as connection:
+            until(lambda: connection.request(RequestCode.GET_BROKER_RUNTIME_INFO, {}).code == 0)
         stop_s = cluster.stop()
     with running(tmp_path) as cluster:
         start_s = cluster.started_s - empty_s

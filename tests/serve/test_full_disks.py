@@ -13,13 +13,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from tests.serve.line import Line, pull_all, send_command
 
 from steelyard.errors import DiskFull
-from steelyard.serve.files import RealDisk
-from steelyard.store.log import write_all
+from steelyard.serve.disks import RealDisk
+from steelyard.store.disk import write_all
 from steelyard.wire.codes import ResponseCode
 from steelyard.wire.command import Command
+from tests.serve.raw_connection import RawConnection, pull_all, send_command
 
 _TOPIC = "orders"
 _BODY_BYTES = 20_000
@@ -59,7 +59,7 @@ def small(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
 @contextmanager
 def broker(directory: Path, errors: Path) -> Iterator[tuple["subprocess.Popen[str]", str, str]]:
     """Run a broker; yield its process, its address and that of its name server. What it says is added to a file."""
-    command = [sys.executable, "-m", "steelyard", "up", "--json", "--port", "0", "--no-page", "--flush", "sync"]
+    command = [sys.executable, "-m", "steelyard", "up", "--json", "--port", "0", "--no-dashboard", "--flush", "sync"]
     with (
         errors.open("a") as said,
         subprocess.Popen([*command, "--data", str(directory)], stdout=subprocess.PIPE, stderr=said, text=True) as ran,
@@ -74,20 +74,20 @@ def broker(directory: Path, errors: Path) -> Iterator[tuple["subprocess.Popen[st
             ran.kill()
 
 
-def sent(line: Line, body: bytes) -> Command:
+def sent(connection: RawConnection, body: bytes) -> Command:
     """Send a message, and return the answer whatever it says."""
     command = send_command(_TOPIC, body)
-    line.tell(command)
-    return line.answer_to(command)
+    connection.send(command)
+    return connection.response_to(command)
 
 
 def send_until_refused(address: str, acked: set[bytes], name: str) -> str:
     """Send until it is refused several times, and return what it was refused with."""
     refusals: list[str] = []
-    with Line(address) as line:
+    with RawConnection(address) as connection:
         for number in range(10_000):
             body = f"{name}/{number}/".encode().ljust(_BODY_BYTES, b".")
-            answer = sent(line, body)
+            answer = sent(connection, body)
             if answer.code == 0:
                 acked.add(body)
             else:
@@ -100,8 +100,8 @@ def send_until_refused(address: str, acked: set[bytes], name: str) -> str:
 
 def found_in(address: str) -> set[bytes]:
     """Return the bodies that are there."""
-    with Line(address) as line:
-        return {record.body for queue_id in range(4) for record in pull_all(line, _TOPIC, queue_id=queue_id)}
+    with RawConnection(address) as connection:
+        return {record.body for queue_id in range(4) for record in pull_all(connection, _TOPIC, queue_id=queue_id)}
 
 
 def notes_in(errors: Path, words: str) -> int:
@@ -139,8 +139,8 @@ def test_a_full_disk_costs_refusals_and_nothing_else(small: Path, tmp_path: Path
         send_until_refused(address, acked, "third")
         (small / "ballast").unlink()
         body = b"there is room again"
-        with Line(address) as line:
-            assert sent(line, body).code == 0
+        with RawConnection(address) as connection:
+            assert sent(connection, body).code == 0
         assert found_in(address) == acked | {body}
         assert "takes no messages" not in ask_tool("broker", "ls", "--namesrv", names)
         process.send_signal(signal.SIGTERM)

@@ -17,11 +17,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.fuzzing import Dice
-from tests.serve.line import Line, pull_all, send, send_command
 
 from steelyard.wire.command import Command
-from steelyard.wire.headers.send import SendAnswer
+from steelyard.wire.headers.send import SendMessageResponse
+from tests.fuzzing import Dice
+from tests.serve.raw_connection import RawConnection, pull_all, send, send_command
 
 _KILLS = int(os.environ.get("STEELYARD_KILLS", "3"))
 _SENDERS, _QUEUES, _ON_THE_WAY = 4, 4, 8
@@ -29,11 +29,11 @@ _TOPIC = "orders"
 
 
 class Sender(threading.Thread):
-    """Sends numbered messages to one queue until the line breaks, and knows which ones were answered for."""
+    """Sends numbered messages to one queue until the connection breaks, and knows which ones were answered for."""
 
     def __init__(self, address: str, name: str, queue_id: int) -> None:
         super().__init__(name=name, daemon=True)
-        self._line, self._queue_id = Line(address), queue_id
+        self._line, self._queue_id = RawConnection(address), queue_id
         self.sent: set[bytes] = set()
         self.acked: dict[bytes, int] = {}
         """The offset of each message that was answered for."""
@@ -50,13 +50,13 @@ class Sender(threading.Thread):
                     command = send_command(_TOPIC, body, queue_id=self._queue_id)
                     self.sent.add(body)
                     way[command.opaque] = body
-                    self._line.tell(command)
+                    self._line.send(command)
                 opaque = next(iter(way))
-                answer = self._line.answer_to(Command(0, opaque=opaque))
+                answer = self._line.response_to(Command(0, opaque=opaque))
                 if answer.code != 0:
                     self.refusals.append(f"{answer.code}: {answer.remark}")
                     return
-                self.acked[way.pop(opaque)] = answer.header(SendAnswer).queue_offset
+                self.acked[way.pop(opaque)] = answer.header(SendMessageResponse).queue_offset
         except OSError:
             return  # the broker is gone
         finally:
@@ -80,9 +80,9 @@ def broker(directory: Path) -> Iterator[tuple["subprocess.Popen[str]", str, floa
 def found_in(address: str) -> dict[int, list[bytes]]:
     """Return the bodies of each queue, in the order of their offsets, which must be dense."""
     found: dict[int, list[bytes]] = {}
-    with Line(address) as line:
+    with RawConnection(address) as connection:
         for queue_id in range(_QUEUES):
-            records = list(pull_all(line, _TOPIC, queue_id=queue_id))
+            records = list(pull_all(connection, _TOPIC, queue_id=queue_id))
             assert [record.offset for record in records] == list(range(len(records)))
             found[queue_id] = [record.body for record in records]
     return found
@@ -99,8 +99,8 @@ def test_a_killed_broker_has_all_it_answered_for_and_nothing_else(tmp_path: Path
         with broker(tmp_path) as (process, address, ready_s):
             starts.append(ready_s)
             if not kill:
-                with Line(address) as line:
-                    send(line, _TOPIC, b"the first makes the topic")
+                with RawConnection(address) as connection:
+                    send(connection, _TOPIC, b"the first makes the topic")
                 sent.add(b"the first makes the topic")
             senders = [Sender(address, f"{kill}-{number}", number % _QUEUES) for number in range(_SENDERS)]
             for sender in senders:

@@ -4,11 +4,9 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from hypothesis import strategies as st
-from tests.wire.stored_values import hosts, property_texts
-from tests.wire.stored_values import properties as good_properties
 
-from steelyard.client.bulk.reading import Piece
-from steelyard.client.names import Names
+from steelyard.client.bulk.range_reader import RecordChunk
+from steelyard.client.namespace import ClientNamespace
 from steelyard.model import Queue
 from steelyard.model.message import KEYS, StoredMessage
 from steelyard.spark.schema import COLUMNS
@@ -16,8 +14,10 @@ from steelyard.wire.batch import BatchItem, encode_batch
 from steelyard.wire.compression import compress
 from steelyard.wire.properties import encode_properties
 from steelyard.wire.record import pack_record
-from steelyard.wire.stored import messages
+from steelyard.wire.stored_messages import decode_messages
 from steelyard.wire.sysflag import COMPRESSED, WRAPPED, Compression
+from tests.wire.stored_values import hosts, property_texts
+from tests.wire.stored_values import properties as good_properties
 
 __all__ = ["ALL", "as_read", "pieces", "record_of", "row_of"]
 
@@ -61,22 +61,22 @@ def record_of(
     )
 
 
-def as_read(pieces: Sequence[Piece], columns: Sequence[str], namespace: str = "") -> dict[str, list[Cell]]:
+def as_read(pieces: Sequence[RecordChunk], columns: Sequence[str], namespace: str = "") -> dict[str, list[Cell]]:
     """Return the columns that a consumer would make of pieces, message by message."""
-    names = Names(namespace)
+    names = ClientNamespace(namespace)
     rows = [
         row_of(message, names)
         for piece in pieces
-        for message in messages(piece.records, piece.queue.broker)
+        for message in decode_messages(piece.records, piece.queue.broker)
         if piece.start <= message.offset < piece.end
     ]
     return {column: [row[column] for row in rows] for column in columns}
 
 
-def row_of(message: StoredMessage, names: Names) -> dict[str, Cell]:
+def row_of(message: StoredMessage, names: ClientNamespace) -> dict[str, Cell]:
     """Return the columns of a message that a consumer has read."""
     return {
-        "topic": names.bare(message.topic),
+        "topic": names.unwrap(message.topic),
         "broker": message.queue.broker,
         "queue_id": message.queue.queue_id,
         "offset": message.offset,
@@ -135,7 +135,7 @@ def _records(draw: st.DrawFn, offset: int, is_simple: bool) -> bytes:
 
 
 @st.composite
-def pieces(draw: st.DrawFn) -> list[Piece]:
+def pieces(draw: st.DrawFn) -> list[RecordChunk]:
     """Draw pieces of any queues with any records: of one kind or mixed, some of them not wanted."""
     drawn = []
     for queue_id in range(draw(st.integers(0, 4))):
@@ -146,5 +146,5 @@ def pieces(draw: st.DrawFn) -> list[Piece]:
         records *= draw(st.sampled_from([1, 1, 1, 20]))
         queue = Queue("orders", draw(st.sampled_from(["broker-a", "b"])), queue_id)
         first, last = draw(st.sampled_from([(0, 0), (0, 0), (1, 0), (0, 1)]))
-        drawn.append(Piece(queue, start + first, start + count + 3 - last * 4, b"".join(records)))
+        drawn.append(RecordChunk(queue, start + first, start + count + 3 - last * 4, b"".join(records)))
     return drawn

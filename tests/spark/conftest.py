@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.interop.jars import NotReady
-from tests.live.clusters import Live, chosen, running
 
 from steelyard import Admin
+from tests.interop.jars import NotReady
+from tests.live.clusters import Live, chosen, running
 
 _LONGEST_S = 180
 """A test may be the one that starts Spark, and Apache's servers; others' machines are slower, and busy."""
@@ -39,5 +39,5 @@ def topic(cluster: Live) -> str:
     """Make a topic of eight queues, four on each broker."""
     name = f"topic-{secrets.token_hex(6)}"
     with Admin(cluster.namesrv) as admin:
-        admin.create_topic(name, 4)
+        admin.topics.create(name, 4)
     return name

@@ -28,10 +28,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
 def small_session(directory: "Path", master: str = "local[2,4]", **more: str) -> "Iterator[SparkSession]":
     """Run a session whose files are in a directory; a task may fail three times."""
     # Here and not above: every worker imports this file for the fixture, and few start Spark.
-    from steelyard.cli.demo.archivist import QUICK_TO_START
-    from steelyard.spark.local import session
+    from examples.demo.spark_process import FAST_START_JVM_OPTIONS
+    from steelyard.spark.spark_session import session
 
-    quick = " ".join(QUICK_TO_START)
+    quick = " ".join(FAST_START_JVM_OPTIONS)
     conf = {
         "spark.driver.memory": "1g",
         "spark.driver.extraJavaOptions": quick,

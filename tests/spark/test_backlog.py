@@ -6,12 +6,12 @@ from hypothesis import strategies as some
 
 from steelyard.errors import MessagesLost
 from steelyard.model import OffsetRange, Queue
-from steelyard.spark.options.topics import Topics
-from steelyard.spark.planning.backlog import backlog_of
-from steelyard.spark.planning.offsets import Offsets, ranges_between
-from steelyard.spark.planning.watch import Seen
+from steelyard.spark.options import TopicSelection
+from steelyard.spark.queue_monitor import QueueSnapshot
+from steelyard.spark.stream_offset import StreamOffset, ranges_between
+from steelyard.spark.stream_reader import find_backlog
 
-_ALL = Topics(("t",))
+_ALL = TopicSelection(("t",))
 _QUEUES = [Queue("t", broker, number) for broker in "ab" for number in range(3)]
 _Q0, _Q1 = _QUEUES[:2]
 
@@ -35,20 +35,20 @@ def careless(_queue: Queue, _start: int, _end: int | None, _why: str) -> None:
 def test_what_a_batch_reads_follows_from_its_end(
     places: dict[Queue, int], spans: dict[Queue, tuple[int, int]], gone: set[Queue], is_initial: bool
 ) -> None:
-    began = Offsets(places, is_initial=is_initial)
-    backlog = backlog_of(began, Seen(spans, frozenset(gone)), _ALL, careless)
-    end = backlog.upto(backlog.ranges)
+    began = StreamOffset(places, is_initial=is_initial)
+    backlog = find_backlog(began, QueueSnapshot(spans, frozenset(gone)), _ALL, careless)
+    end = backlog.offset_after(backlog.ranges)
     assert ranges_between(began, end) == [each for each in backlog.ranges if each]
     # Nothing goes back, but for queues that begin anew, and the offset says so.
-    assert all(end.places[queue] >= start for queue, start in places.items() if queue not in end.base)
-    assert end.places.keys() >= places.keys()
+    assert all(end.positions[queue] >= start for queue, start in places.items() if queue not in end.start_offsets)
+    assert end.positions.keys() >= places.keys()
 
 
 @given(_places, _spans)
 def test_nothing_is_lost_silently(places: dict[Queue, int], spans: dict[Queue, tuple[int, int]]) -> None:
     is_lost = any(queue in spans and spans[queue][1] < start for queue, start in places.items())
     try:
-        backlog_of(Offsets(places), Seen(spans), _ALL, careful)
+        find_backlog(StreamOffset(places), QueueSnapshot(spans), _ALL, careful)
     except MessagesLost:
         assert is_lost
     else:
@@ -56,42 +56,42 @@ def test_nothing_is_lost_silently(places: dict[Queue, int], spans: dict[Queue, t
 
 
 def test_a_queue_that_nobody_told_of_before_begins_at_its_first_message() -> None:
-    backlog = backlog_of(Offsets({_Q0: 3}), Seen({_Q0: (0, 5), _Q1: (2, 9)}), _ALL, careful)
+    backlog = find_backlog(StreamOffset({_Q0: 3}), QueueSnapshot({_Q0: (0, 5), _Q1: (2, 9)}), _ALL, careful)
     assert backlog.ranges == [OffsetRange(_Q0, 3, 5), OffsetRange(_Q1, 2, 9)]
-    assert backlog.base == {_Q1: 2}
+    assert backlog.start_offsets == {_Q1: 2}
 
 
 def test_a_queue_whose_broker_says_nothing_stays_where_it_is() -> None:
-    backlog = backlog_of(Offsets({_Q0: 3, _Q1: 4}), Seen({_Q0: (0, 5)}), _ALL, careful)
+    backlog = find_backlog(StreamOffset({_Q0: 3, _Q1: 4}), QueueSnapshot({_Q0: (0, 5)}), _ALL, careful)
     assert backlog.ranges == [OffsetRange(_Q0, 3, 5), OffsetRange(_Q1, 4, 4)]
 
 
 def test_a_queue_that_is_gone_is_lost_unless_it_was_read_to_its_end() -> None:
     gone = frozenset({_Q0})
-    assert not any(backlog_of(Offsets({_Q0: 5}), Seen({_Q0: (0, 5)}, gone), _ALL, careful).ranges)
+    assert not any(find_backlog(StreamOffset({_Q0: 5}), QueueSnapshot({_Q0: (0, 5)}, gone), _ALL, careful).ranges)
     with pytest.raises(MessagesLost, match=r"offsets \[3, 5\) of t@a:0"):
-        backlog_of(Offsets({_Q0: 3}), Seen({_Q0: (0, 5)}, gone), _ALL, careful)
+        find_backlog(StreamOffset({_Q0: 3}), QueueSnapshot({_Q0: (0, 5)}, gone), _ALL, careful)
     with pytest.raises(MessagesLost, match="the queue is gone"):
-        backlog_of(Offsets({_Q0: 3}), Seen({}, gone), _ALL, careful)
+        find_backlog(StreamOffset({_Q0: 3}), QueueSnapshot({}, gone), _ALL, careful)
 
 
 def test_a_queue_that_lost_its_newest_messages_is_not_read_twice_and_one_that_was_made_anew_is_read() -> None:
-    backlog = backlog_of(Offsets({_Q0: 10, _Q1: 10}), Seen({_Q0: (5, 8), _Q1: (0, 8)}), _ALL, careless)
+    backlog = find_backlog(StreamOffset({_Q0: 10, _Q1: 10}), QueueSnapshot({_Q0: (5, 8), _Q1: (0, 8)}), _ALL, careless)
     assert backlog.ranges == [OffsetRange(_Q0, 8, 8), OffsetRange(_Q1, 0, 8)]
-    assert backlog.base == {_Q0: 8, _Q1: 0}
-    assert backlog.goes_back
+    assert backlog.start_offsets == {_Q0: 8, _Q1: 0}
+    assert backlog.rewinds
 
 
 def test_a_replica_that_is_late_is_no_loss_and_nothing_is_read_twice() -> None:
-    late = Seen({_Q0: (0, 8), _Q1: (0, 8)}, late=frozenset({"a"}))
-    backlog = backlog_of(Offsets({_Q0: 10, _Q1: 5}), late, _ALL, careful)
+    late = QueueSnapshot({_Q0: (0, 8), _Q1: (0, 8)}, stale_brokers=frozenset({"a"}))
+    backlog = find_backlog(StreamOffset({_Q0: 10, _Q1: 5}), late, _ALL, careful)
     assert backlog.ranges == [OffsetRange(_Q0, 10, 10), OffsetRange(_Q1, 5, 8)]
-    assert not backlog.base
+    assert not backlog.start_offsets
 
 
 def test_queues_that_are_not_wanted_any_more_are_forgotten() -> None:
-    seen = Seen({_Q0: (0, 5), _Q1: (0, 5)})
-    assigned = Topics(("t",), assigned={"t": {"a": (1,)}})
-    began = Offsets({_Q0: 3, _Q1: 4, Queue("old", "a", 0): 7})
-    assert backlog_of(began, Seen({_Q1: (0, 5)}), assigned, careful).ranges == [OffsetRange(_Q1, 4, 5)]
-    assert {each.queue for each in backlog_of(began, seen, _ALL, careful).ranges} == {_Q0, _Q1}
+    seen = QueueSnapshot({_Q0: (0, 5), _Q1: (0, 5)})
+    assigned = TopicSelection(("t",), assigned={"t": {"a": (1,)}})
+    began = StreamOffset({_Q0: 3, _Q1: 4, Queue("old", "a", 0): 7})
+    assert find_backlog(began, QueueSnapshot({_Q1: (0, 5)}), assigned, careful).ranges == [OffsetRange(_Q1, 4, 5)]
+    assert {each.queue for each in find_backlog(began, seen, _ALL, careful).ranges} == {_Q0, _Q1}

@@ -8,7 +8,7 @@ from pyspark.sql.streaming.listener import QueryProgressEvent, QueryTerminatedEv
 
 from steelyard.model import Queue
 from steelyard.spark.lag import ProgressLog, lag
-from steelyard.spark.planning.offsets import Offsets
+from steelyard.spark.stream_offset import StreamOffset
 
 _Q0, _Q1 = Queue("orders", "a", 0), Queue("orders", "a", 1)
 _IDS = {"id": "6b3d5ee0-0a5c-4d6f-9a8e-3b3f1d1c2a00", "runId": "6b3d5ee0-0a5c-4d6f-9a8e-3b3f1d1c2a01"}
@@ -22,7 +22,7 @@ def source(latest: object, end: object) -> dict[str, object]:
 
 def text(places: dict[Queue, int]) -> str:
     """Return an offset as Spark reports it."""
-    return json.dumps(Offsets(places).json())
+    return json.dumps(StreamOffset(places).encode())
 
 
 def progress(*sources: dict[str, object]) -> StreamingQueryProgress:
@@ -72,7 +72,6 @@ def test_each_batch_is_one_line_of_the_log(caplog: pytest.LogCaptureFixture) -> 
         listener.onQueryTerminated(QueryTerminatedEvent.fromJson(ended_well))
     batch, ended = (record.getMessage() for record in caplog.records)
     assert (
-        batch
-        == "query archive: batch 4 has 7 rows in 20 ms (350 rows/s), behind: 6 messages, most of them in orders@a:0"
+        batch == "query archive: batch 4 has 7 rows in 20 ms (350 rows/s), lag: 6 messages, most of them in orders@a:0"
     )
     assert ended.endswith("ended")

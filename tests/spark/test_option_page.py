@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from steelyard.spark.options.table import OPTIONS, Mode
+from steelyard.spark.option_table import OPTIONS, OptionMode
 
 _PAGE = Path(__file__).parents[2] / "docs" / "spark.md"
 _HEAD = "| option | for | default | what it says |\n|---|---|---|---|\n"
-_MODES = {Mode.BATCH: "batch", Mode.STREAM: "stream", Mode.WRITE: "write"}
+_MODES = {OptionMode.BATCH: "batch", OptionMode.STREAM: "stream", OptionMode.WRITE: "write"}
 
 
 def test_the_page_has_every_option_as_the_code_has_it() -> None:
@@ -15,13 +15,13 @@ def test_the_page_has_every_option_as_the_code_has_it() -> None:
 
 def _table() -> str:
     return _HEAD + "".join(
-        f"| `{option.name}` | {_told(option.modes)} | {_code(option.default)} | {_escaped(option.sentence)} |\n"
+        f"| `{option.name}` | {_told(option.modes)} | {_code(option.default)} | {_escaped(option.description)} |\n"
         for option in OPTIONS
     )
 
 
-def _told(modes: Mode) -> str:
-    return "all" if modes == Mode.ANY else ", ".join(word for mode, word in _MODES.items() if mode & modes)
+def _told(modes: OptionMode) -> str:
+    return "all" if modes == OptionMode.ANY else ", ".join(word for mode, word in _MODES.items() if mode & modes)
 
 
 def _code(default: str | None) -> str:

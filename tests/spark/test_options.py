@@ -5,12 +5,12 @@ from copy import copy
 
 import pytest
 
-from steelyard.client.connect import Connect
+from steelyard.client.config import ClientConfig
 from steelyard.client.tls import Tls
 from steelyard.errors import ConfigurationError
-from steelyard.spark.options.checked import ReadOptions, WriteOptions
-from steelyard.spark.options.places import FIRST, LAST
-from steelyard.spark.options.table import OPTIONS, Kind, Mode, listed
+from steelyard.spark.offset_spec import EARLIEST_EDGE, LATEST_EDGE
+from steelyard.spark.option_table import OPTIONS, OptionKind, OptionMode, options_for
+from steelyard.spark.options import ReadOptions, WriteOptions
 
 _HERE = {"namesrv": "mq:9876", "subscribe": "orders"}
 
@@ -26,17 +26,21 @@ def batch(**options: str) -> ReadOptions:
 
 
 def test_defaults_are_those_of_the_table_and_of_kafka() -> None:
-    assert stream() == ReadOptions(connect=stream().connect, topics=stream().topics, start=LAST)
-    assert batch() == ReadOptions(connect=batch().connect, topics=batch().topics, start=FIRST, end=LAST)
-    assert WriteOptions.of({"namesrv": "mq:9876"}) == WriteOptions(connect=Connect("mq:9876", name="spark"))
+    assert stream() == ReadOptions(client_config=stream().client_config, topics=stream().topics, starting=LATEST_EDGE)
+    assert batch() == ReadOptions(
+        client_config=batch().client_config, topics=batch().topics, starting=EARLIEST_EDGE, ending=LATEST_EDGE
+    )
+    assert WriteOptions.of({"namesrv": "mq:9876"}) == WriteOptions(client_config=ClientConfig("mq:9876", name="spark"))
 
 
 def test_every_option_has_one_row_with_a_sentence() -> None:
     names = [option.name.lower() for option in OPTIONS]
     assert len(set(names)) == len(names)
-    assert all(option.sentence.endswith(".") and option.modes for option in OPTIONS)
-    assert all(option.default in ("true", "false") for option in OPTIONS if option.kind is Kind.SWITCH)
-    assert {option.name for option in listed(Mode.BATCH)} - {option.name for option in listed(Mode.STREAM)} == {
+    assert all(option.description.endswith(".") and option.modes for option in OPTIONS)
+    assert all(option.default in ("true", "false") for option in OPTIONS if option.kind is OptionKind.BOOLEAN)
+    assert {option.name for option in options_for(OptionMode.BATCH)} - {
+        option.name for option in options_for(OptionMode.STREAM)
+    } == {
         "endingOffsets",
         "endingTimestamp",
         "endingOffsetsByTimestamp",
@@ -75,14 +79,27 @@ def test_every_option_of_a_stream_is_understood() -> None:
         },
         streaming=True,
     )
-    assert options.connect.name_servers == ("mq-1:9876", "mq-2:9876")
-    assert options.connect.tls == Tls(ca="/etc/ca.pem", certificate="me.pem", key="me.key", password="pw")
-    assert (options.connect.access_key, options.connect.token, options.connect.namespace) == ("shop", "token", "eu")
-    assert options.wanted == ("SQL92", "amount > 3")
+    assert options.client_config.name_servers == ("mq-1:9876", "mq-2:9876")
+    assert options.client_config.tls == Tls(ca="/etc/ca.pem", certificate="me.pem", key="me.key", password="pw")
+    assert (options.client_config.access_key, options.client_config.token, options.client_config.namespace) == (
+        "shop",
+        "token",
+        "eu",
+    )
+    assert options.message_filter == ("SQL92", "amount > 3")
     assert (options.include_properties, options.fail_on_data_loss, options.group) == (False, False, "spark-1")
-    assert (options.max_offsets, options.min_offsets, options.max_trigger_delay_ms) == (1000, 10, 300_000)
-    assert (options.max_bytes, options.min_partitions, options.max_partitions) == (64 << 20, 4, 8)
-    assert (options.max_records, options.offset_poll_ms, options.pull_depth, options.pull_messages) == (100, 50, 4, 32)
+    assert (options.max_offsets_per_trigger, options.min_offsets_per_trigger, options.max_trigger_delay_ms) == (
+        1000,
+        10,
+        300_000,
+    )
+    assert (options.max_bytes_per_trigger, options.min_partitions, options.max_partitions) == (64 << 20, 4, 8)
+    assert (options.max_records_per_partition, options.offset_poll_ms, options.pull_depth, options.pull_messages) == (
+        100,
+        50,
+        4,
+        32,
+    )
 
 
 def test_every_option_of_a_write_is_understood() -> None:
@@ -108,7 +125,7 @@ def test_every_option_of_a_write_is_understood() -> None:
         ("kafka.bootstrap.servers", "did you mean namesrv?"),
         ("includeheaders", "did you mean includeProperties?"),
         ("consumergroup", "did you mean group?"),
-        ("xyzzy", "known are: namesrv, "),
+        ("xyzzy", "options are: namesrv, "),
     ],
 )
 def test_an_unknown_option_is_an_error_that_names_the_nearest(written: str, meant: str) -> None:
@@ -118,13 +135,13 @@ def test_an_unknown_option_is_an_error_that_names_the_nearest(written: str, mean
 
 
 def test_an_option_of_another_mode_says_where_it_belongs() -> None:
-    with pytest.raises(ConfigurationError, match="endingOffsets means nothing in a stream: it is for a batch read"):
+    with pytest.raises(ConfigurationError, match="endingOffsets does not apply to a stream: it is for a batch read"):
         stream(endingOffsets="latest")
-    with pytest.raises(ConfigurationError, match="maxOffsetsPerTrigger means nothing in a batch read"):
+    with pytest.raises(ConfigurationError, match="maxOffsetsPerTrigger does not apply to a batch read"):
         batch(maxOffsetsPerTrigger="5")
-    with pytest.raises(ConfigurationError, match=r"topic means nothing in a batch read.*did you mean subscribe\?"):
+    with pytest.raises(ConfigurationError, match=r"topic does not apply to a batch read.*did you mean subscribe\?"):
         batch(topic="orders")
-    with pytest.raises(ConfigurationError, match=r"subscribe means nothing in a write.*did you mean topic\?"):
+    with pytest.raises(ConfigurationError, match=r"subscribe does not apply to a write.*did you mean topic\?"):
         WriteOptions.of({"subscribe": "orders"})
 
 
@@ -145,7 +162,7 @@ def test_what_spark_adds_is_passed_over() -> None:
         ({"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "5"}, "9 messages at least and 5 at most"),
         ({"maxTriggerDelay": "5s"}, "without minOffsetsPerTrigger"),
         ({"secretKey": "x"}, "without an access key"),
-        ({"tlsCertificate": "me.pem"}, "lines are not encrypted"),
+        ({"tlsCertificate": "me.pem"}, "connections do not use TLS"),
         ({"tls": "ca.pem", "tlsVerify": "false"}, "leave one of them out"),
     ],
 )
@@ -202,8 +219,8 @@ def test_topics_are_named_matched_or_assigned() -> None:
 
 
 def test_all_tags_are_no_filter() -> None:
-    assert stream(tags="*").wanted is None
-    assert stream(tags=" paid || new ").wanted == ("TAG", "paid || new")
+    assert stream(tags="*").message_filter is None
+    assert stream(tags=" paid || new ").message_filter == ("TAG", "paid || new")
 
 
 def test_options_travel_to_executors() -> None:
@@ -214,4 +231,4 @@ def test_options_travel_to_executors() -> None:
 
 def test_the_environment_says_where_the_cluster_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NAMESRV_ADDR", "elsewhere:1234")
-    assert ReadOptions.of({"subscribe": "orders"}, streaming=True).connect.name_servers == ("elsewhere:1234",)
+    assert ReadOptions.of({"subscribe": "orders"}, streaming=True).client_config.name_servers == ("elsewhere:1234",)

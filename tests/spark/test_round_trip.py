@@ -16,27 +16,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from steelyard import Admin, Message, Producer, PullConsumer
+from steelyard.client.bulk.connection_pool import shared_pool
+from steelyard.client.namespace import ClientNamespace
+from steelyard.errors import MessagesLost
+from steelyard.model import OffsetRange
+from steelyard.serve.embedded import Cluster
+from steelyard.spark.batch_reader import BatchReader
+from steelyard.spark.options import ReadOptions
+from steelyard.spark.partition_reader import OffsetRangePartition, read_partition
+from steelyard.spark.schema import COLUMNS
+from steelyard.store.options import StoreOptions
+from steelyard.wire.batch import BatchItem, encode_batch
+from steelyard.wire.command import Command
+from steelyard.wire.headers.pull import PullMessage, PullMessageResponse
+from steelyard.wire.sysflag import WRAPPED
 from tests.client.scripted_broker import broker, queue_of
 from tests.live.clusters import Live, until
 from tests.live.handled import poll_all
 from tests.spark.column_values import record_of, row_of
-from tests.spark.driving import batch_options
-
-from steelyard import Admin, Message, Producer, Puller
-from steelyard.client.bulk.lines import shared_lines
-from steelyard.client.names import Names
-from steelyard.errors import MessagesLost
-from steelyard.model import OffsetRange
-from steelyard.serve.embedded import Cluster
-from steelyard.spark.batch import BatchReader
-from steelyard.spark.options.checked import ReadOptions
-from steelyard.spark.schema import COLUMNS
-from steelyard.spark.task import Slice, read_slice
-from steelyard.store.options import StoreOptions
-from steelyard.wire.batch import BatchItem, encode_batch
-from steelyard.wire.command import Command
-from steelyard.wire.headers.pull import Pull, PullAnswer
-from steelyard.wire.sysflag import WRAPPED
+from tests.spark.stream_driver import batch_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -74,11 +74,11 @@ def in_order(frame: "DataFrame") -> Rows:
 
 def by_client(namesrv: str, topic: str, count: int) -> Rows:
     """Return the rows that a client would make of the messages of a topic."""
-    with Puller(namesrv, group=f"by-client-{secrets.token_hex(4)}", start_from="first") as puller:
+    with PullConsumer(namesrv, group=f"by-client-{secrets.token_hex(4)}", start_from="first") as puller:
         puller.assign(puller.queues(topic))
         found = poll_all(puller, count)
     assert len(found) == count
-    return sorted((row_of(message, Names("")) for message in found), key=_place)
+    return sorted((row_of(message, ClientNamespace("")) for message in found), key=_place)
 
 
 def _place(row: Mapping[str, Any]) -> tuple[str, int, int]:
@@ -111,7 +111,7 @@ def send_of_every_kind(namesrv: str, topic: str) -> int:
     with Producer(namesrv, compress_from=None, timeout_s=30) as producer:
         producer.send(Message(topic, _LARGEST))
     with Admin(namesrv) as admin:
-        until(lambda: admin.topic(topic).messages == sent + 1, "all are shown")
+        until(lambda: admin.topics.describe(topic).messages == sent + 1, "all are shown")
     return sent + 1
 
 
@@ -141,7 +141,7 @@ def test_stretches_that_a_filter_leaves_out_are_passed_over(
         ]
         for start in range(0, len(messages), 500):
             producer.send_many(messages[start : start + 500], key="one and the same")
-        until(lambda: admin.topic(topic).messages == len(messages), "all are shown")
+        until(lambda: admin.topics.describe(topic).messages == len(messages), "all are shown")
     assert offsets(batch(spark, cluster.namesrv, topic)) == list(range(3_000))
     assert offsets(batch(spark, cluster.namesrv, topic, tags="rare || none")) == rare
     assert offsets(batch(spark, cluster.namesrv, topic, tags="none")) == []
@@ -170,8 +170,8 @@ def test_all_columns_that_can_be_written_come_back_and_can_be_written_again(
     frame = spark.createDataFrame(written, columns + "key string, delay bigint").coalesce(1)
     frame.write.format("rocketmq").options(namesrv=cluster.namesrv).mode("append").save()
     with Admin(cluster.namesrv) as admin:
-        admin.create_topic(again, 1)
-        until(lambda: admin.topic(topic).messages == len(written), "the one with a delay is there, too")
+        admin.topics.create(again, 1)
+        until(lambda: admin.topics.describe(topic).messages == len(written), "the one with a delay is there, too")
     read = in_order(batch(spark, cluster.namesrv, topic))
     assert read == by_client(cluster.namesrv, topic, len(written))
     assert _senders_part(read) == sorted(
@@ -187,7 +187,7 @@ def test_all_columns_that_can_be_written_come_back_and_can_be_written_again(
     copied = batch(spark, cluster.namesrv, topic)
     copied.write.format("rocketmq").options(namesrv=cluster.namesrv, topic=again).mode("append").save()
     with Admin(cluster.namesrv) as admin:
-        until(lambda: admin.topic(again).messages == len(written), "all are copied")
+        until(lambda: admin.topics.describe(again).messages == len(written), "all are copied")
     assert _senders_part(in_order(batch(spark, cluster.namesrv, again))) == _senders_part(read)
 
 
@@ -217,14 +217,14 @@ def test_settings_of_a_session_change_no_row(spark: "SparkSession", cluster: Liv
     messages = [Message(topic, b"%d" % number, "t", f"k{number}", {"n": str(number)}) for number in range(40)]
     with Producer(cluster.namesrv) as producer, Admin(cluster.namesrv) as admin:
         producer.send_many(messages)
-        until(lambda: admin.topic(topic).messages == 40, "all are shown")
+        until(lambda: admin.topics.describe(topic).messages == 40, "all are shown")
         odd = {"session__timeZone": "Asia/Shanghai", "execution__arrow__maxRecordsPerBatch": "7"}
         odd |= {"execution__arrow__useLargeVarTypes": "true", "execution__arrow__compression__codec": "zstd"}
         with settings(spark, **odd):
             assert in_order(batch(spark, cluster.namesrv, topic)) == by_client(cluster.namesrv, topic, 40)
             rows = batch(spark, cluster.namesrv, topic)
             rows.write.format("rocketmq").options(namesrv=cluster.namesrv, topic=topic).mode("append").save()
-        until(lambda: admin.topic(topic).messages == 80, "all are there twice")
+        until(lambda: admin.topics.describe(topic).messages == 80, "all are there twice")
     twice = _senders_part(in_order(batch(spark, cluster.namesrv, topic)))
     assert twice[::2] == twice[1::2]
 
@@ -238,7 +238,7 @@ def small_store() -> Iterator[Cluster]:
     options = StoreOptions(segment_bytes=1 << 16, keep_ms=None, keep_bytes=1 << 18)
     with Cluster(store_options=options) as running:
         with Admin(running.namesrv) as admin:
-            admin.create_topic("orders", 1)
+            admin.topics.create("orders", 1)
         yield running
 
 
@@ -252,14 +252,14 @@ def read_here(options: ReadOptions) -> list[int]:
 def test_messages_that_were_removed_are_named_or_passed_over(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("steelyard.broker.core._RETENTION_MS", 100)
+    monkeypatch.setattr("steelyard.broker.broker._RETENTION_MS", 100)
     with small_store() as own, Admin(own.namesrv) as admin, Producer(own.namesrv, compress_from=None) as producer:
         producer.send_many(Message("orders", bytes(1_000)) for _ in range(100))
         assert offsets(streamed(spark, own.namesrv, "orders", tmp_path)) == list(range(100))
         producer.send_many(Message("orders", bytes(1_000)) for _ in range(900))
         # A log file has 57 of them, and 202 stay in the end.
-        until(lambda: admin.topic("orders").queues[0].messages < 250, "old ones are removed")
-        (kept,) = admin.topic("orders").queues
+        until(lambda: admin.topics.describe("orders").queues[0].messages < 250, "old ones are removed")
+        (kept,) = admin.topics.describe("orders").queues
         queue, low, high = kept.queue, kept.start, kept.end
         assert high == 1_000
         assert offsets(batch(spark, own.namesrv, "orders")) == list(range(low, high))
@@ -307,7 +307,7 @@ def test_topics_with_long_names_are_read(spark: "SparkSession", tmp_path: Path) 
     topic = "%DLQ%" + "g" * 200
     with Cluster() as own:
         with Admin(own.namesrv) as admin, Producer(own.namesrv) as producer:
-            admin.create_topic(topic, 2)
+            admin.topics.create(topic, 2)
             for number in range(20):
                 producer.send(Message(topic, b"%d" % number, tags="t"))
         expected = by_client(own.namesrv, topic, 20)
@@ -320,19 +320,21 @@ def test_a_task_unwraps_batches_that_a_broker_stores_as_one_record() -> None:
     wrapped = record_of(10, encode_batch(items), b"INNER_NUM\x015\x02", sys_flag=WRAPPED)
     with broker() as server:
 
-        def says(pull: Pull) -> Command | None:
+        def says(pull: PullMessage) -> Command | None:
             # It gives whole records: from the one that holds the offset that is asked for.
             held = [record_of(9, b"before"), wrapped, record_of(15, b"behind")]
             ends = (10, 15, 16)
             first = next(at for at, end in enumerate(ends) if end > pull.queue_offset)
             last = next(at for at, end in enumerate(ends) if end >= min(16, pull.queue_offset + pull.max_msg_nums))
-            return Command(0, PullAnswer(0, ends[last], 0, 16), b"".join(held[first : last + 1]))
+            return Command(0, PullMessageResponse(0, ends[last], 0, 16), b"".join(held[first : last + 1]))
 
         server.says = says
         given = {"namesrv": server.address, "subscribe": "orders", "pullmessages": "2"}
-        part = Slice((OffsetRange(queue_of(), 9, 12), OffsetRange(queue_of(), 12, 16)), {server.name: server.address})
-        batches = list(read_slice(part, ReadOptions.of(given, streaming=False), ("offset", "body", "tags")))
-    shared_lines().close()
+        part = OffsetRangePartition(
+            (OffsetRange(queue_of(), 9, 12), OffsetRange(queue_of(), 12, 16)), {server.name: server.address}
+        )
+        batches = list(read_partition(part, ReadOptions.of(given, streaming=False), ("offset", "body", "tags")))
+    shared_pool().close()
     rows = sorted((row["offset"], row["body"], row["tags"]) for each in batches for row in each.to_pylist())
     inner = [(10 + number, b"%d" % number, f"t{number}") for number in range(5)]
     assert rows == [(9, b"before", None), *inner, (15, b"behind", None)]

@@ -12,7 +12,7 @@ from pyspark.sql.types import (
 )
 
 from steelyard.errors import ConfigurationError
-from steelyard.spark.schema import COLUMNS, SCHEMA, columns_of, schema_of
+from steelyard.spark.schema import COLUMNS, SCHEMA, requested_columns, schema_for
 from steelyard.spark.source import RocketMQSource
 
 
@@ -26,9 +26,9 @@ def test_the_columns_are_a_contract() -> None:
 
 
 def test_any_columns_in_any_order_are_a_projection() -> None:
-    assert columns_of(SCHEMA) == COLUMNS
+    assert requested_columns(SCHEMA) == COLUMNS
     wanted = ("properties", "offset", "topic")
-    assert columns_of(schema_of(wanted)) == wanted
+    assert requested_columns(schema_for(wanted)) == wanted
 
 
 @pytest.mark.parametrize(
@@ -45,22 +45,22 @@ def test_any_columns_in_any_order_are_a_projection() -> None:
 )
 def test_a_column_that_does_not_fit_is_refused_with_the_right_one(field: StructField, says: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        columns_of(StructType([field]))
+        requested_columns(StructType([field]))
     assert says in str(caught.value)
 
 
 def test_a_schema_has_columns_and_each_once() -> None:
     with pytest.raises(ConfigurationError, match="no columns"):
-        columns_of(StructType([]))
+        requested_columns(StructType([]))
     with pytest.raises(ConfigurationError, match="'offset' twice"):
-        columns_of(schema_of(("offset", "topic", "offset")))
+        requested_columns(schema_for(("offset", "topic", "offset")))
 
 
 def test_properties_can_be_left_out() -> None:
     source = RocketMQSource({"includeproperties": "false"})
     assert source.schema().names == list(COLUMNS[:-1])
     with pytest.raises(ConfigurationError, match="includeProperties is false"):
-        columns_of(SCHEMA, include_properties=False)
+        requested_columns(SCHEMA, include_properties=False)
 
 
 def test_filters_are_not_pushed_because_spark_would_keep_them_for_the_next_query() -> None:

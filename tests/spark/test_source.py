@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.live.clusters import Live, until
-from tests.spark.driving import fill
 
 from steelyard import Message, Producer
 from steelyard.model import Queue
 from steelyard.spark.lag import lag
-from steelyard.spark.planning.offsets import Offsets
 from steelyard.spark.schema import SCHEMA
+from steelyard.spark.stream_offset import StreamOffset
+from tests.live.clusters import Live, until
+from tests.spark.stream_driver import fill
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -154,7 +154,7 @@ def test_a_query_with_nothing_to_do_makes_no_empty_batches(
         logged = [path for path in (tmp_path / "offsets").iterdir() if path.name.isdigit()]
         written = [path.read_text().splitlines()[-1] for path in sorted(logged, key=lambda path: int(path.name))]
         assert all(json.dumps(json.loads(each), sort_keys=True) == each for each in written)
-        return [sum(Offsets.of(json.loads(each)).places.values()) for each in written]
+        return [sum(StreamOffset.decode(json.loads(each)).positions.values()) for each in written]
 
     until(lambda: ends()[-1] == 6, "all is read")
     query.processAllAvailable()

@@ -10,19 +10,16 @@ from collections.abc import Iterable, Mapping
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
-from tests.spark.driving import Driver
 
 from steelyard.errors import CannotConnect, NoNameServer, SteelyardError
 from steelyard.model import Queue
-from steelyard.spark.options.checked import ReadOptions
-from steelyard.spark.planning.admission import Admission
-from steelyard.spark.planning.asking import Asking
-from steelyard.spark.planning.layout import Layout
-from steelyard.spark.planning.offsets import Offsets
-from steelyard.spark.planning.spans import Spans
-from steelyard.spark.planning.watch import Watch
+from steelyard.spark.cluster_client import ClusterClient, QueueBounds, QueueLayout
+from steelyard.spark.options import ReadOptions
+from steelyard.spark.queue_monitor import QueueMonitor
 from steelyard.spark.schema import COLUMNS
-from steelyard.spark.stream import StreamReader
+from steelyard.spark.stream_offset import StreamOffset
+from steelyard.spark.stream_reader import AdmissionControl, StreamReader
+from tests.spark.stream_driver import StreamDriver
 
 _BROKERS = ("a", "b")
 _FIRST = [Queue("t", broker, number) for broker in _BROKERS for number in range(2)]
@@ -52,7 +49,7 @@ class World:
         self.silent, self.unrouted, self.late, self.has_names = set(), set(), {}, True
 
 
-class Cluster(Asking):
+class FakeCluster(ClusterClient):
     """Answers as the world is."""
 
     def __init__(self, options: ReadOptions, world: World) -> None:
@@ -60,25 +57,25 @@ class Cluster(Asking):
         self._world = world
         self._told: set[str] = set()
 
-    def layout(self) -> Layout:
+    def layout(self) -> QueueLayout:
         """Tell which queues there are."""
         if not self._world.has_names:
             raise NoNameServer("no name server answers")
         here = sorted(queue for queue in self._world.ends if queue.broker not in self._world.unrouted)
         brokers = frozenset(queue.broker for queue in here)
         self._told |= brokers
-        return Layout(tuple(here), {"t": brokers}, {})
+        return QueueLayout(tuple(here), {"t": brokers}, {})
 
-    def spans(self, queues: Iterable[Queue]) -> Spans:
+    def bounds(self, queues: Iterable[Queue]) -> QueueBounds:
         """Tell where queues end, as far as the one who speaks knows."""
-        spans, world = Spans(), self._world
+        spans, world = QueueBounds(), self._world
         for queue in queues:
             if queue.broker in world.silent or queue.broker not in self._told:
-                spans.silent[queue.broker] = CannotConnect("it is away")
+                spans.unreachable[queue.broker] = CannotConnect("it is away")
                 continue
             if queue.broker in world.late:
                 spans.replicas.add(queue.broker)
-            spans.found[queue] = 0, max(0, world.ends[queue] - world.late.get(queue.broker, 0))
+            spans.known[queue] = 0, max(0, world.ends[queue] - world.late.get(queue.broker, 0))
         return spans
 
     def commit(self, offsets: Mapping[Queue, int]) -> dict[str, SteelyardError]:
@@ -86,11 +83,11 @@ class Cluster(Asking):
         assert all(offset <= self._world.written.get(queue, 0) for queue, offset in offsets.items())
         return {}
 
-    def sample(self, places: Mapping[Queue, int]) -> tuple[int, int]:
+    def sample_messages(self, positions: Mapping[Queue, int]) -> tuple[int, int]:
         """Say that messages have a hundred bytes."""
-        return len(places), 100 * len(places)
+        return len(positions), 100 * len(positions)
 
-    def addresses(self) -> dict[str, str]:
+    def broker_addresses(self) -> dict[str, str]:
         """Tell addresses, which nobody dials."""
         return dict.fromkeys(_BROKERS, "127.0.0.1:1")
 
@@ -101,7 +98,7 @@ class Query:
     def __init__(self, world: World, given: Mapping[str, str]) -> None:
         self._world, self._given = world, given
         self._source: StreamReader | None = None
-        self.driver = Driver()
+        self.driver = StreamDriver()
         self.first: Mapping[Queue, int] = {}
 
     def kill(self) -> None:
@@ -112,8 +109,8 @@ class Query:
         """Run a batch, after the one that was not finished; say whether there was one."""
         source = self._source or self._begin()
         ran = self.driver.step(source, crash=crash)
-        self.first = self.first or Offsets.of(source.initialOffset()).places
-        self._note()
+        self.first = self.first or StreamOffset.decode(source.initialOffset()).positions
+        self._record_batches()
         if crash:
             self._source = None
         return ran is not None
@@ -127,15 +124,18 @@ class Query:
             {"namesrv": "mq:9876", "subscribe": "t", "group": "g", "offsetpollms": "0", **self._given}, streaming=True
         )
         self._source = source = StreamReader(options, COLUMNS)
-        source._asking = cluster = Cluster(options, world)
-        source._watch, source._admission = Watch(cluster, 0), Admission(options, cluster.sample)
+        source._client = cluster = FakeCluster(options, world)
+        source._monitor, source._admission_control = (
+            QueueMonitor(cluster, 0),
+            AdmissionControl(options, cluster.sample_messages),
+        )
         self.driver.start(source, available_now=len(self.driver.offsets) % 3 == 2)
-        self._note()
+        self._record_batches()
         return source
 
-    def _note(self) -> None:
+    def _record_batches(self) -> None:
         if self.driver.done:
-            self._world.written = Offsets.of(json.loads(self.driver.offsets[self.driver.done - 1])).places
+            self._world.written = StreamOffset.decode(json.loads(self.driver.offsets[self.driver.done - 1])).positions
 
 
 def act(query: Query, world: World, what: str, which: int, much: int) -> None:
@@ -168,8 +168,13 @@ def act(query: Query, world: World, what: str, which: int, much: int) -> None:
 def without_pauses() -> Iterable[None]:
     """Look at everything every time, and wait for nobody."""
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in (("_LAYOUT_MS", 0), ("_REST_MS", 0), ("_LONGEST_REST_MS", 0), ("PAUSES_S", (0.0,))):
-            patch.setattr(f"steelyard.spark.planning.watch.{name}", value)
+        for name, value in (
+            ("_LAYOUT_INTERVAL_MS", 0),
+            ("_BACKOFF_MS", 0),
+            ("_MAX_BACKOFF_MS", 0),
+            ("RETRY_PAUSES_S", (0.0,)),
+        ):
+            patch.setattr(f"steelyard.spark.queue_monitor.{name}", value)
         yield
 
 

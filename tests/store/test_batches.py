@@ -1,26 +1,28 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.store.story import everything, opened
 
+from simulator.disk import SimulatedDisk
 from steelyard.errors import LimitExceeded, MalformedRecord
 from steelyard.model import tag_hash
-from steelyard.sim.disk import ForgettingDisk
 from steelyard.store.options import StoreOptions
 from steelyard.store.store import Store
 from steelyard.wire.batch import BatchItem, encode_batch
-from steelyard.wire.stored import messages
+from steelyard.wire.stored_messages import decode_messages
+from tests.store.sample_messages import everything, opened
 
 OPTIONS = StoreOptions(segment_bytes=2048)
 HOST = OPTIONS.store_host
 
 
 def bodies(store: Store) -> list[bytes]:
-    return [message.body for message in messages(store.read(b"orders", 0, 0, most=100).joined(), "broker-a")]
+    return [
+        message.body for message in decode_messages(store.read(b"orders", 0, 0, max_messages=100).joined(), "broker-a")
+    ]
 
 
 def test_a_batch_becomes_messages_with_consecutive_offsets_that_survive_a_crash() -> None:
-    disk = ForgettingDisk()
+    disk = SimulatedDisk()
     store = Store.open(disk, OPTIONS)
     items = [BatchItem(number, b"body %d" % number * 20, b"TAGS\x01paid\x02") for number in range(20)]
     taken = store.append_batch(b"orders", 0, encode_batch(items), born_ms=1, born_host=HOST, stored_ms=2)
@@ -28,14 +30,14 @@ def test_a_batch_becomes_messages_with_consecutive_offsets_that_survive_a_crash(
     assert [each.offset for each in taken] == list(range(20))
     again = Store.open(disk.crash(), OPTIONS)
     assert again.damages == []
-    read = messages(again.read(b"orders", 0, 0, most=100).joined(), "broker-a")
+    read = decode_messages(again.read(b"orders", 0, 0, max_messages=100).joined(), "broker-a")
     for number, message in enumerate(read):
         assert (message.offset, message.flag, message.body) == (number, number, items[number].body)
         assert dict(message.properties) == {"TAGS": "paid"}
 
 
 def test_a_batch_that_is_damaged_or_too_large_is_refused_whole() -> None:
-    store = Store.open(ForgettingDisk(), OPTIONS)
+    store = Store.open(SimulatedDisk(), OPTIONS)
     good = encode_batch([BatchItem(0, b"first", b""), BatchItem(0, b"second", b"")])
     with pytest.raises(MalformedRecord):
         store.append_batch(b"orders", 0, good[:-1], born_ms=1, born_host=HOST, stored_ms=2)
@@ -49,7 +51,7 @@ def test_a_batch_that_is_damaged_or_too_large_is_refused_whole() -> None:
 
 @given(st.lists(st.lists(st.integers(0, 900), min_size=1, max_size=6), max_size=12), st.integers(0, 3))
 def test_a_batch_is_stored_as_its_messages_one_by_one_would_be(batches: list[list[int]], seed: int) -> None:
-    together, apart = opened(ForgettingDisk()), opened(ForgettingDisk())
+    together, apart = opened(SimulatedDisk()), opened(SimulatedDisk())
     for number, sizes in enumerate(batches):
         items = [BatchItem(seed, b"%d" % number * size, b"TAGS\x01t%d\x02" % size) for size in sizes]
         done = together.append_batch(b"orders", seed, encode_batch(items), born_ms=1, born_host=HOST, stored_ms=2)
@@ -65,5 +67,6 @@ def test_a_batch_is_stored_as_its_messages_one_by_one_would_be(batches: list[lis
     assert everything(together) == everything(apart)
     marks = frozenset({tag_hash("t7")})
     assert (
-        together.read(b"orders", seed, 0, marks=marks).joined() == apart.read(b"orders", seed, 0, marks=marks).joined()
+        together.read(b"orders", seed, 0, tags_codes=marks).joined()
+        == apart.read(b"orders", seed, 0, tags_codes=marks).joined()
     )

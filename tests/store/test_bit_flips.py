@@ -1,15 +1,15 @@
-"""Bits that flip by themselves: only messages whose own bytes were hit are gone, told, and never served."""
+"""Flipped bits: only messages whose own bytes were hit are gone, reported, and never served."""
 
 from functools import cache
 
 import pytest
-from tests.fuzzing import Dice
-from tests.store.story import PAGE, Book, Message, Teller, append, everything, files, opened, rounds
 
-from steelyard.sim.disk import ForgettingDisk
-from steelyard.store.marks import mark_of
+from simulator.disk import SimulatedDisk
 from steelyard.store.store import Store
+from steelyard.store.tags_code import compute_tags_code
 from steelyard.wire.record import decode_record
+from tests.fuzzing import Dice
+from tests.store.sample_messages import PAGE, Book, Message, MessageWriter, append, everything, files, opened, rounds
 
 pytestmark = pytest.mark.thorough
 
@@ -19,20 +19,20 @@ _TURNS = 8
 
 
 @cache
-def directory(*, is_closed: bool) -> tuple[ForgettingDisk, Book, dict[str, bytes]]:
+def directory(*, is_closed: bool) -> tuple[SimulatedDisk, Book, dict[str, bytes]]:
     """Return a directory with messages in several log files, and what is in each file."""
-    disk = ForgettingDisk(Dice(3), page=PAGE)
+    disk = SimulatedDisk(Dice(3), page=PAGE)
     store = opened(disk)
     book: Book = {}
-    Teller(Dice(4)).fill(store, _MESSAGES, book)
-    store.lookup.follow()
-    store.save_indexes()
-    Teller(Dice(5), now_ms=5_000).fill(store, _MESSAGES // 2, book)
-    store.lookup.follow()
+    MessageWriter(Dice(4)).fill(store, _MESSAGES, book)
+    store.lookup.build_key_index()
+    store.save_consume_queues()
+    MessageWriter(Dice(5), now_ms=5_000).fill(store, _MESSAGES // 2, book)
+    store.lookup.build_key_index()
     if is_closed:
         store.close(now_ms=9_000)
     else:
-        store.lookup.save()
+        store.lookup.save_key_index()
     disk = disk.crash()
     content = files(disk)
     assert len([path for path in content if path.startswith("commitlog/")]) > 3
@@ -40,7 +40,7 @@ def directory(*, is_closed: bool) -> tuple[ForgettingDisk, Book, dict[str, bytes
     return disk, book, content
 
 
-def flipped(disk: ForgettingDisk, path: str, bit: int) -> ForgettingDisk:
+def flipped(disk: SimulatedDisk, path: str, bit: int) -> SimulatedDisk:
     """Return a copy of a disk with one bit changed."""
     twin = disk.crash()
     file = twin.open(path)
@@ -69,8 +69,8 @@ def served_by_marks(store: Store, book: Book) -> Book:
     for queue, records in book.items():
         for offset, record in records.items():
             read = decode_record(record)
-            marks = frozenset({mark_of(read.topic, read.properties, read.stored_ms)})
-            if store.read(*queue, offset, most=1, marks=marks).joined() == record:
+            marks = frozenset({compute_tags_code(read.topic, read.properties, read.stored_ms)})
+            if store.read(*queue, offset, max_messages=1, tags_codes=marks).joined() == record:
                 found.setdefault(queue, {})[offset] = record
     return found
 
@@ -88,7 +88,7 @@ def test_a_flipped_bit_costs_the_message_it_hit_and_no_other(is_closed: bool, tu
         check(disk, book, path, bit, is_closed=is_closed)
 
 
-def check(disk: ForgettingDisk, book: Book, path: str, bit: int, *, is_closed: bool) -> None:
+def check(disk: SimulatedDisk, book: Book, path: str, bit: int, *, is_closed: bool) -> None:
     """Flip a bit and expect that all is there but what it hit; and that nothing else is lost by the next start."""
     broken = flipped(disk, path, bit)
     lost = hit(book, path, bit // 8)
@@ -112,7 +112,7 @@ def check(disk: ForgettingDisk, book: Book, path: str, bit: int, *, is_closed: b
         is_forgotten = not is_closed and (queue, max(records)) in lost  # and no index had it yet
         assert max(records) + (not is_forgotten) <= store.bounds(*queue)[1] <= max(records) + 1, where
         for offset, record in records.items():
-            served = store.lookup.at(decode_record(record).position)
+            served = store.lookup.record_at(decode_record(record).position)
             assert (served is None) == ((queue, offset) in lost), where
             assert served is None or bytes(served) == record
     if bit % 4:
@@ -128,7 +128,7 @@ def check(disk: ForgettingDisk, book: Book, path: str, bit: int, *, is_closed: b
 
 def found_by_key(store: Store, key: bytes) -> set[bytes]:
     """Return the records of a topic that are found by a key."""
-    found = store.lookup.by_key(b"orders", key, most=1_000, start_ms=0, end_ms=1 << 40)
+    found = store.lookup.find_by_key(b"orders", key, max_messages=1_000, start_ms=0, end_ms=1 << 40)
     return {bytes(record) for record in found}
 
 
@@ -143,7 +143,7 @@ def scanned(book: Book, key: bytes) -> set[bytes]:
 
 
 def test_the_number_of_a_message_whose_body_was_hit_is_not_given_again() -> None:
-    disk = ForgettingDisk(page=PAGE)
+    disk = SimulatedDisk(page=PAGE)
     store = opened(disk)
     for number in range(3):
         done, record = append(store, Message((b"orders", number // 2), b"body"))
@@ -154,8 +154,8 @@ def test_the_number_of_a_message_whose_body_was_hit_is_not_given_again() -> None
     assert append(heir, Message((b"orders", 1), b"next"))[0].offset == 1
 
 
-def test_what_is_written_after_a_clean_start_is_held_against_its_sums_too() -> None:
-    disk = ForgettingDisk(page=PAGE)
+def test_what_is_written_after_a_clean_start_is_held_against_its_checksums_too() -> None:
+    disk = SimulatedDisk(page=PAGE)
     opened(disk).close(now_ms=1)
     store = opened(disk)
     done, record = append(store, Message((b"orders", 0), b"body", b"TAGS\x01red\x02", stored_ms=5_000))

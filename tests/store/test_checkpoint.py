@@ -3,9 +3,8 @@ from struct import pack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.store.ends import every_end
 
-from steelyard.sim.disk import ForgettingDisk
+from simulator.disk import SimulatedDisk
 from steelyard.store.checkpoint import (
     CHECKPOINT_BYTES,
     CHECKPOINT_PATH,
@@ -13,13 +12,14 @@ from steelyard.store.checkpoint import (
     read_checkpoint,
     write_checkpoint,
 )
+from tests.store.crash_points import every_end
 
 _times = st.integers(-(2**63), 2**63 - 1)
 _EARLY, _LATE = Checkpoint(1, 2, 3), Checkpoint(4, 5, 6)
 
 
-def _holding(content: bytes) -> ForgettingDisk:
-    disk = ForgettingDisk()
+def _holding(content: bytes) -> SimulatedDisk:
+    disk = SimulatedDisk()
     file = disk.open(CHECKPOINT_PATH, create=True)
     file.write(0, content)
     file.close()
@@ -28,13 +28,13 @@ def _holding(content: bytes) -> ForgettingDisk:
 
 @given(st.builds(Checkpoint, _times, _times, _times))
 def test_what_is_written_is_read(checkpoint: Checkpoint) -> None:
-    disk = ForgettingDisk()
+    disk = SimulatedDisk()
     write_checkpoint(disk, checkpoint)
     assert read_checkpoint(disk) == checkpoint
 
 
 def test_the_file_is_one_page_that_begins_with_three_times() -> None:
-    disk = ForgettingDisk()
+    disk = SimulatedDisk()
     write_checkpoint(disk, Checkpoint(log_ms=1_700_000_000_000, queues_ms=1_699_999_999_000, index_ms=7))
     content = disk.read(CHECKPOINT_PATH)
     assert content is not None
@@ -50,7 +50,7 @@ def test_the_positions_that_newer_brokers_keep_there_stay() -> None:
 
 @pytest.mark.parametrize("content", [b"", bytes(7), bytes(CHECKPOINT_BYTES), bytes(CHECKPOINT_BYTES + 9)])
 def test_what_holds_no_times_has_none(content: bytes) -> None:
-    assert read_checkpoint(ForgettingDisk()) == Checkpoint()
+    assert read_checkpoint(SimulatedDisk()) == Checkpoint()
     disk = _holding(content)
     assert read_checkpoint(disk) == Checkpoint()
     write_checkpoint(disk, _LATE)
@@ -58,8 +58,8 @@ def test_what_holds_no_times_has_none(content: bytes) -> None:
 
 
 def test_a_crash_leaves_the_old_times_or_the_new_ones() -> None:
-    def written() -> ForgettingDisk:
-        disk = ForgettingDisk()
+    def written() -> SimulatedDisk:
+        disk = SimulatedDisk()
         write_checkpoint(disk, _EARLY)
         return disk
 

@@ -11,10 +11,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from simulator.disk import SimulatedDisk
 from steelyard.errors import DiskFailed, StoreLocked
-from steelyard.serve.files import RealDisk
-from steelyard.serve.memory import MemoryDisk
-from steelyard.sim.disk import ForgettingDisk
+from steelyard.serve.disks import MemoryDisk, RealDisk
 from steelyard.store.disk import Disk, File
 
 
@@ -23,7 +22,7 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Disk:
     """Give one disk after the other."""
     if request.param == "real":
         return RealDisk(tmp_path / "store")
-    return ForgettingDisk() if request.param == "forgetting" else MemoryDisk()
+    return SimulatedDisk() if request.param == "forgetting" else MemoryDisk()
 
 
 def test_what_is_written_is_read(disk: Disk) -> None:
@@ -147,7 +146,7 @@ def test_a_file_that_is_viewed_is_not_truncated(disk: Disk) -> None:
     file.write(6, b"!")
     late = file.view()
     for view in (early, late):
-        with pytest.raises(DiskFailed, match="views it"):
+        with pytest.raises(DiskFailed, match="a view of it is still open"):
             file.truncate(2)
         view.release()
     file.truncate(2)
@@ -353,7 +352,7 @@ class BothDisks(RuleBasedStateMachine):
         super().__init__()
         self.folder = tempfile.mkdtemp()
         self.real: Disk = RealDisk(self.folder)
-        self.forgetting: Disk = ForgettingDisk()
+        self.forgetting: Disk = SimulatedDisk()
         self.files: dict[str, tuple[File, File]] = {}
 
     def teardown(self) -> None:

@@ -1,30 +1,30 @@
-"""A disk that fails, at every call and in every way: nothing acked is lost, and nobody is acked who should not be."""
+"""A disk that fails, at every call and in every way: nothing acknowledged is lost, and nothing else is acknowledged."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pytest
-from tests.fuzzing import Dice
-from tests.store.story import PAGE, Book, Queue, Teller, everything, opened, rounds, sync
 
+from simulator.disk import DiskFault, DiskFaultKind, DiskOperation, ProcessDied, SimulatedDisk
 from steelyard.errors import DiskFailed, DiskFull, StoreReadOnly
-from steelyard.sim.disk import Fault, FaultKind, ForgettingDisk, Operation, ProcessDied
 from steelyard.store.options import StoreOptions
 from steelyard.store.store import Store
+from tests.fuzzing import Dice
+from tests.store.sample_messages import PAGE, Book, MessageWriter, Queue, everything, opened, rounds, sync
 
 pytestmark = pytest.mark.thorough
 
 _OPTIONS = StoreOptions(segment_bytes=4096, keep_ms=None, keep_bytes=20_000)
 _STEPS = rounds(150, 500)
-_CHANGES: tuple[Operation, ...] = ("write", "fsync", "open", "rename", "truncate", "mkdir", "remove", "sync_folder")
-_KINDS: tuple[FaultKind, ...] = ("error", "no_space", "short_write", "crash_before", "crash_midway", "crash_after")
+_CHANGES: tuple[DiskOperation, ...] = ("write", "fsync", "open", "rename", "truncate", "mkdir", "remove", "sync_folder")
+_KINDS: tuple[DiskFaultKind, ...] = ("error", "no_space", "short_write", "crash_before", "crash_midway", "crash_after")
 
 
 @dataclass
 class Life:
     """A script of operations on a disk, and what was promised on the way."""
 
-    disk: ForgettingDisk
+    disk: SimulatedDisk
     seed: int
     store: Store | None = None
     pending: list[tuple[Queue, int, bytes, int]] = field(default_factory=list)
@@ -39,7 +39,7 @@ class Life:
     def run(self, steps: int) -> None:
         """Go through the script; `ProcessDied` ends it."""
         random = Dice(self.seed)
-        teller = Teller(random, most_bytes=250)
+        teller = MessageWriter(random, most_bytes=250)
         self.reopen()
         for _ in range(steps):
             step = random.random()
@@ -58,9 +58,9 @@ class Life:
                 elif step < 0.92:
                     self.check(store)
                 elif step < 0.95:
-                    store.save_indexes()
+                    store.save_consume_queues()
                 elif step < 0.98:
-                    store.tick(teller.now_ms)
+                    store.delete_expired_segments(teller.now_ms)
                 else:
                     self.close(store, teller.now_ms)
             except DiskFailed:
@@ -75,7 +75,7 @@ class Life:
         else:
             self.check(self.store)
 
-    def append(self, teller: Teller, store: Store) -> None:
+    def append(self, teller: MessageWriter, store: Store) -> None:
         try:
             queue, done, record = teller.append(store)
         except StoreReadOnly:
@@ -96,10 +96,10 @@ class Life:
         self.pending.clear()
 
     def sync(self, store: Store) -> None:
-        before, is_refused = store.durable, store.refusal is not None
+        before, is_refused = store.durable, store.read_only_reason is not None
         went_well = sync(store)
         if is_refused or not went_well:
-            assert store.refusal is not None
+            assert store.read_only_reason is not None
             assert store.durable == before
             self.failures += 1
         else:
@@ -134,20 +134,20 @@ class Life:
             self.flushed.setdefault(place, (record, 0))
 
 
-def lives(kind: FaultKind, operation: Operation) -> Iterator[Life]:
+def lives(kind: DiskFaultKind, operation: DiskOperation) -> Iterator[Life]:
     """Run the script with a fault at one call after the other, some of them or all."""
-    calm = Life(ForgettingDisk(Dice(0), page=PAGE), seed=11)
+    calm = Life(SimulatedDisk(Dice(0), page=PAGE), seed=11)
     calm.run(_STEPS)
     calls = calm.disk.calls[operation]
     assert calls
     step = max(1, calls // rounds(12, 100_000))
     for nth in range(1 + calls % step, calls + 1, step):
-        yield Life(ForgettingDisk(Dice(nth), page=PAGE, faults=[Fault(operation, nth, kind)]), seed=11)
+        yield Life(SimulatedDisk(Dice(nth), page=PAGE, faults=[DiskFault(operation, nth, kind)]), seed=11)
 
 
 @pytest.mark.parametrize("kind", _KINDS)
 @pytest.mark.parametrize("operation", _CHANGES)
-def test_nothing_acked_is_lost_whatever_fails(operation: Operation, kind: FaultKind) -> None:
+def test_nothing_acked_is_lost_whatever_fails(operation: DiskOperation, kind: DiskFaultKind) -> None:
     for life in lives(kind, operation):
         died = False
         try:
@@ -156,8 +156,8 @@ def test_nothing_acked_is_lost_whatever_fails(operation: Operation, kind: FaultK
             died = True
         if life.store is not None and not died:
             life.check(life.store)
-            if life.store.refusal is None and kind != "no_space":
-                life.append(Teller(Dice(1)), life.store)
+            if life.store.read_only_reason is None and kind != "no_space":
+                life.append(MessageWriter(Dice(1)), life.store)
                 life.flush(life.store)
                 life.check(life.store)
         life.failed.clear()
@@ -174,7 +174,7 @@ def test_nothing_acked_is_lost_whatever_fails(operation: Operation, kind: FaultK
 def go_on(store: Store, life: Life) -> None:
     """Expect that a store takes messages, under offsets that nobody has."""
     life.pending.clear()
-    teller = Teller(Dice(77))
+    teller = MessageWriter(Dice(77))
     for _ in range(5):
         life.append(teller, store)
     life.flush(store)
@@ -183,8 +183,8 @@ def go_on(store: Store, life: Life) -> None:
 
 
 def test_after_a_failed_sync_nothing_is_acked_and_reads_go_on() -> None:
-    disk = ForgettingDisk(page=PAGE)
-    store, teller = opened(disk), Teller(Dice(3))
+    disk = SimulatedDisk(page=PAGE)
+    store, teller = opened(disk), MessageWriter(Dice(3))
     teller.append(store)
     assert store.flush().error is None
     assert sync(store)
@@ -193,8 +193,8 @@ def test_after_a_failed_sync_nothing_is_acked_and_reads_go_on() -> None:
     assert store.flush().error is None
     disk.fail_next("fsync", "error")
     assert not sync(store)
-    assert store.refusal is not None
-    assert "fsync" in store.refusal
+    assert store.read_only_reason is not None
+    assert "fsync" in store.read_only_reason
     assert sync(store)
     assert store.durable == durable
     with pytest.raises(StoreReadOnly, match="fsync"):
@@ -206,9 +206,9 @@ def test_after_a_failed_sync_nothing_is_acked_and_reads_go_on() -> None:
 
 @pytest.mark.parametrize("is_closed", [True, False], ids=["closed", "crashed"])
 def test_what_a_failed_sync_left_unsafe_is_written_again_by_the_next_process(is_closed: bool) -> None:
-    disk = ForgettingDisk(page=PAGE)
+    disk = SimulatedDisk(page=PAGE)
     store, book = opened(disk), Book()
-    Teller(Dice(3)).fill(store, 60, book)
+    MessageWriter(Dice(3)).fill(store, 60, book)
     disk.fail_next("fsync", "error")
     assert not sync(store)
     if is_closed:
@@ -221,8 +221,8 @@ def test_what_a_failed_sync_left_unsafe_is_written_again_by_the_next_process(is_
 
 
 def test_a_full_disk_takes_messages_again_once_there_is_room() -> None:
-    disk = ForgettingDisk(Dice(2), capacity=20_000, page=PAGE)
-    store, teller = opened(disk), Teller(Dice(4))
+    disk = SimulatedDisk(Dice(2), capacity=20_000, page=PAGE)
+    store, teller = opened(disk), MessageWriter(Dice(4))
     kept: dict[tuple[Queue, int], bytes] = {}
     full = 0
     for _ in range(300):
@@ -247,15 +247,15 @@ def test_a_full_disk_takes_messages_again_once_there_is_room() -> None:
     assert {(queue, offset): record for queue, book in found.items() for offset, record in book.items()} == kept
 
 
-def test_a_disk_that_does_not_take_sums_costs_nothing_but_them() -> None:
-    disk = ForgettingDisk(page=PAGE)
-    store, teller = opened(disk), Teller(Dice(3), most_bytes=20)
+def test_a_disk_that_does_not_take_checksums_costs_nothing_but_them() -> None:
+    disk = SimulatedDisk(page=PAGE)
+    store, teller = opened(disk), MessageWriter(Dice(3), most_bytes=20)
     book: dict[Queue, dict[int, bytes]] = {}
     for fault in ("error", "short_write", "no_space", None):
         queue, done, record = teller.append(store)
         if fault is not None:
-            disk.faults.append(Fault("write", disk.calls["write"] + 2, fault))
-            disk.faults.append(Fault("write", disk.calls["write"] + 3, "error"))
+            disk.faults.append(DiskFault("write", disk.calls["write"] + 2, fault))
+            disk.faults.append(DiskFault("write", disk.calls["write"] + 3, "error"))
         assert store.flush().error is None
         disk.faults.clear()
         book.setdefault(queue, {})[done.offset] = record

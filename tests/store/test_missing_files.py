@@ -1,32 +1,32 @@
-"""Files that are missing, swapped, cut short or of another store: only what is really gone is gone, and told."""
+"""Files that are missing, swapped, truncated or of another store: only what is really gone is gone, and reported."""
 
 from functools import cache
 
 import pytest
-from tests.fuzzing import Dice
-from tests.store.story import PAGE, Book, Teller, everything, files, opened
 
-from steelyard.sim.disk import ForgettingDisk
+from simulator.disk import SimulatedDisk
 from steelyard.store.store import Store
 from steelyard.wire.record import decode_record
+from tests.fuzzing import Dice
+from tests.store.sample_messages import PAGE, Book, MessageWriter, everything, files, opened
 
 _SEGMENT = 4096
 
 
 @cache
-def directory(*, is_closed: bool, seed: int = 1) -> tuple[ForgettingDisk, Book]:
+def directory(*, is_closed: bool, seed: int = 1) -> tuple[SimulatedDisk, Book]:
     """Return a directory with messages in seven log files or more."""
-    disk = ForgettingDisk(Dice(seed), page=PAGE)
+    disk = SimulatedDisk(Dice(seed), page=PAGE)
     store, book = opened(disk), Book()
-    Teller(Dice(seed)).fill(store, 100, book)
-    store.lookup.follow()
-    store.save_indexes()
+    MessageWriter(Dice(seed)).fill(store, 100, book)
+    store.lookup.build_key_index()
+    store.save_consume_queues()
     if is_closed:
         store.close(now_ms=5_000)
     return disk, book
 
 
-def logs(disk: ForgettingDisk) -> list[str]:
+def logs(disk: SimulatedDisk) -> list[str]:
     """Return the paths of the log files."""
     return [f"commitlog/{name}" for name in disk.names("commitlog")]
 
@@ -45,7 +45,7 @@ def lost_in(book: Book, *paths: str) -> Book:
     return {queue: records for queue, records in left.items() if records}
 
 
-def write(disk: ForgettingDisk, path: str, content: bytes) -> None:
+def write(disk: SimulatedDisk, path: str, content: bytes) -> None:
     """Put other bytes in the place of a file."""
     file = disk.open(path, create=True)
     file.truncate(0)
@@ -53,7 +53,7 @@ def write(disk: ForgettingDisk, path: str, content: bytes) -> None:
     file.close()
 
 
-def expect(disk: ForgettingDisk, left: Book, book: Book) -> Store:
+def expect(disk: SimulatedDisk, left: Book, book: Book) -> Store:
     """Open, and expect these messages, that no number is given again, and the same of the next start."""
     store = opened(disk)
     assert everything(store) == left
@@ -62,7 +62,7 @@ def expect(disk: ForgettingDisk, left: Book, book: Book) -> Store:
     for queue, records in book.items():
         assert store.bounds(*queue)[1] == max(records) + 1
     more = {queue: dict(records) for queue, records in left.items()}
-    Teller(Dice(2), now_ms=6_000).fill(store, 20, more)
+    MessageWriter(Dice(2), now_ms=6_000).fill(store, 20, more)
     assert everything(store) == more
     assert everything(opened(disk.crash())) == more
     store.close(now_ms=7_000)
@@ -93,7 +93,7 @@ class TestLogFiles:
         again = disk.crash()
         assert everything(opened(again)) == left
         more = {queue: dict(records) for queue, records in left.items()}
-        Teller(Dice(2), now_ms=6_000).fill(store, 20, more)
+        MessageWriter(Dice(2), now_ms=6_000).fill(store, 20, more)
         assert everything(opened(disk.crash())) == more
 
     @pytest.mark.parametrize("pair", [(0, 1), (2, 4), (1, -1)])
@@ -179,7 +179,7 @@ def test_what_is_beside_the_log_costs_no_message(is_closed: bool, folder: str, w
         assert store.bounds(*queue)[0] == 0
         assert store.bounds(*queue)[1] == max(records) + 1 or (what, folder) == ("of another store", "consumequeue")
     more = {queue: dict(records) for queue, records in book.items()}
-    Teller(Dice(2), now_ms=6_000).fill(store, 30, more)
+    MessageWriter(Dice(2), now_ms=6_000).fill(store, 30, more)
     assert everything(opened(disk.crash())) == more
     store.close(now_ms=9_000)
     assert everything(opened(disk.crash())) == more

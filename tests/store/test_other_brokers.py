@@ -1,17 +1,17 @@
-"""Another broker works in the directory between two of ours: what it wrote is served, whatever our sums say."""
+"""Another broker works in the directory between two of ours: what it wrote is served, whatever our checksums say."""
 
 import pytest
-from tests.fuzzing import Dice
-from tests.store.story import IPV4, PAGE, Book, Message, Teller, append, everything, files, opened
 
-from steelyard.sim.disk import ForgettingDisk
+from simulator.disk import SimulatedDisk
 from steelyard.wire.record import decode_record, encode_record, pack_record
+from tests.fuzzing import Dice
+from tests.store.sample_messages import IPV4, PAGE, Book, Message, MessageWriter, append, everything, files, opened
 
 _LOG = "commitlog/00000000000000000000"
 _QUEUE = (b"orders", 0)
 
 
-def fill(disk: ForgettingDisk, count: int, *, is_closed: bool) -> list[bytes]:
+def fill(disk: SimulatedDisk, count: int, *, is_closed: bool) -> list[bytes]:
     """Let us write some messages of one size, and close or crash; return their records."""
     store = opened(disk)
     records = [append(store, Message(_QUEUE, b"ours %3d" % number))[1] for number in range(count)]
@@ -21,7 +21,7 @@ def fill(disk: ForgettingDisk, count: int, *, is_closed: bool) -> list[bytes]:
     return records
 
 
-def work_elsewhere(disk: ForgettingDisk, keep: list[bytes], count: int) -> list[bytes]:
+def work_elsewhere(disk: SimulatedDisk, keep: list[bytes], count: int) -> list[bytes]:
     """Let another broker cut the log behind some records, write its own, and close; it knows nothing of our sums."""
     position = sum(map(len, keep))
     file = disk.open(_LOG)
@@ -54,8 +54,8 @@ def work_elsewhere(disk: ForgettingDisk, keep: list[bytes], count: int) -> list[
 @pytest.mark.parametrize("is_closed", [True, False], ids=["closed", "crashed"])
 @pytest.mark.parametrize("cut", [0, 1, 5])
 @pytest.mark.parametrize("has_died", [True, False], ids=["it died", "it closed"])
-def test_what_another_broker_wrote_is_not_held_against_our_sums(is_closed: bool, cut: int, has_died: bool) -> None:
-    disk = ForgettingDisk(Dice(1), page=PAGE)
+def test_what_another_broker_wrote_is_not_held_against_our_checksums(is_closed: bool, cut: int, has_died: bool) -> None:
+    disk = SimulatedDisk(Dice(1), page=PAGE)
     ours = fill(disk, 12, is_closed=is_closed)
     keep = ours[: len(ours) - cut]
     expected = dict(enumerate(keep + work_elsewhere(disk, keep, 8)))
@@ -69,7 +69,7 @@ def test_what_another_broker_wrote_is_not_held_against_our_sums(is_closed: bool,
         disk = disk.crash()
     book: Book = {_QUEUE: dict(expected)}
     store = opened(disk)
-    Teller(Dice(2), now_ms=5_000).fill(store, 10, book)
+    MessageWriter(Dice(2), now_ms=5_000).fill(store, 10, book)
     assert everything(opened(disk.crash())) == book
     store.close(now_ms=9_000)
     store = opened(disk)
@@ -77,8 +77,8 @@ def test_what_another_broker_wrote_is_not_held_against_our_sums(is_closed: bool,
     assert not store.damages
 
 
-def test_our_sums_still_hold_for_what_we_wrote_before() -> None:
-    disk = ForgettingDisk(Dice(1), page=PAGE)
+def test_our_checksums_still_hold_for_what_we_wrote_before() -> None:
+    disk = SimulatedDisk(Dice(1), page=PAGE)
     ours = fill(disk, 12, is_closed=True)
     theirs = work_elsewhere(disk, ours, 8)
     record = decode_record(ours[3])
@@ -94,7 +94,7 @@ def test_our_sums_still_hold_for_what_we_wrote_before() -> None:
 
 
 def test_a_topic_that_was_removed_and_made_again_begins_again() -> None:
-    disk = ForgettingDisk(Dice(1), page=PAGE)
+    disk = SimulatedDisk(Dice(1), page=PAGE)
     ours = fill(disk, 6, is_closed=True)
     position = sum(map(len, ours))
     again: list[bytes] = []
@@ -116,7 +116,7 @@ def test_a_topic_that_was_removed_and_made_again_begins_again() -> None:
 
 def test_a_record_with_an_offset_that_cannot_be_costs_itself_alone() -> None:
     for place, offset in ((0, 1 << 62), (2, 1 << 40), (5, (1 << 63) - 1)):
-        disk = ForgettingDisk(Dice(1), page=PAGE)
+        disk = SimulatedDisk(Dice(1), page=PAGE)
         ours = fill(disk, 6, is_closed=False)
         file = disk.open(_LOG)
         file.write(decode_record(ours[place]).position + 20, offset.to_bytes(8, "big"))
@@ -131,7 +131,7 @@ def test_a_record_with_an_offset_that_cannot_be_costs_itself_alone() -> None:
 
 
 def test_a_record_within_a_damaged_body_is_not_taken_for_one() -> None:
-    disk = ForgettingDisk(Dice(1), page=PAGE)
+    disk = SimulatedDisk(Dice(1), page=PAGE)
     store = opened(disk)
     done, _ = append(store, Message(_QUEUE, b"first"))
     forged_at = done.end + 91 - 3 + 40

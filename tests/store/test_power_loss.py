@@ -1,13 +1,13 @@
-"""The lights go out and any part of what was not synced is gone: nothing durable is lost, and what is left is true."""
+"""Power loss takes any part of what was not synced: nothing durable is lost, and what is left is true."""
 
 from dataclasses import dataclass, field
 
 import pytest
-from tests.fuzzing import Dice
-from tests.store.story import PAGE, Queue, Teller, everything, opened, rounds, sync
 
-from steelyard.sim.disk import ForgettingDisk
+from simulator.disk import SimulatedDisk
 from steelyard.store.store import Store
+from tests.fuzzing import Dice
+from tests.store.sample_messages import PAGE, MessageWriter, Queue, everything, opened, rounds, sync
 
 _DRAWS = rounds(200, 5_000)
 _TURNS = 8
@@ -27,7 +27,7 @@ class History:
 
     def live(self, store: Store) -> None:
         """Append, flush and sync, as it comes."""
-        teller = Teller(self.dice, now_ms=self.now_ms, most_bytes=self.dice.choice((40, 300, 1_500)))
+        teller = MessageWriter(self.dice, now_ms=self.now_ms, most_bytes=self.dice.choice((40, 300, 1_500)))
         there: dict[Place, tuple[bytes, int]] = {}
         for _ in range(self.dice.randrange(40)):
             queue, done, record = teller.append(store)
@@ -41,7 +41,7 @@ class History:
                 assert sync(store)
                 self.durable |= {place: each for place, (each, end) in there.items() if end <= store.durable}
             if 0.1 < chance < 0.15:
-                store.save_indexes()
+                store.save_consume_queues()
         self.now_ms = teller.now_ms
 
     def check(self, store: Store) -> None:
@@ -61,7 +61,7 @@ class History:
 def test_nothing_durable_is_lost_and_what_is_left_was_appended(turn: int) -> None:
     for draw in range(_DRAWS // _TURNS):
         dice = Dice(1_000_000 * turn + draw)
-        disk = ForgettingDisk(dice, page=dice.choice((512, 1024, 4096)))
+        disk = SimulatedDisk(dice, page=dice.choice((512, 1024, 4096)))
         history = History(dice)
         for _ in range(_LIVES):
             store = opened(disk)
@@ -75,8 +75,8 @@ def test_nothing_durable_is_lost_and_what_is_left_was_appended(turn: int) -> Non
 
 
 def test_what_a_new_process_finds_in_memory_it_makes_safe_before_it_calls_it_safe() -> None:
-    disk = ForgettingDisk(page=PAGE)
-    store, teller = opened(disk), Teller(Dice(1))
+    disk = SimulatedDisk(page=PAGE)
+    store, teller = opened(disk), MessageWriter(Dice(1))
     for _ in range(60):
         teller.append(store)
     assert store.flush().error is None

@@ -1,21 +1,21 @@
 """Where one log file ends and the next begins, and what does not fit into any."""
 
 import pytest
-from tests.store.story import OPTIONS, PAGE, Message, append, everything, files, opened
 
+from simulator.disk import SimulatedDisk
 from steelyard.errors import ConfigurationError, LimitExceeded
-from steelyard.sim.disk import ForgettingDisk
 from steelyard.store.options import StoreOptions
-from steelyard.wire.record_layout import BLANK_BYTES, BLANK_MAGIC, SMALLEST_BYTES, peek_record
+from steelyard.wire.record import BLANK_BYTES, BLANK_MAGIC, MIN_RECORD_BYTES, peek_record
+from tests.store.sample_messages import OPTIONS, PAGE, Message, append, everything, files, opened
 
 _QUEUE = (b"orders", 0)
-_EMPTY_BYTES = SMALLEST_BYTES + len(b"orders")
+_EMPTY_BYTES = MIN_RECORD_BYTES + len(b"orders")
 _FIRST, _SECOND = "commitlog/00000000000000000000", "commitlog/00000000000000004096"
 
 
 @pytest.mark.parametrize("left", range(20))
 def test_a_file_ends_with_a_blank_as_apache_writes_it(left: int) -> None:
-    disk = ForgettingDisk(page=PAGE)
+    disk = SimulatedDisk(page=PAGE)
     store = opened(disk)
     body = b"x" * (OPTIONS.segment_bytes - _EMPTY_BYTES - left)
     _, begin = append(store, Message(_QUEUE, b"")) if left < BLANK_BYTES else (None, b"")
@@ -43,7 +43,7 @@ def test_a_file_ends_with_a_blank_as_apache_writes_it(left: int) -> None:
 
 @pytest.mark.parametrize("left", range(7, 12))
 def test_a_second_record_goes_into_the_next_file_if_a_blank_would_not_fit_behind_it(left: int) -> None:
-    disk = ForgettingDisk(page=PAGE)
+    disk = SimulatedDisk(page=PAGE)
     store = opened(disk)
     first, _ = append(store, Message(_QUEUE, b"a" * 1_000))
     second, _ = append(store, Message(_QUEUE, b"b" * (4_096 - first.size - _EMPTY_BYTES - left)))
@@ -57,7 +57,7 @@ def test_a_second_record_goes_into_the_next_file_if_a_blank_would_not_fit_behind
 
 
 def test_a_record_that_fits_no_file_is_refused_and_loses_nothing() -> None:
-    disk = ForgettingDisk(page=PAGE)
+    disk = SimulatedDisk(page=PAGE)
     store = opened(disk)
     _, first = append(store, Message(_QUEUE, b"first"))
     with pytest.raises(LimitExceeded, match="a record is 4097, the limit is 4088"):
@@ -69,7 +69,7 @@ def test_a_record_that_fits_no_file_is_refused_and_loses_nothing() -> None:
 
 
 def test_a_message_that_cannot_be_written_leaves_no_trace() -> None:
-    disk = ForgettingDisk(page=PAGE)
+    disk = SimulatedDisk(page=PAGE)
     store = opened(disk, StoreOptions(segment_bytes=65_536, keep_ms=None))
     _, first = append(store, Message(_QUEUE, b"x" * 40_000))
     for bad in (
@@ -94,39 +94,39 @@ def test_a_message_that_cannot_be_written_leaves_no_trace() -> None:
 
 
 def test_views_stay_valid_when_their_file_is_gone_and_the_store_closed() -> None:
-    disk = ForgettingDisk(page=PAGE)
+    disk = SimulatedDisk(page=PAGE)
     options = StoreOptions(segment_bytes=4_096, keep_ms=None, keep_bytes=4_096)
     store = opened(disk, options)
     records = [append(store, Message(_QUEUE, bytes((number,)) * 1_500))[1] for number in range(8)]
     assert store.flush().error is None
-    held = store.read(*_QUEUE, 0, most=2)
+    held = store.read(*_QUEUE, 0, max_messages=2)
     job = store.begin_sync()
     job.run()
     store.end_sync(job)
-    assert store.tick(now_ms=0)
+    assert store.delete_expired_segments(now_ms=0)
     assert store.bounds(*_QUEUE)[0] > 0
     store.close(now_ms=0)
     assert held.joined() == b"".join(records[:2])
 
 
 def test_a_file_that_is_being_synced_is_not_removed() -> None:
-    disk = ForgettingDisk(page=PAGE)
+    disk = SimulatedDisk(page=PAGE)
     store = opened(disk, StoreOptions(segment_bytes=4_096, keep_ms=None, keep_bytes=4_096))
     for number in range(8):
         append(store, Message(_QUEUE, bytes((number,)) * 1_500))
     assert store.flush().error is None
-    assert store.tick(now_ms=0) == []
+    assert store.delete_expired_segments(now_ms=0) == []
     job = store.begin_sync()
-    assert store.tick(now_ms=0) == []
+    assert store.delete_expired_segments(now_ms=0) == []
     job.run()
     assert job.error is None
     store.end_sync(job)
-    assert len(store.tick(now_ms=0)) == 3
+    assert len(store.delete_expired_segments(now_ms=0)) == 3
     assert [path for path in files(disk) if path.startswith("commitlog/")] == [f"commitlog/{3 * 4096:020d}"]
 
 
 def test_a_delayed_message_without_a_sensible_delay_has_a_mark_all_the_same() -> None:
-    disk = ForgettingDisk(page=PAGE)
+    disk = SimulatedDisk(page=PAGE)
     options = StoreOptions(segment_bytes=65_536, keep_ms=None)
     store = opened(disk, options)
     queue = (b"SCHEDULE_TOPIC_XXXX", 0)

@@ -3,20 +3,32 @@
 from collections.abc import Callable
 
 import pytest
-from tests.fuzzing import Dice
-from tests.store.story import OPTIONS, PAGE, QUEUES, Book, Message, Teller, append, everything, files, opened, sync
 
-from steelyard.sim.disk import Fault, ForgettingDisk
-from steelyard.store.log import Log, Segment
+from simulator.disk import DiskFault, SimulatedDisk
+from steelyard.store.commit_log import CommitLog, Segment
 from steelyard.store.store import Store
 from steelyard.wire.record import decode_record
+from tests.fuzzing import Dice
+from tests.store.sample_messages import (
+    OPTIONS,
+    PAGE,
+    QUEUES,
+    Book,
+    Message,
+    MessageWriter,
+    append,
+    everything,
+    files,
+    opened,
+    sync,
+)
 
 _LOG = "commitlog/00000000000000000000"
 
 
-def told(count: int, seed: int = 1) -> tuple[ForgettingDisk, list[tuple[int, int]], Book]:
+def told(count: int, seed: int = 1) -> tuple[SimulatedDisk, list[tuple[int, int]], Book]:
     """Return a disk left by a crash, where its records begin and end, and its messages."""
-    disk = ForgettingDisk(Dice(seed), page=PAGE)
+    disk = SimulatedDisk(Dice(seed), page=PAGE)
     store, random = opened(disk), Dice(seed)
     book: Book = {}
     places: list[tuple[int, int]] = []
@@ -30,7 +42,7 @@ def told(count: int, seed: int = 1) -> tuple[ForgettingDisk, list[tuple[int, int
     return disk, places, book
 
 
-def survivors_in(disk: ForgettingDisk, book: Book) -> tuple[Book, int]:
+def survivors_in(disk: SimulatedDisk, book: Book) -> tuple[Book, int]:
     """Return the messages whose bytes are as they were, and where the last of them ends."""
     content = disk.read(_LOG) or b""
     left, end = Book(), 0
@@ -43,7 +55,7 @@ def survivors_in(disk: ForgettingDisk, book: Book) -> tuple[Book, int]:
     return left, end
 
 
-def recovered(disk: ForgettingDisk, expected: Book, end: int) -> Store:
+def recovered(disk: SimulatedDisk, expected: Book, end: int) -> Store:
     """Recover, and expect these messages and zeros behind them."""
     store = opened(disk)
     assert everything(store) == expected
@@ -53,13 +65,13 @@ def recovered(disk: ForgettingDisk, expected: Book, end: int) -> Store:
     return store
 
 
-def settle(disk: ForgettingDisk, expected: Book, end: int) -> None:
+def settle(disk: SimulatedDisk, expected: Book, end: int) -> None:
     """Recover, and expect the same bytes from a second recovery, and appends that go on where the messages end."""
     store = recovered(disk, expected, end)
     again = disk.crash()
     recovered(again, expected, end)
     assert files(again) == files(disk)
-    teller, book = Teller(Dice(9), most_bytes=60), {queue: dict(records) for queue, records in expected.items()}
+    teller, book = MessageWriter(Dice(9), most_bytes=60), {queue: dict(records) for queue, records in expected.items()}
     teller.fill(store, 4, book)
     for queue, records in book.items():
         assert sorted(records) == list(range(len(records))), queue
@@ -70,7 +82,7 @@ def settle(disk: ForgettingDisk, expected: Book, end: int) -> None:
         assert everything(opened(disk.lose_power(choose))) == book
 
 
-def overwritten(disk: ForgettingDisk, at: int, tail: bytes) -> ForgettingDisk:
+def overwritten(disk: SimulatedDisk, at: int, tail: bytes) -> SimulatedDisk:
     """Return a copy of a disk with other bytes in its log."""
     twin = disk.crash()
     file = twin.open(_LOG)
@@ -123,7 +135,7 @@ def test_a_log_file_that_was_cut_short_is_as_long_as_before(cut_to: str) -> None
 
 
 def test_a_record_left_by_a_failed_write_is_not_there_in_this_process_nor_after_it() -> None:
-    disk = ForgettingDisk(page=PAGE)
+    disk = SimulatedDisk(page=PAGE)
     store = opened(disk)
     first, second = (Message((b"orders", 0), body) for body in (b"first", b"second"))
     _, record = append(store, first)
@@ -131,7 +143,7 @@ def test_a_record_left_by_a_failed_write_is_not_there_in_this_process_nor_after_
     for body in (b"gone", b"gone too"):
         append(store, Message((b"orders", 0), body))
     calls = disk.calls["write"]
-    disk.faults += [Fault("write", calls + 1, "short_write"), Fault("write", calls + 2, "error")]
+    disk.faults += [DiskFault("write", calls + 1, "short_write"), DiskFault("write", calls + 2, "error")]
     flushed = store.flush()
     assert flushed.error is not None
     assert everything(store) == {(b"orders", 0): {0: record}}
@@ -146,18 +158,18 @@ def test_a_record_left_by_a_failed_write_is_not_there_in_this_process_nor_after_
 
 
 def test_until_a_failed_write_is_undone_nothing_is_written() -> None:
-    disk = ForgettingDisk(page=PAGE)
+    disk = SimulatedDisk(page=PAGE)
     file = disk.open("commitlog", create=True)
     file.truncate(4096)
-    log = Log(disk, 4096, [Segment(0, 4096, file, file.view())], 0)
-    log.add((b"x" * 100,), 100, log.place(100))
-    disk.faults += [Fault("write", 1, "short_write"), *(Fault("write", nth, "error") for nth in (2, 3, 4, 5))]
+    log = CommitLog(disk, 4096, [Segment(0, 4096, file, file.view())], 0)
+    log.append((b"x" * 100,), 100, log.next_position(100))
+    disk.faults += [DiskFault("write", 1, "short_write"), *(DiskFault("write", nth, "error") for nth in (2, 3, 4, 5))]
     assert log.flush() is not None
-    assert (log.end, log.is_healthy) == (0, False)
-    log.add((b"y" * 100,), 100, log.place(100))
+    assert (log.end, log.is_tail_clean) == (0, False)
+    log.append((b"y" * 100,), 100, log.next_position(100))
     assert log.flush() is not None
     assert disk.read("commitlog") == b"x" * 50 + bytes(4096 - 50)
-    log.add((b"y" * 10,), 10, log.place(10))
+    log.append((b"y" * 10,), 10, log.next_position(10))
     assert log.flush() is None
     assert disk.read("commitlog") == b"y" * 10 + bytes(4086)
     disk.sync_folder("")
@@ -165,7 +177,7 @@ def test_until_a_failed_write_is_undone_nothing_is_written() -> None:
 
 
 def test_what_a_sum_has_condemned_does_not_come_back_without_it() -> None:
-    disk = ForgettingDisk(page=PAGE)
+    disk = SimulatedDisk(page=PAGE)
     store = opened(disk)
     _, first = append(store, Message(QUEUES[0], b"x" * 3_500))
     done, _ = append(store, Message(QUEUES[0], b"y" * 3_500, b"TAGS\x01red\x02"))

@@ -4,6 +4,7 @@ import gc
 from pathlib import Path
 
 import pytest
+
 from tests.tidy.tree import modules, texts
 
 _HERE = Path(__file__).parent

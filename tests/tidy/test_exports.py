@@ -96,7 +96,9 @@ def _top(tree: ast.Module) -> Iterator[ast.stmt]:
 def private_imports(source: Source) -> Iterator[str]:
     """Say where a file imports a name that another module keeps to itself."""
     for node in source.nodes:
-        if isinstance(node, ast.ImportFrom) and (node.level or (node.module or "").startswith("steelyard")):
+        if isinstance(node, ast.ImportFrom) and (
+            node.level or (node.module or "").startswith(("steelyard", "simulator"))
+        ):
             for alias in node.names:
                 if _is_private(alias.name):
                     yield f"{source.at(node)} imports {alias.name!r}, which is private: make it public or move it"

@@ -34,7 +34,7 @@ def test_a_foreign_error_is_seen() -> None:
     assert "Broken" in said("class Broken(Exception): ...")[0]
     assert "Worse" in said("class Worse(SteelyardError): ...")[0]
     assert "Killed" in said("class Killed(BaseException): ...")[0]
-    assert not list(foreign_errors(Source("src/steelyard/sim/x.py", "class Killed(BaseException): ...")))
+    assert not list(foreign_errors(Source("simulator/x.py", "class Killed(BaseException): ...")))
     assert not said("def __getitem__(self, name):\n    raise KeyError(name)")
     assert not said("def go():\n    try: ...\n    except ValueError as e:\n        raise MalformedBody('x') from e")
 
@@ -46,7 +46,7 @@ def foreign_errors(source: Source) -> Iterator[str]:
     for node in source.nodes:
         if isinstance(node, ast.ClassDef):
             above = {getattr(parent, "id", getattr(parent, "attr", "")) for parent in node.bases}
-            if source.room == "sim" and above == {"BaseException"}:
+            if source.room == "simulator" and above == {"BaseException"}:
                 continue
             if any(name in _BUILTIN_ERRORS or name.endswith("Error") for name in above):
                 yield f"{source.at(node)} makes the error {node.name}: put it into the tree in src/steelyard/errors"

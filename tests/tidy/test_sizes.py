@@ -1,4 +1,4 @@
-"""A file holds one idea, so it stays small: at most 400 lines of code.
+"""A file holds one idea, so it stays small: at most 700 lines of code.
 
 Blank lines, comments and docstrings are free: nobody should save on explanations to stay under a limit.
 """
@@ -9,7 +9,7 @@ import tokenize
 
 from tests.tidy.tree import Source, complain, texts
 
-_MOST_LINES = 400
+_MOST_LINES = 700
 _NO_CODE = {
     tokenize.COMMENT,
     tokenize.NL,

@@ -7,10 +7,11 @@ import re
 from collections.abc import Iterator
 
 import pytest
+
 from tests.tidy.tree import Source, complain, lines_with, texts
 
 _ELSEWHERE = {
-    r"\b[s]hared/": "a directory outside the project: copy what is needed into it",
+    r"(?<!\bcli/)\b[s]hared/(?!options|output)": "a directory outside the project: copy what is needed into it",
     r"/work/[m]ain\b|/home/[a-z]+/|/tmp/[b]riefs": "a path of one machine: say it from the root of the project",
     r"\b[C]laude\b|\b[C]hatGPT\b|\b[C]opilot\b|\b[A]nthropic\b|\b[O]penAI\b|\b[L]LMs?\b": "a tool: speak of the code",
     r"\b[s]ub-?agents?\b|\b[t]eam-?mates?\b": "who made it: speak of the code",

@@ -15,10 +15,24 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["ROOT", "SRC", "Fence", "Source", "complain", "fences", "lines_with", "modules", "pages", "texts", "words"]
+__all__ = [
+    "ROOT",
+    "SRC",
+    "Fence",
+    "Source",
+    "complain",
+    "fences",
+    "lines_with",
+    "modules",
+    "pages",
+    "product",
+    "texts",
+    "words",
+]
 
 ROOT = Path(__file__).resolve().parents[2]
 SRC = ROOT / "src"
+SIMULATOR = ROOT / "simulator"
 
 _NOT_OURS = {"__pycache__", "dist", "build", "site", "steelyard-data", "node_modules"}
 _HIDDEN_BUT_OURS = {".ci", ".github"}
@@ -54,8 +68,12 @@ class Source:
 
     @property
     def room(self) -> str:
-        """The room it lies in, such as ``model``; a file beside the rooms is a room by itself; the top is empty."""
-        return self.module.partition(".")[2].partition(".")[0]
+        """The room it lies in, such as ``model``; a file beside the rooms is a room by itself; the top is empty.
+
+        The simulator, which is not part of the wheel, is one room.
+        """
+        top, _, below = self.module.partition(".")
+        return top if top == SIMULATOR.name else below.partition(".")[0]
 
     def at(self, node: ast.AST) -> str:
         """Say where a node is, as an editor opens it."""
@@ -76,7 +94,13 @@ class Fence:
 
 @cache
 def modules() -> tuple[Source, ...]:
-    """Read every Python file under src, once for all rules."""
+    """Read every Python file of the product and of the simulator, once for all rules."""
+    return (*product(), *(_source(path) for path in sorted(SIMULATOR.rglob("*.py"))))
+
+
+@cache
+def product() -> tuple[Source, ...]:
+    """Read every Python file of the wheel."""
     return tuple(_source(path) for path in sorted(SRC.rglob("*.py")))
 
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from steelyard.model import Queue
 from steelyard.wire import bodies
-from steelyard.wire.body import Body
-from steelyard.wire.maps import ById, ByQueue
+from steelyard.wire.json_body import ById, ByQueue, JsonBody
 
 __all__ = ["body_types", "values"]
 
@@ -27,12 +26,12 @@ _PLAIN: dict[Any, st.SearchStrategy[Any]] = {
 }
 
 
-def body_types() -> list[type[Body]]:
+def body_types() -> list[type[JsonBody]]:
     """List every body there is."""
     modules = (import_module(f"{bodies.__name__}.{found.name}") for found in iter_modules(bodies.__path__))
     kinds = {kind for module in modules for kind in vars(module).values() if isinstance(kind, type)}
     return sorted(
-        (kind for kind in kinds if issubclass(kind, Body) and kind is not Body), key=lambda kind: kind.__name__
+        (kind for kind in kinds if issubclass(kind, JsonBody) and kind is not JsonBody), key=lambda kind: kind.__name__
     )
 
 
@@ -60,7 +59,7 @@ def values(kind: Any) -> st.SearchStrategy[Any]:
 def _class_values(kind: Any) -> st.SearchStrategy[Any]:
     if issubclass(kind, Enum):
         return st.sampled_from(list(kind))
-    if issubclass(kind, Body):
+    if issubclass(kind, JsonBody):
         return st.builds(kind, **{field.name: values(field.type) for field in msgspec.structs.fields(kind)})
     hints = get_type_hints(kind, include_extras=True)
     return st.builds(kind, *(values(hint) for hint in hints.values()))

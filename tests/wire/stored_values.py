@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from steelyard.wire.batch import BatchItem
 
-__all__ = ["HELLO_RECORD", "HOST", "Parts", "batch_items", "hosts", "parts", "properties", "property_texts"]
+__all__ = ["HELLO_RECORD", "HOST", "RecordParts", "batch_items", "hosts", "parts", "properties", "property_texts"]
 
 HOST = bytes.fromhex("7f00000100002a9f")
 
@@ -18,7 +18,7 @@ HELLO_RECORD = bytes.fromhex(
 """Written by Apache's own classes: TopicTest, queue 3, offset 5, position 1024, TAGS=TagA, hello."""
 
 
-class Parts(TypedDict):
+class RecordParts(TypedDict):
     """The parts that `pack_record` takes."""
 
     topic: bytes
@@ -60,9 +60,9 @@ batch_items = st.builds(BatchItem, _int32, st.binary(max_size=60), st.binary(max
 
 
 @st.composite
-def parts(draw: st.DrawFn) -> Parts:
+def parts(draw: st.DrawFn) -> RecordParts:
     """Draw the parts of any record: both versions, both kinds of hosts, any numbers."""
-    return Parts(
+    return RecordParts(
         topic=draw(st.one_of(st.binary(max_size=12), st.binary(min_size=120, max_size=200))),
         queue_id=draw(_int32),
         offset=draw(_int64),

@@ -3,14 +3,14 @@ from itertools import islice
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.fuzzing import mutations, rounds
-from tests.wire.stored_golden import Recorded, batch_bodies
-from tests.wire.stored_values import batch_items
 
 from steelyard.errors import ConfigurationError, LimitExceeded, MalformedRecord, ProtocolError
 from steelyard.model.message import Message
-from steelyard.wire.batch import BatchItem, encode_batch, item_of, read_batch
-from steelyard.wire.properties import encode_properties, parse_properties
+from steelyard.wire.batch import BatchItem, decode_batch, encode_batch, make_batch_item
+from steelyard.wire.properties import decode_properties, encode_properties
+from tests.fuzzing import mutations, rounds
+from tests.wire.stored_golden import Recorded, batch_bodies
+from tests.wire.stored_values import batch_items
 
 _ABC = bytes.fromhex("0000002a0000000000000000000000000000000361626300115741495401747275650254414753017802")
 
@@ -18,41 +18,41 @@ _ABC = bytes.fromhex("0000002a00000000000000000000000000000003616263001157414954
 def test_an_item_of_apache_is_written_and_read() -> None:
     item = BatchItem(0, b"abc", encode_properties({"WAIT": "true", "TAGS": "x"}))
     assert encode_batch([item]) == _ABC
-    assert list(read_batch(_ABC)) == [item]
+    assert list(decode_batch(_ABC)) == [item]
 
 
 def test_there_are_recorded_batches_to_read() -> None:
-    assert [len(list(read_batch(recorded.body))) for recorded in batch_bodies()] == [3, 3]
+    assert [len(list(decode_batch(recorded.body))) for recorded in batch_bodies()] == [3, 3]
 
 
 @pytest.mark.parametrize("recorded", batch_bodies(), ids=lambda recorded: recorded.name)
 def test_recorded_batches_are_read_and_written_again_byte_for_byte(recorded: Recorded) -> None:
-    items = list(read_batch(recorded.body))
+    items = list(decode_batch(recorded.body))
     assert encode_batch(items) == recorded.body
     assert [item.body for item in items] == [b"b0", b"b1", b"b2"]
-    assert all("UNIQ_KEY" in parse_properties(item.properties) for item in items)
+    assert all("UNIQ_KEY" in decode_properties(item.properties) for item in items)
 
 
 @given(st.lists(batch_items, max_size=6))
 def test_what_is_written_is_read_back(items: list[BatchItem]) -> None:
-    assert list(read_batch(encode_batch(items))) == items
+    assert list(decode_batch(encode_batch(items))) == items
 
 
 def test_a_message_becomes_an_item_with_its_own_id() -> None:
-    item = item_of(Message("orders", b"{}", tags="paid", keys="a", flag=5), unique_key="A1")
+    item = make_batch_item(Message("orders", b"{}", tags="paid", keys="a", flag=5), unique_key="A1")
     assert (item.flag, item.body) == (5, b"{}")
-    assert parse_properties(item.properties) == {"TAGS": "paid", "KEYS": "a", "UNIQ_KEY": "A1", "WAIT": "true"}
+    assert decode_properties(item.properties) == {"TAGS": "paid", "KEYS": "a", "UNIQ_KEY": "A1", "WAIT": "true"}
 
 
-def test_the_two_integers_that_nobody_reads_may_be_anything() -> None:
-    assert list(read_batch(_ABC[:4] + b"\xff" * 8 + _ABC[12:])) == list(read_batch(_ABC))
+def test_the_two_unused_integers_may_be_anything() -> None:
+    assert list(decode_batch(_ABC[:4] + b"\xff" * 8 + _ABC[12:])) == list(decode_batch(_ABC))
 
 
 def test_a_batch_cut_at_any_byte_is_damaged() -> None:
     for size in range(1, len(_ABC)):
         with pytest.raises(MalformedRecord):
-            list(read_batch(_ABC[:size]))
-        reader = read_batch(_ABC + _ABC[:size])
+            list(decode_batch(_ABC[:size]))
+        reader = decode_batch(_ABC + _ABC[:size])
         assert next(reader).body == b"abc"
         with pytest.raises(MalformedRecord) as caught:
             next(reader)
@@ -74,7 +74,7 @@ def test_a_batch_cut_at_any_byte_is_damaged() -> None:
 def test_damage_is_named_with_its_byte(at: int, broken: str, says: str) -> None:
     patch = bytes.fromhex(broken)
     with pytest.raises(MalformedRecord) as caught:
-        list(read_batch(_ABC[:at] + patch + _ABC[at + len(patch) :]))
+        list(decode_batch(_ABC[:at] + patch + _ABC[at + len(patch) :]))
     assert str(caught.value) == f"batch, {says}"
 
 
@@ -97,7 +97,7 @@ def test_broken_batches_are_either_read_or_damaged() -> None:
     corpus = [_ABC, _ABC * 3, *(recorded.body for recorded in batch_bodies())]
     for broken in islice(mutations(corpus, seed=4), rounds()):
         try:
-            items = list(read_batch(broken))
+            items = list(decode_batch(broken))
         except ProtocolError:
             continue
         assert sum(22 + len(item.body) + len(item.properties) for item in items) == len(broken)

@@ -2,9 +2,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard.errors import MalformedRecord
-from steelyard.wire.batch import BatchItem, encode_batch, read_batch
-from steelyard.wire.batch_records import BatchRecords, batch_records
-from steelyard.wire.record import head_shape, pack_record
+from steelyard.wire.batch import BatchItem, BatchRecords, build_batch_records, decode_batch, encode_batch
+from steelyard.wire.record import head_layout_for, pack_record
 
 BORN, STORE = bytes.fromhex("7f00000100002a9f"), bytes.fromhex("0a00000700002a9f")
 TOPIC = b"orders"
@@ -17,12 +16,12 @@ items = st.lists(
 
 
 def records(batch: bytes) -> BatchRecords | None:
-    return batch_records(batch, head_shape(BORN, STORE), TOPIC, 3, 41, 1_000, 7, BORN, 8, STORE, 0)
+    return build_batch_records(batch, head_layout_for(BORN, STORE), TOPIC, 3, 41, 1_000, 7, BORN, 8, STORE, 0)
 
 
 def is_damaged(batch: bytes) -> bool:
     try:
-        return not list(read_batch(batch))
+        return not list(decode_batch(batch))
     except MalformedRecord:
         return True
 

@@ -6,33 +6,31 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.wire.body_values import body_types, values
 
 from steelyard.errors import ConfigurationError, LimitExceeded, MalformedBody
-from steelyard.model import BrokerPlace, FilterKind, Permission, Queue, QueueCounts, Route, Subscription
+from steelyard.model import BrokerAddresses, ExpressionType, Permission, Queue, QueueCounts, Subscription, TopicRoute
 from steelyard.wire import limits
 from steelyard.wire.bodies import decode_body, encode_body
-from steelyard.wire.bodies.access import User
+from steelyard.wire.bodies.acl import AclUser
+from steelyard.wire.bodies.common import KVTable, TopicNames
 from steelyard.wire.bodies.heartbeat import (
-    ConsumeKind,
-    ConsumerBeat,
-    GroupWord,
-    Heartbeat,
-    HeartbeatWord,
-    Held,
+    ConsumerHeartbeat,
+    ConsumeType,
+    HeartbeatBody,
+    HeartbeatExtension,
+    HeartbeatGroupExtension,
+    HeldQueueEpoch,
     MessageModel,
     SubscriptionBody,
 )
-from steelyard.wire.bodies.locks import Denied, LockAnswer, LockAnswerWord
-from steelyard.wire.bodies.members import ConsumerIds
+from steelyard.wire.bodies.members import ConsumerIdList, ConsumerRunningState, RunningStateExtension
 from steelyard.wire.bodies.offsets import ResetOffsets, ResetOffsetsList
-from steelyard.wire.bodies.pop import Acks, BatchAck, offset_bits
-from steelyard.wire.bodies.routes import BrokerEntry, BrokerGroup, ClusterBody, RouteBody
-from steelyard.wire.bodies.running import RunningState, RunningWord
-from steelyard.wire.bodies.shared import TextTable, TopicNames
-from steelyard.wire.body import Body
-from steelyard.wire.json_text import standard_json
-from steelyard.wire.maps import ById, ByQueue
+from steelyard.wire.bodies.pop import BatchAck, QueueAcks, offset_bits
+from steelyard.wire.bodies.queue_assignment import DeniedLock, LockResponse, LockResponseExtension
+from steelyard.wire.bodies.topics import BrokerEntry, BrokerMemberGroup, ClusterBody, RouteBody
+from steelyard.wire.java_json import to_standard_json
+from steelyard.wire.json_body import ById, ByQueue, JsonBody
+from tests.wire.body_values import body_types, values
 
 _EVERY_BODY = pytest.mark.parametrize("kind", body_types(), ids=lambda kind: kind.__name__)
 # Few examples of each, because there are many bodies and each has its neighbours' fields.
@@ -53,7 +51,7 @@ def in_strings(value: Any) -> Any:
 @_EVERY_BODY
 @_FEW
 @given(data=st.data())
-def test_a_body_is_read_back_as_it_was_written(kind: type[Body], data: st.DataObject) -> None:
+def test_a_body_is_read_back_as_it_was_written(kind: type[JsonBody], data: st.DataObject) -> None:
     body = data.draw(values(kind))
     for quoted_ids in (False, True):
         assert decode_body(kind, encode_body(body, quoted_ids=quoted_ids)) == body
@@ -62,7 +60,7 @@ def test_a_body_is_read_back_as_it_was_written(kind: type[Body], data: st.DataOb
 @_EVERY_BODY
 @_FEW
 @given(data=st.data())
-def test_a_body_is_written_compact_and_without_nulls(kind: type[Body], data: st.DataObject) -> None:
+def test_a_body_is_written_compact_and_without_nulls(kind: type[JsonBody], data: st.DataObject) -> None:
     text = encode_body(data.draw(values(kind)))
     assert not re.search(rb"\s|null", _STRINGS.sub(b"", text))
 
@@ -70,25 +68,25 @@ def test_a_body_is_written_compact_and_without_nulls(kind: type[Body], data: st.
 @_EVERY_BODY
 @_FEW
 @given(data=st.data())
-def test_numbers_and_booleans_are_read_from_strings(kind: type[Body], data: st.DataObject) -> None:
+def test_numbers_and_booleans_are_read_from_strings(kind: type[JsonBody], data: st.DataObject) -> None:
     body = data.draw(values(kind))
-    sloppy = in_strings(json.loads(standard_json(encode_body(body), "body")))
+    sloppy = in_strings(json.loads(to_standard_json(encode_body(body), "body")))
     assert decode_body(kind, json.dumps(sloppy).encode()) == body
 
 
 @_EVERY_BODY
 @_FEW
 @given(data=st.data())
-def test_what_is_unknown_is_ignored_and_null_means_absent(kind: type[Body], data: st.DataObject) -> None:
+def test_what_is_unknown_is_ignored_and_null_means_absent(kind: type[JsonBody], data: st.DataObject) -> None:
     body = data.draw(values(kind))
-    plain = json.loads(standard_json(encode_body(body), "body"))
+    plain = json.loads(to_standard_json(encode_body(body), "body"))
     absent = {field.encode_name: None for field in msgspec.structs.fields(kind) if field.encode_name not in plain}
     plain = {"news": {"0": [{}]}, **plain, **absent, "more": [None]}
     assert decode_body(kind, json.dumps(plain).encode()) == body
 
 
 @_EVERY_BODY
-def test_properties_are_declared_in_the_order_java_writes_them(kind: type[Body]) -> None:
+def test_properties_are_declared_in_the_order_java_writes_them(kind: type[JsonBody]) -> None:
     names = [field.encode_name for field in msgspec.structs.fields(kind)]
     assert names == sorted(names)
 
@@ -96,9 +94,11 @@ def test_properties_are_declared_in_the_order_java_writes_them(kind: type[Body])
 @_EVERY_BODY
 @_FEW
 @given(data=st.data())
-def test_what_may_be_absent_is_left_out_and_the_rest_is_always_written(kind: type[Body], data: st.DataObject) -> None:
+def test_what_may_be_absent_is_left_out_and_the_rest_is_always_written(
+    kind: type[JsonBody], data: st.DataObject
+) -> None:
     needed = {field.name: data.draw(values(field.type)) for field in msgspec.structs.fields(kind) if field.required}
-    written = json.loads(standard_json(encode_body(kind(**needed), quoted_ids=True), "body"))
+    written = json.loads(to_standard_json(encode_body(kind(**needed), quoted_ids=True), "body"))
     optional = {field.encode_name for field in msgspec.structs.fields(kind) if field.default is None}
     assert written.keys() == {field.encode_name for field in msgspec.structs.fields(kind)} - optional
 
@@ -135,19 +135,19 @@ def test_an_empty_map_by_queue_is_empty_in_every_form(table: str) -> None:
 def test_a_reset_for_a_cpp_client_is_a_list() -> None:
     text = b'{"offsetTable":[{"brokerName":"broker-a","offset":41,"queueId":3,"topic":"orders"}]}'
     reset = decode_body(ResetOffsetsList, text)
-    assert reset.table() == ResetOffsets(offsets=ByQueue({_QUEUE: 41}))
-    assert encode_body(ResetOffsetsList.of(reset.table())) == text
+    assert reset.to_table() == ResetOffsets(offsets=ByQueue({_QUEUE: 41}))
+    assert encode_body(ResetOffsetsList.of(reset.to_table())) == text
 
 
 def test_numbers_are_read_where_text_is_due() -> None:
-    assert decode_body(TextTable, b'{"table":{"a":1,"b":true,"c":0.5,"d":"x"}}').table == {
+    assert decode_body(KVTable, b'{"table":{"a":1,"b":true,"c":0.5,"d":"x"}}').table == {
         "a": "1",
         "b": "true",
         "c": "0.5",
         "d": "x",
     }
     assert decode_body(TopicNames, b'{"topicList":[7,"orders"]}').topics == ("7", "orders")
-    assert decode_body(BrokerGroup, b'{"brokerName":5,"brokerAddrs":{0:10911}}').addresses == {0: "10911"}
+    assert decode_body(BrokerMemberGroup, b'{"brokerName":5,"brokerAddrs":{0:10911}}').addresses == {0: "10911"}
     assert decode_body(ResetOffsets, b'{"offsetTable":{{"brokerName":1,"queueId":3,"topic":2}:4}}').offsets == {
         Queue("2", "1", 3): 4
     }
@@ -155,10 +155,11 @@ def test_numbers_are_read_where_text_is_due() -> None:
 
 def test_an_unknown_word_of_an_enum_counts_as_absent_and_case_does_not_matter() -> None:
     text = b'{"groupName":"g","consumeType":"consume_passively","messageModel":"SHOUTING"}'
-    beat = decode_body(ConsumerBeat, text)
-    assert (beat.kind, beat.model) == (ConsumeKind.PUSH, None)
+    beat = decode_body(ConsumerHeartbeat, text)
+    assert (beat.kind, beat.model) == (ConsumeType.PUSH, None)
     assert (
-        decode_body(ConsumerBeat, b'{"groupName":"g","messageModel":"BROADCASTING"}').model is MessageModel.BROADCASTING
+        decode_body(ConsumerHeartbeat, b'{"groupName":"g","messageModel":"BROADCASTING"}').model
+        is MessageModel.BROADCASTING
     )
 
 
@@ -182,7 +183,7 @@ def test_a_batch_ack_is_read_with_long_names_too() -> None:
 def test_acknowledged_offsets_survive_the_bit_set(start: int, gaps: set[int]) -> None:
     offsets = sorted(start + gap for gap in gaps)
     bits = offset_bits(start, offsets)
-    acks = Acks(
+    acks = QueueAcks(
         bits=bits,
         group="g",
         invisible_ms=0,
@@ -203,29 +204,29 @@ def test_an_offset_that_a_bit_set_cannot_hold_is_refused(offset: int) -> None:
 
 
 def test_our_own_words_stand_beside_javas() -> None:
-    word = HeartbeatWord(
+    word = HeartbeatExtension(
         instance="0" * 32,
         heartbeat_ms=3000,
         leaving=False,
-        groups={"cg": GroupWord(strategy="sticky", held={"t": (Held(0, 17),)})},
+        groups={"cg": HeartbeatGroupExtension(strategy="sticky", held={"t": (HeldQueueEpoch(0, 17),)})},
     )
-    assert encode_body(Heartbeat(client_id="c", steelyard=word)) == (
+    assert encode_body(HeartbeatBody(client_id="c", steelyard=word)) == (
         b'{"clientID":"c","consumerDataSet":[],"producerDataSet":[],"steelyard":{"groups":{"cg":{"held":{"t":[[0,17]]},'
         b'"strategy":"sticky"}},"heartbeatMs":3000,"instance":"00000000000000000000000000000000","leaving":false,"v":1}}'
     )
-    denied = LockAnswer(steelyard=LockAnswerWord(epochs=(17,), denied=(Denied("t", 3, "other"),)))
+    denied = LockResponse(steelyard=LockResponseExtension(epochs=(17,), denied=(DeniedLock("t", 3, "other"),)))
     assert encode_body(denied) == (b'{"lockOKMQSet":[],"steelyard":{"denied":[["t",3,"other"]],"epochs":[17],"v":1}}')
-    held = encode_body(RunningState(steelyard=RunningWord(held=(_QUEUE,), departed={"other": 400})))
+    held = encode_body(ConsumerRunningState(steelyard=RunningStateExtension(held=(_QUEUE,), departed={"other": 400})))
     assert b'"steelyard":{"departed":{"other":400},"held":[["orders","broker-a",3]],"v":1}' in held
-    ids = decode_body(ConsumerIds, b'{"consumerIdList":["c"],"steelyard":{"v":1,"epoch":12,"owners":{"t":[0,-1]}}}')
+    ids = decode_body(ConsumerIdList, b'{"consumerIdList":["c"],"steelyard":{"v":1,"epoch":12,"owners":{"t":[0,-1]}}}')
     assert ids.steelyard is not None
     assert ids.steelyard.owners == {"t": (0, -1)}
 
 
 def test_a_route_goes_there_and_back() -> None:
-    route = Route(
+    route = TopicRoute(
         "orders",
-        (BrokerPlace("broker-a", "DefaultCluster", {0: "127.0.0.1:10911", 1: "127.0.0.1:10921"}),),
+        (BrokerAddresses("broker-a", "DefaultCluster", {0: "127.0.0.1:10911", 1: "127.0.0.1:10921"}),),
         (QueueCounts("broker-a", read=8, write=3, permission=Permission.READ),),
         order="broker-a:3",
     )
@@ -237,8 +238,8 @@ def test_a_subscription_goes_there_and_back(expression: str, version: int) -> No
     wanted = Subscription("orders", expression, version=version)
     body = decode_body(SubscriptionBody, encode_body(SubscriptionBody.of(wanted)))
     assert body.subscription() == wanted
-    assert (body.tags, body.hashes) == (wanted.tags, wanted.hashes)
-    sql = Subscription("orders", "amount > 10", FilterKind.SQL92, version)
+    assert (body.tags, body.hashes) == (wanted.tags, wanted.tag_hashes)
+    sql = Subscription("orders", "amount > 10", ExpressionType.SQL92, version)
     assert decode_body(SubscriptionBody, encode_body(SubscriptionBody.of(sql))).subscription() == sql
 
 
@@ -251,7 +252,7 @@ def test_a_subscription_that_means_nothing_is_malformed(text: str) -> None:
 
 
 def test_a_password_is_not_shown() -> None:
-    assert "secret" not in repr(User(name="shop", password="".join(["sec", "ret"])))
+    assert "secret" not in repr(AclUser(name="shop", password="".join(["sec", "ret"])))
 
 
 @pytest.mark.parametrize(
@@ -261,7 +262,7 @@ def test_a_password_is_not_shown() -> None:
         (b"\xff", "byte 0"),
         (b'{"clientID":"a"', "truncated"),
         (b'{"clientID":"\xff"}', "can't decode"),
-        (b'{"clientID":"\\ud800"}', "body of Heartbeat"),
+        (b'{"clientID":"\\ud800"}', "body of HeartbeatBody"),
         (b'{"clientID":NaN}', "byte 12"),
         (b'{"clientID":"a"} {', "trailing"),
         (b"{}", "clientID"),
@@ -273,12 +274,12 @@ def test_a_password_is_not_shown() -> None:
         (b'{"clientID":"a","consumerDataSet":{}}', "consumerDataSet"),
         (b'{"clientID":"a","steelyard":{"groups":{"g":{"held":{"t":[[1]]}}}}}', "held"),
         (b'{0:"a"}', "clientID"),
-        (b'{{}:"a"}', "body of Heartbeat"),
+        (b'{{}:"a"}', "body of HeartbeatBody"),
     ],
 )
 def test_what_cannot_be_read_is_malformed_and_says_why(text: bytes, complaint: str) -> None:
-    with pytest.raises(MalformedBody, match="body of Heartbeat") as caught:
-        decode_body(Heartbeat, text)
+    with pytest.raises(MalformedBody, match="body of HeartbeatBody") as caught:
+        decode_body(HeartbeatBody, text)
     assert complaint in str(caught.value)
 
 
@@ -306,14 +307,14 @@ def test_a_map_by_queue_that_is_none_is_malformed(table: str) -> None:
 
 @pytest.mark.parametrize("ids", ['{"x":"a"}', '{99999999999999999999:"a"}', "[]", '{"":"a"}', "{{}:1}"])
 def test_a_map_by_id_that_is_none_is_malformed(ids: str) -> None:
-    with pytest.raises(MalformedBody, match="body of BrokerGroup"):
-        decode_body(BrokerGroup, f'{{"brokerName":"a","brokerAddrs":{ids}}}'.encode())
+    with pytest.raises(MalformedBody, match="body of BrokerMemberGroup"):
+        decode_body(BrokerMemberGroup, f'{{"brokerName":"a","brokerAddrs":{ids}}}'.encode())
 
 
 def test_the_last_of_several_properties_with_one_name_counts() -> None:
-    assert decode_body(BrokerGroup, b'{"brokerName":"a","brokerName":"b","brokerAddrs":{0:"x",0:"y"}}') == BrokerGroup(
-        broker_name="b", addresses=ById({0: "y"})
-    )
+    assert decode_body(
+        BrokerMemberGroup, b'{"brokerName":"a","brokerName":"b","brokerAddrs":{0:"x",0:"y"}}'
+    ) == BrokerMemberGroup(broker_name="b", addresses=ById({0: "y"}))
 
 
 @pytest.mark.parametrize("property_name", ["steelyard", "nobody knows"])
@@ -321,22 +322,22 @@ def test_the_limit_of_nesting_holds_wherever_it_is_broken(property_name: str) ->
     for levels in (limits.JSON_DEPTH, 100_000):
         text = json.dumps({"clientID": "a", property_name: 0}).encode()
         with pytest.raises(LimitExceeded, match="nesting"):
-            decode_body(Heartbeat, text.replace(b"0", b"[" * levels + b"]" * levels))
+            decode_body(HeartbeatBody, text.replace(b"0", b"[" * levels + b"]" * levels))
 
 
 def test_a_large_body_is_read_but_not_mended() -> None:
     many = [{"clientID": "a", "consumerDataSet": [], "x": "y" * 100}] * 12_000
     text = json.dumps(many).encode()
-    assert len(decode_body(tuple[Heartbeat, ...], text)) == len(many)
+    assert len(decode_body(tuple[HeartbeatBody, ...], text)) == len(many)
     with pytest.raises(MalformedBody, match="Expected `str`"):
-        decode_body(tuple[Heartbeat, ...], text[:-1] + b',{"clientID":1}]')
+        decode_body(tuple[HeartbeatBody, ...], text[:-1] + b',{"clientID":1}]')
 
 
 def test_a_value_that_no_body_has_cannot_be_written() -> None:
     with pytest.raises(ConfigurationError, match="object cannot be written"):
         encode_body({"a": object()})
     with pytest.raises(ConfigurationError, match="cannot be written"):
-        encode_body(Heartbeat(client_id="\ud800"))
+        encode_body(HeartbeatBody(client_id="\ud800"))
 
 
 def test_the_maps_are_mappings_that_cannot_be_changed() -> None:

@@ -5,25 +5,25 @@ from contextlib import suppress
 from itertools import islice
 
 import pytest
-from tests.fuzzing import mutations, rounds
-from tests.golden_frames import golden_frames
 
 from steelyard.errors import ProtocolError
 from steelyard.wire.bodies import decode_body, encode_body
-from steelyard.wire.bodies.registration import Registration, compress_registration, decompress_registration
-from steelyard.wire.bodies.settings_text import decode_settings
-from steelyard.wire.bodies.table import BODY_OF_ANSWER, BODY_OF_REQUEST
+from steelyard.wire.bodies.common import decode_settings
+from steelyard.wire.bodies.topics import BrokerRegistration, compress_registration, decompress_registration
+from tests.fuzzing import mutations, rounds
+from tests.golden_frames import golden_frames
+from tests.wire.body_table import BODY_OF_REQUEST, BODY_OF_RESPONSE
 
 pytestmark = pytest.mark.fuzz
 
-_KINDS = list(dict.fromkeys((*BODY_OF_REQUEST.values(), *BODY_OF_ANSWER.values())))
+_KINDS = list(dict.fromkeys((*BODY_OF_REQUEST.values(), *BODY_OF_RESPONSE.values())))
 
 
 def recorded(code: int | None = None) -> list[bytes]:
     bodies = (
         (golden.request_code, golden.frame[8 + int.from_bytes(golden.frame[5:8], "big") :])
         for golden in golden_frames()
-        if golden.request_code in (BODY_OF_ANSWER if golden.is_answer else BODY_OF_REQUEST)
+        if golden.request_code in (BODY_OF_RESPONSE if golden.is_answer else BODY_OF_REQUEST)
     )
     return sorted({body for asked, body in bodies if body and code in (None, asked)})
 
@@ -36,7 +36,7 @@ def test_a_broken_body_is_read_or_refused() -> None:
 
 
 def test_a_broken_body_of_the_right_type_is_read_or_refused() -> None:
-    kinds = [(table[code], code) for table in (BODY_OF_REQUEST, BODY_OF_ANSWER) for code in table if recorded(code)]
+    kinds = [(table[code], code) for table in (BODY_OF_REQUEST, BODY_OF_RESPONSE) for code in table if recorded(code)]
     for place, (kind, code) in enumerate(kinds):
         for data in islice(mutations(recorded(code), seed=place), rounds() // len(kinds) + 1):
             with suppress(ProtocolError):
@@ -45,7 +45,7 @@ def test_a_broken_body_of_the_right_type_is_read_or_refused() -> None:
 
 
 def test_a_broken_compressed_registration_is_read_or_refused() -> None:
-    plain = [decode_body(Registration, data) for data in recorded(103) if data.startswith(b'{"filterServerList"')]
+    plain = [decode_body(BrokerRegistration, data) for data in recorded(103) if data.startswith(b'{"filterServerList"')]
     packed = [compress_registration(body, version=513) for body in plain]
     broken_streams = mutations(packed, seed=2)
     broken_contents = map(zlib.compress, mutations([zlib.decompress(data) for data in packed], seed=3))

@@ -2,13 +2,13 @@ import json
 from typing import Any
 
 import pytest
-from tests.golden_frames import GoldenFrame, golden_frames
 
 from steelyard.wire.bodies import decode_body, encode_body
-from steelyard.wire.bodies.routes import RouteBody
-from steelyard.wire.bodies.table import BODY_OF_ANSWER, BODY_OF_REQUEST, SETTINGS_ANSWERS, SETTINGS_REQUESTS
+from steelyard.wire.bodies.topics import RouteBody
 from steelyard.wire.codes import RequestCode
-from steelyard.wire.json_text import standard_json
+from steelyard.wire.java_json import to_standard_json
+from tests.golden_frames import GoldenFrame, golden_frames
+from tests.wire.body_table import BODY_OF_REQUEST, BODY_OF_RESPONSE, SETTINGS_REQUESTS, SETTINGS_RESPONSES
 
 # Bodies of these are messages, whatever they look like.
 _MESSAGE_REQUESTS = {
@@ -35,7 +35,7 @@ def body_of(golden: GoldenFrame) -> bytes:
 
 
 def kind_of(golden: GoldenFrame) -> type[Any] | None:
-    return (BODY_OF_ANSWER if golden.is_answer else BODY_OF_REQUEST).get(golden.request_code)
+    return (BODY_OF_RESPONSE if golden.is_answer else BODY_OF_REQUEST).get(golden.request_code)
 
 
 _TYPED = pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_a_recorded_body_means_the_same_after_reading_and_writing(golden: Golden
     for quoted_ids in (False, True):
         text = encode_body(body, quoted_ids=quoted_ids)
         assert decode_body(kind, text) == body
-        assert json.loads(standard_json(text, "ours")) == json.loads(standard_json(data, "theirs"))
+        assert json.loads(to_standard_json(text, "ours")) == json.loads(to_standard_json(data, "theirs"))
 
 
 @_TYPED
@@ -70,7 +70,7 @@ def test_a_recorded_body_is_written_with_the_very_bytes_of_java(golden: GoldenFr
 
 
 def test_every_code_of_the_tables_is_one_and_no_body_is_both_json_and_settings() -> None:
-    for code in (*BODY_OF_REQUEST, *BODY_OF_ANSWER, *SETTINGS_REQUESTS, *SETTINGS_ANSWERS):
+    for code in (*BODY_OF_REQUEST, *BODY_OF_RESPONSE, *SETTINGS_REQUESTS, *SETTINGS_RESPONSES):
         assert code in set(RequestCode)
     assert not SETTINGS_REQUESTS & BODY_OF_REQUEST.keys()
-    assert not SETTINGS_ANSWERS & BODY_OF_ANSWER.keys()
+    assert not SETTINGS_RESPONSES & BODY_OF_RESPONSE.keys()

@@ -1,16 +1,16 @@
 from steelyard.errors import ServerError, error_class
-from steelyard.wire.codes import LANGUAGES, PULL_RESULTS, STORED, RequestCode, ResponseCode
-from steelyard.wire.headers import HEADER_OF_ANSWER, HEADER_OF_REQUEST
+from steelyard.wire.codes import LANGUAGES, PULL_RESULT_CODES, STORED_CODES, RequestCode, ResponseCode
+from steelyard.wire.headers import HEADER_OF_REQUEST, HEADER_OF_RESPONSE
 
 
-def test_every_answer_is_a_result_or_has_an_error_of_its_own() -> None:
-    results = STORED | PULL_RESULTS
+def test_every_response_code_is_a_result_or_has_an_error_of_its_own_but_for_those_of_controllers() -> None:
+    results = STORED_CODES | PULL_RESULT_CODES | {code for code in ResponseCode if code.name.startswith("CONTROLLER_")}
     for code in ResponseCode:
         assert (code in results) is (error_class(code) is ServerError), code.name
 
 
 def test_headers_are_declared_for_known_requests_only() -> None:
-    assert {*HEADER_OF_REQUEST, *HEADER_OF_ANSWER} <= set(RequestCode)
+    assert {*HEADER_OF_REQUEST, *HEADER_OF_RESPONSE} <= set(RequestCode)
 
 
 def test_languages_have_their_numbers() -> None:

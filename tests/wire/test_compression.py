@@ -11,13 +11,13 @@ import lz4.frame
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.fuzzing import mutations, rounds
 
 from steelyard.errors import LimitExceeded, MalformedRecord, MissingExtra, ProtocolError
 from steelyard.wire import limits
-from steelyard.wire.compression import compress, decompress, flagged
-from steelyard.wire.sysflag import Compression, Transaction, compression_of, transaction_of, with_transaction
+from steelyard.wire.compression import compress, decompress, with_compression
+from steelyard.wire.sysflag import Compression, TransactionFlag, compression_of, transaction_of, with_transaction
 from steelyard.wire.zstd import zstd
+from tests.fuzzing import mutations, rounds
 
 _MIB = 1 << 20
 _kinds = st.sampled_from(Compression)
@@ -25,7 +25,7 @@ _every_kind = pytest.mark.parametrize("kind", Compression)
 
 
 def _open(body: bytes, kind: Compression, limit: int = limits.DECOMPRESSED_BYTES) -> bytes:
-    return decompress(body, flagged(0, kind), limit=limit)
+    return decompress(body, with_compression(0, kind), limit=limit)
 
 
 def _zlib_bomb(mib: int) -> bytes:
@@ -202,13 +202,13 @@ def test_linked_lz4_blocks_are_opened_all_the_same() -> None:
 
 
 def test_flags_are_those_that_java_sets() -> None:
-    assert [hex(flagged(0, kind)) for kind in (Compression.ZLIB, Compression.LZ4, Compression.ZSTD)] == [
+    assert [hex(with_compression(0, kind)) for kind in (Compression.ZLIB, Compression.LZ4, Compression.ZSTD)] == [
         "0x301",
         "0x101",
         "0x201",
     ]
     assert compress(b"x" * 100, Compression.ZLIB) == zlib.compress(b"x" * 100, 5)
-    assert flagged(0x8, Compression.ZLIB) == 0x309
+    assert with_compression(0x8, Compression.ZLIB) == 0x309
 
 
 def test_an_old_flag_without_a_kind_means_zlib() -> None:
@@ -221,8 +221,8 @@ def test_an_unknown_kind_is_damage(number: int) -> None:
         compression_of(number << 8 | 1)
 
 
-@given(st.integers(-(1 << 31), (1 << 31) - 1), st.sampled_from(Transaction))
-def test_a_transactions_state_is_changed_in_place(sys_flag: int, state: Transaction) -> None:
+@given(st.integers(-(1 << 31), (1 << 31) - 1), st.sampled_from(TransactionFlag))
+def test_a_transactions_state_is_changed_in_place(sys_flag: int, state: TransactionFlag) -> None:
     changed = with_transaction(sys_flag, state)
     assert transaction_of(changed) is state
     assert changed & ~0xC == sys_flag & ~0xC

@@ -5,14 +5,14 @@ from itertools import islice
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.fuzzing import mutations, rounds
-from tests.golden_frames import golden_frames
 
 from steelyard.errors import LimitExceeded, MalformedFrame, MalformedHeader, ProtocolError
 from steelyard.wire import limits
 from steelyard.wire.codes import HeaderType
-from steelyard.wire.command import ONEWAY, RESPONSE, Command, answer_to
-from steelyard.wire.frames import Splitter, encode_frame
+from steelyard.wire.command import ONEWAY_FLAG, RESPONSE_FLAG, Command, response_to
+from steelyard.wire.frames import FrameDecoder, encode_frame
+from tests.fuzzing import mutations, rounds
+from tests.golden_frames import golden_frames
 
 int32 = st.integers(-(1 << 31), (1 << 31) - 1)
 int16 = st.integers(-(1 << 15), (1 << 15) - 1)
@@ -40,7 +40,7 @@ def meaning(command: Command) -> tuple[object, ...]:
 def test_commands_come_out_as_they_went_in_however_the_bytes_are_cut(sent: list[Command], data: st.DataObject) -> None:
     stream = b"".join(map(encode_frame, sent))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=8)))
-    splitter = Splitter()
+    splitter = FrameDecoder()
     received: list[Command] = []
     for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
         received += splitter.feed(stream[start:end])
@@ -48,12 +48,12 @@ def test_commands_come_out_as_they_went_in_however_the_bytes_are_cut(sent: list[
 
 
 @given(st.lists(commands, min_size=1, max_size=4), st.lists(st.integers(0, 3), min_size=5, max_size=5), st.data())
-def test_commands_that_nobody_took_come_with_the_next_call(
+def test_commands_that_were_not_consumed_come_with_the_next_call(
     sent: list[Command], taken: list[int], data: st.DataObject
 ) -> None:
     stream = b"".join(map(encode_frame, sent))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), min_size=3, max_size=3)))
-    splitter = Splitter()
+    splitter = FrameDecoder()
     received: list[Command] = []
     kept = []
     for start, end, most in zip([0, *cuts], [*cuts, len(stream)], taken, strict=False):
@@ -67,8 +67,8 @@ def test_commands_that_nobody_took_come_with_the_next_call(
 
 def test_real_frames_come_out_equal_whole_and_byte_by_byte() -> None:
     stream = b"".join(golden.frame for golden in golden_frames())
-    whole = list(Splitter().feed(stream))
-    splitter = Splitter()
+    whole = list(FrameDecoder().feed(stream))
+    splitter = FrameDecoder()
     single = [command for byte in stream for command in splitter.feed(bytes([byte]))]
     assert len(whole) == len(golden_frames()) == 519
     assert list(map(meaning, whole)) == list(map(meaning, single))
@@ -77,7 +77,7 @@ def test_real_frames_come_out_equal_whole_and_byte_by_byte() -> None:
 def test_what_arrives_in_a_reused_buffer_is_kept() -> None:
     frame = encode_frame(Command(34, {"a": "b"}, b"body"))
     buffer = bytearray(frame[:20])
-    splitter = Splitter()
+    splitter = FrameDecoder()
     assert list(splitter.feed(memoryview(buffer))) == []
     buffer[:] = bytes(20)
     assert [command.body for command in splitter.feed(frame[20:])] == [b"body"]
@@ -101,8 +101,8 @@ def test_the_frame_of_the_specification_is_written_byte_for_byte() -> None:
         (bytes.fromhex("00000010 0000000d"), "its header has 13 bytes, the whole frame 16"),
     ],
 )
-def test_garbage_is_named_and_the_line_is_lost(start: bytes, says: str) -> None:
-    splitter = Splitter()
+def test_garbage_is_named_and_the_decoder_stays_broken(start: bytes, says: str) -> None:
+    splitter = FrameDecoder()
     with pytest.raises(MalformedFrame, match=says):
         list(splitter.feed(start))
     with pytest.raises(MalformedFrame, match=says):
@@ -115,14 +115,14 @@ def test_a_header_has_room_for_full_properties_in_both_types() -> None:
         sent = Command(
             310, {"i": many + "p\x01" + "x" * (limits.PROPERTIES_BYTES - len(many) - 2)}, header_type=header_type
         )
-        (received,) = Splitter().feed(encode_frame(sent))
+        (received,) = FrameDecoder().feed(encode_frame(sent))
         assert received.texts() == sent.texts()
 
 
 def test_full_properties_fit_a_header_even_if_each_character_needs_an_escape() -> None:
     separators = {"i": "\x01" * limits.PROPERTIES_BYTES}
     for header_type in HeaderType:
-        (received,) = Splitter().feed(encode_frame(Command(310, separators, header_type=header_type)))
+        (received,) = FrameDecoder().feed(encode_frame(Command(310, separators, header_type=header_type)))
         assert received.texts() == separators
 
 
@@ -137,7 +137,7 @@ def test_full_properties_fit_a_header_even_if_each_character_needs_an_escape() -
 )
 def test_a_frame_over_a_limit_is_refused_before_it_arrives(start: bytes, limit: int) -> None:
     with pytest.raises(LimitExceeded) as caught:
-        list(Splitter().feed(start))
+        list(FrameDecoder().feed(start))
     assert caught.value.limit == limit
 
 
@@ -145,27 +145,27 @@ def test_a_frame_over_a_limit_is_refused_before_it_arrives(start: bytes, limit: 
 def test_a_broken_start_is_refused_at_its_eighth_byte_however_it_arrives(mark: str) -> None:
     start = bytes.fromhex("00000010" + mark)
     for cut in range(8):
-        splitter = Splitter()
+        splitter = FrameDecoder()
         assert list(splitter.feed(start[:cut])) == []
         with pytest.raises(ProtocolError, match="frame, byte 4"):
             list(splitter.feed(start[cut:]))
 
 
-def test_a_stranger_on_the_line_is_recognised_by_the_first_bytes() -> None:
+def test_another_protocol_is_recognised_by_the_first_bytes() -> None:
     with pytest.raises(LimitExceeded, match="frame, byte 0: its length, read from b'GET ', is 1195725860"):
-        list(Splitter().feed(b"GET / HTTP/1.1"))
+        list(FrameDecoder().feed(b"GET / HTTP/1.1"))
 
 
-def test_what_a_lost_line_returned_before_yields_nothing_more() -> None:
-    splitter = Splitter()
+def test_what_a_broken_decoder_returned_before_yields_nothing_more() -> None:
+    splitter = FrameDecoder()
     older, newer = splitter.feed(b"\xff" * 4), splitter.feed(encode_frame(Command(34)))
     with pytest.raises(MalformedFrame):
         list(newer)
     assert list(older) == []
 
 
-def test_a_lost_line_keeps_nothing_however_often_it_is_fed() -> None:
-    splitter = Splitter()
+def test_a_broken_decoder_keeps_nothing_however_often_it_is_fed() -> None:
+    splitter = FrameDecoder()
     depths = []
     for _ in range(3):
         with pytest.raises(MalformedFrame) as caught:
@@ -175,15 +175,15 @@ def test_a_lost_line_keeps_nothing_however_often_it_is_fed() -> None:
 
 
 def test_commands_before_a_broken_frame_are_not_lost() -> None:
-    splitter = Splitter()
+    splitter = FrameDecoder()
     arriving = splitter.feed(encode_frame(Command(34)) + b"\xff" * 8)
     assert next(arriving).code == 34
     with pytest.raises(MalformedFrame):
         next(arriving)
 
 
-def test_an_unreadable_header_loses_the_line() -> None:
-    splitter = Splitter()
+def test_an_unreadable_header_breaks_the_decoder() -> None:
+    splitter = FrameDecoder()
     with pytest.raises(MalformedHeader, match="JSON header"):
         list(splitter.feed(bytes.fromhex("00000006 00000002") + b"{]"))
     with pytest.raises(MalformedHeader):
@@ -195,7 +195,7 @@ def test_the_largest_frame_passes_and_one_byte_more_does_not() -> None:
     largest = Command(10, body=bytes(limits.FRAME_BYTES - 8 - header_bytes))
     frame = encode_frame(largest)
     assert len(frame) == limits.FRAME_BYTES
-    splitter = Splitter()
+    splitter = FrameDecoder()
     received = [c for start in range(0, len(frame), 65_536) for c in splitter.feed(frame[start : start + 65_536])]
     assert [len(command.body) for command in received] == [len(largest.body)]
     with pytest.raises(LimitExceeded):
@@ -210,7 +210,7 @@ def test_a_header_whose_length_cannot_be_told_is_not_written() -> None:
 
 def test_a_frame_in_tiny_pieces_costs_no_more_than_a_small_multiple_of_itself() -> None:
     frame = encode_frame(Command(10, body=bytes(300_000)))
-    splitter = Splitter()
+    splitter = FrameDecoder()
     pieces = [frame[start : start + 3] for start in range(0, len(frame), 3)]
     tracemalloc.start()
     try:
@@ -224,15 +224,15 @@ def test_a_frame_in_tiny_pieces_costs_no_more_than_a_small_multiple_of_itself() 
 
 def test_an_answer_has_the_opaque_and_the_header_type_of_its_request() -> None:
     for kind in HeaderType:
-        answer = answer_to(Command(105, opaque=9, header_type=kind), 17, remark="no")
-        assert (answer.opaque, answer.header_type, answer.flag) == (9, kind, RESPONSE)
-        assert answer.is_answer
+        answer = response_to(Command(105, opaque=9, header_type=kind), 17, remark="no")
+        assert (answer.opaque, answer.header_type, answer.flag) == (9, kind, RESPONSE_FLAG)
+        assert answer.is_response
         assert not answer.is_oneway
 
 
-def test_a_oneway_request_is_told_from_an_answer() -> None:
-    assert Command(15, flag=ONEWAY).is_oneway
-    assert not Command(15, flag=ONEWAY | RESPONSE).is_oneway
+def test_a_oneway_request_differs_from_a_response() -> None:
+    assert Command(15, flag=ONEWAY_FLAG).is_oneway
+    assert not Command(15, flag=ONEWAY_FLAG | RESPONSE_FLAG).is_oneway
     assert not Command(15).is_oneway
 
 
@@ -242,5 +242,5 @@ def test_broken_frames_raise_protocol_errors_and_nothing_else() -> None:
     corpus += [encode_frame(Command(310, {"a": "g", "i": "x" * 300}, b"hi", header_type=HeaderType.BINARY))]
     for broken in islice(mutations(corpus, seed=1), rounds()):
         with suppress(ProtocolError):
-            for command in Splitter().feed(broken):
+            for command in FrameDecoder().feed(broken):
                 command.texts()

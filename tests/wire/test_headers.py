@@ -10,26 +10,25 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.fuzzing import Dice, mutations, rounds
-from tests.golden_frames import GoldenFrame, golden_frames
 
 from steelyard.errors import ConfigurationError, LimitExceeded, MalformedHeader, ProtocolError
 from steelyard.wire import limits
-from steelyard.wire.binary_header import pack_fields, pack_header, texts_from_binary
+from steelyard.wire.binary_header import header_from_binary, pack_fields, pack_header, texts_from_binary
 from steelyard.wire.codes import HeaderType, RequestCode
 from steelyard.wire.command import Command, decode_command, encode_header
-from steelyard.wire.fields import Header, from_texts, plan_of
-from steelyard.wire.headers import HEADER_OF_ANSWER, HEADER_OF_REQUEST
-from steelyard.wire.headers.common import Empty, OffsetAnswer, TopicName
-from steelyard.wire.headers.group import QueryOffset
+from steelyard.wire.header_codec import Header, header_from_texts, header_layout
+from steelyard.wire.headers import HEADER_OF_REQUEST, HEADER_OF_RESPONSE
+from steelyard.wire.headers.common import EmptyHeader, OffsetResponse, TopicNameRequest
+from steelyard.wire.headers.group import QueryConsumerOffset
 from steelyard.wire.headers.nameserver import GetRoute
-from steelyard.wire.headers.pull import Pull, PullAnswer
-from steelyard.wire.headers.send import SendAnswer, SendShort
-from steelyard.wire.shapes import from_binary
+from steelyard.wire.headers.pull import PullMessage, PullMessageResponse
+from steelyard.wire.headers.send import SendMessageResponse, SendMessageV2
+from tests.fuzzing import Dice, mutations, rounds
+from tests.golden_frames import GoldenFrame, golden_frames
 
-DECLARED: set[type[Header]] = {*HEADER_OF_REQUEST.values(), *HEADER_OF_ANSWER.values(), Empty}
+DECLARED: set[type[Header]] = {*HEADER_OF_REQUEST.values(), *HEADER_OF_RESPONSE.values(), EmptyHeader}
 KINDS = sorted(DECLARED, key=lambda kind: (kind.__name__, kind.__module__))
-HOT: list[type[Header]] = [SendShort, SendAnswer, Pull, PullAnswer]
+HOT: list[type[Header]] = [SendMessageV2, SendMessageResponse, PullMessage, PullMessageResponse]
 words = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
 
 
@@ -38,9 +37,9 @@ def headers(kind: type[Header]) -> st.SearchStrategy[Header]:
     """Build any header of a kind, from its types."""
     of_type = {str: words, bool: st.booleans()}
     hints = get_type_hints(kind)
-    plan = plan_of(kind)
+    plan = header_layout(kind)
     arguments: dict[str, st.SearchStrategy[object]] = {}
-    for name, wanted, digits in zip(plan.attributes, plan.types, plan.digits, strict=True):
+    for name, wanted, digits in zip(plan.attributes, plan.types, plan.safe_digits, strict=True):
         most = (1 << 31) - 1 if digits == 9 else (1 << 63) - 1
         value = of_type.get(wanted, st.integers(-most - 1, most))
         arguments[name] = st.none() | value if type(None) in get_args(hints[name]) else value
@@ -49,10 +48,10 @@ def headers(kind: type[Header]) -> st.SearchStrategy[Header]:
 
 def short_headers(kind: type[Header], count: int) -> Iterator[Header]:
     """Build headers of few and short values, so that lengths repeat and shapes are learnt, met and changed."""
-    hints, plan, random = get_type_hints(kind), plan_of(kind), Dice(0)
+    hints, plan, random = get_type_hints(kind), header_layout(kind), Dice(0)
     few: dict[str, list[object]] = {}
     of_type: dict[type, list[object]] = {str: ["a", "b", "true", "é", "1", " 1"], bool: [False, True]}
-    for name, wanted, digits in zip(plan.attributes, plan.types, plan.digits, strict=True):
+    for name, wanted, digits in zip(plan.attributes, plan.types, plan.safe_digits, strict=True):
         most = (1 << 31) - 1 if digits == 9 else (1 << 63) - 1
         numbers = [0, 1, -1, 7, 10, 99, -most - 1, most, *(random.randint(-most - 1, most) for _ in range(8))]
         few[name] = [*of_type.get(wanted, numbers), *([None] if type(None) in get_args(hints[name]) else [])]
@@ -65,7 +64,7 @@ def golden_header(golden: GoldenFrame) -> tuple[Command, type[Header] | None]:
         decode_command(HeaderType(golden.frame[4]), golden.frame[8 : 8 + (mark & 0xFFFFFF)], b"")
         for mark in [int.from_bytes(golden.frame[4:8], "big")]
     ]
-    return command, (HEADER_OF_ANSWER if golden.is_answer else HEADER_OF_REQUEST).get(golden.request_code)
+    return command, (HEADER_OF_RESPONSE if golden.is_answer else HEADER_OF_REQUEST).get(golden.request_code)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
@@ -85,7 +84,7 @@ def test_any_header_survives_both_header_types(kind: type[Header], data: st.Data
 def test_texts_and_packing_written_by_hand_equal_the_general_way(kind: type[Header], data: st.DataObject) -> None:
     header = data.draw(headers(kind))
     assert header.texts() == Header.texts(header)
-    general = pack_fields(zip(plan_of(kind).names, Header.texts(header), strict=True))
+    general = pack_fields(zip(header_layout(kind).names, Header.texts(header), strict=True))
     assert texts_from_binary(pack_header(header)) == texts_from_binary(general)
 
 
@@ -93,7 +92,7 @@ def test_texts_and_packing_written_by_hand_equal_the_general_way(kind: type[Head
 def test_the_short_cut_for_repeating_headers_never_changes_a_result(kind: type[Header]) -> None:
     for header in short_headers(kind, 200):
         packed = pack_header(header)
-        assert from_binary(kind, packed) == from_texts(kind, texts_from_binary(packed)) == header
+        assert header_from_binary(kind, packed) == header_from_texts(kind, texts_from_binary(packed)) == header
 
 
 @given(st.lists(st.sampled_from(["1", "7", "-", "+", " ", "_", "é"]), min_size=2, max_size=9))
@@ -101,9 +100,9 @@ def test_a_value_that_is_no_number_is_refused_whether_its_shape_is_known_or_not(
     for value in values:
         packed = pack_fields([("offset", value)])
         outcomes = []
-        for read in (from_binary, lambda kind, raw: from_texts(kind, texts_from_binary(raw))):
+        for read in (header_from_binary, lambda kind, raw: header_from_texts(kind, texts_from_binary(raw))):
             try:
-                outcomes.append(read(OffsetAnswer, packed))
+                outcomes.append(read(OffsetResponse, packed))
             except MalformedHeader as error:
                 outcomes.append(str(error))
         assert outcomes[0] == outcomes[1]
@@ -117,7 +116,7 @@ def test_every_real_header_is_read_typed_with_no_field_unknown() -> None:
             assert texts == {}, f"{golden}: no typed header is declared, but it has {sorted(texts)}"
         elif texts or not golden.is_answer:
             command.header(kind)
-            assert set(texts) <= set(plan_of(kind).names), f"{golden}: {kind.__name__} lacks a field"
+            assert set(texts) <= set(header_layout(kind).names), f"{golden}: {kind.__name__} lacks a field"
 
 
 def test_every_real_header_is_written_again_with_the_same_meaning_in_both_types() -> None:
@@ -182,7 +181,7 @@ def test_sloppy_json_is_read_as_java_reads_it(fields: bytes) -> None:
     assert not msgspec.structs.asdict(header)["logical"]
 
 
-def test_numbers_and_truths_are_texts_for_whoever_asks_for_texts() -> None:
+def test_numbers_and_booleans_can_be_decoded_as_texts() -> None:
     command = decode_command(HeaderType.JSON, b'{"code":1,"extFields":{"a":1,"b":true,"c":null,"d":"x"}}', b"")
     assert command.texts() == {"a": "1", "b": "true", "d": "x"}
 
@@ -228,7 +227,7 @@ def test_fields_that_are_no_texts_are_refused(fields: bytes) -> None:
     with pytest.raises(MalformedHeader):
         command.texts()
     with pytest.raises(MalformedHeader):
-        command.header(TopicName)
+        command.header(TopicNameRequest)
 
 
 def test_every_named_limit_of_a_header_holds_in_both_types() -> None:
@@ -240,7 +239,7 @@ def test_every_named_limit_of_a_header_holds_in_both_types() -> None:
     for limit, fields in over.items():
         for header_type in HeaderType:
             command = decode_command(header_type, encode_header(Command(1, fields, header_type=header_type)), b"")
-            for read in (command.texts, lambda command=command: command.header(TopicName)):
+            for read in (command.texts, lambda command=command: command.header(TopicNameRequest)):
                 with pytest.raises(LimitExceeded) as caught:
                     read()
                 assert caught.value.limit == limit
@@ -279,7 +278,7 @@ def test_codes_that_need_more_than_16_bits_cannot_be_sent_in_binary() -> None:
     [
         Command(1, {"k": "\ud800"}),
         Command(1, {"\ud800": "v"}),
-        Command(1, TopicName("\ud800")),
+        Command(1, TopicNameRequest("\ud800")),
         Command(1, remark="\ud800"),
     ],
 )
@@ -304,7 +303,7 @@ def test_a_number_or_a_truth_without_a_text_is_absent_in_both_types(text: str) -
         for header_type in HeaderType:
             sent = Command(14, fields | filling, header_type=header_type)
             received = decode_command(header_type, encode_header(sent), b"")
-            assert received.header(QueryOffset) == QueryOffset("g", "t", 3)
+            assert received.header(QueryConsumerOffset) == QueryConsumerOffset("g", "t", 3)
 
 
 def test_the_place_of_what_is_not_utf_8_is_told() -> None:
@@ -316,12 +315,12 @@ def test_an_empty_value_is_absent_in_binary() -> None:
     packed = b"\0\5topic\0\0\0\0"
     assert texts_from_binary(packed) == {}
     with pytest.raises(MalformedHeader, match="topic is missing"):
-        from_binary(TopicName, packed)
+        header_from_binary(TopicNameRequest, packed)
 
 
 def test_of_two_equal_names_the_last_counts_always() -> None:
     twice = pack_fields([("offset", "1")]) + pack_fields([("offset", "2")])
-    assert [from_binary(OffsetAnswer, twice).offset for _ in range(3)] == [2, 2, 2]
+    assert [header_from_binary(OffsetResponse, twice).offset for _ in range(3)] == [2, 2, 2]
 
 
 @pytest.mark.fuzz

@@ -7,22 +7,20 @@ from contextlib import contextmanager
 from struct import pack
 
 import pytest
-from tests.wire.stored_values import HOST
 
 from steelyard.errors import LimitExceeded, MalformedBody, ProtocolError
 from steelyard.model import Permission, tag_hash
 from steelyard.wire import limits
-from steelyard.wire.binary_header import pack_fields
+from steelyard.wire.binary_header import header_from_binary, pack_fields
 from steelyard.wire.bodies import decode_body
-from steelyard.wire.bodies.heartbeat import Heartbeat, SubscriptionBody
+from steelyard.wire.bodies.common import decode_settings
+from steelyard.wire.bodies.heartbeat import HeartbeatBody, SubscriptionBody
 from steelyard.wire.bodies.pop import BatchAck
-from steelyard.wire.bodies.registration import decompress_registration
-from steelyard.wire.bodies.routes import RouteBody
-from steelyard.wire.bodies.settings_text import decode_settings
-from steelyard.wire.headers.common import TopicName
+from steelyard.wire.bodies.topics import RouteBody, decompress_registration
+from steelyard.wire.headers.common import TopicNameRequest
 from steelyard.wire.record import pack_record
-from steelyard.wire.shapes import from_binary
-from steelyard.wire.stored import messages
+from steelyard.wire.stored_messages import decode_messages
+from tests.wire.stored_values import HOST
 
 
 @contextmanager
@@ -40,14 +38,17 @@ def remembering_at_most(size: int) -> Iterator[None]:
 def test_long_headers_of_many_lengths_are_forgotten() -> None:
     with remembering_at_most(200_000):
         for size in range(30_000, 30_050):
-            assert from_binary(TopicName, pack_fields([("topic", "orders"), ("x", "y" * size)])).topic == "orders"
+            assert (
+                header_from_binary(TopicNameRequest, pack_fields([("topic", "orders"), ("x", "y" * size)])).topic
+                == "orders"
+            )
 
 
 def test_short_headers_of_many_lengths_are_remembered_within_bounds() -> None:
     with remembering_at_most(40_000_000):
         for size in range(1, 2_000):
             for name in "wxyz":
-                from_binary(TopicName, pack_fields([("topic", "orders"), (name, "y" * size)]))
+                header_from_binary(TopicNameRequest, pack_fields([("topic", "orders"), (name, "y" * size)]))
 
 
 def test_topics_that_no_broker_would_take_are_forgotten() -> None:
@@ -55,7 +56,7 @@ def test_topics_that_no_broker_would_take_are_forgotten() -> None:
         for number in range(50):
             topic = b"%d" % number + b"x" * 30_000
             record = pack_record(topic, 0, 0, 0, b"", b"", born_ms=0, born_host=HOST, stored_ms=0, store_host=HOST)
-            assert [message.topic.encode() for message in messages(record, "broker-a")] == [topic]
+            assert [message.topic.encode() for message in decode_messages(record, "broker-a")] == [topic]
 
 
 def test_long_tags_are_forgotten() -> None:
@@ -73,7 +74,7 @@ def test_bits_of_a_permission_that_mean_nothing_are_dropped() -> None:
 
 def _enum() -> object:
     text = b'{"clientID":"c","consumerDataSet":[{"consumeType":"%s"}],"x":"%s"}'
-    return decode_body(Heartbeat, text % (b"y" * 100_000, b"z" * 1_000_000))
+    return decode_body(HeartbeatBody, text % (b"y" * 100_000, b"z" * 1_000_000))
 
 
 def _kind() -> object:

@@ -5,9 +5,6 @@ from multiprocessing.reduction import ForkingPickler
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.fuzzing import mutations, rounds
-from tests.wire.stored_golden import record_bodies
-from tests.wire.stored_values import properties, property_texts
 
 from steelyard.errors import ConfigurationError, LimitExceeded
 from steelyard.model.message import RESERVED_PROPERTIES, Message
@@ -15,12 +12,15 @@ from steelyard.wire import property_names
 from steelyard.wire.properties import (
     LazyProperties,
     append_properties,
+    build_properties,
+    decode_properties,
     encode_properties,
     find_property,
-    parse_properties,
-    sent_properties,
 )
-from steelyard.wire.record import read_records
+from steelyard.wire.record import decode_records
+from tests.fuzzing import mutations, rounds
+from tests.wire.stored_golden import record_bodies
+from tests.wire.stored_values import properties, property_texts
 
 
 def _as_java_reads(text: str) -> dict[str, str]:
@@ -54,20 +54,20 @@ def _as_java_reads(text: str) -> dict[str, str]:
     ],
 )
 def test_a_text_is_read_by_the_rules_all_readers_share(raw: bytes, expected: dict[str, str]) -> None:
-    assert parse_properties(raw) == expected
+    assert decode_properties(raw) == expected
 
 
 @given(property_texts)
 def test_reading_agrees_with_apache_on_any_text(raw: bytes) -> None:
     expected = _as_java_reads(raw.decode("utf-8", "replace"))
     expected.pop("__CRC32#", None)
-    assert parse_properties(raw) == expected
+    assert decode_properties(raw) == expected
 
 
 @given(property_texts, st.sampled_from([b"TAGS", b"KEYS", b"TAG", b"S", b"x", "ü".encode(), b"TAGSx"]))
 def test_one_name_is_found_exactly_as_reading_everything_would(raw: bytes, name: bytes) -> None:
     found = find_property(raw, name)
-    assert (found and found.decode("utf-8", "replace")) == parse_properties(raw).get(name.decode())
+    assert (found and found.decode("utf-8", "replace")) == decode_properties(raw).get(name.decode())
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_value_or_a_longer_name_never_passes_for_a_name(raw: bytes) -> None:
 def test_what_is_written_is_read_back(written: dict[str, str], closed: bool) -> None:
     written.pop("__CRC32#", None)
     raw = encode_properties(written, closed=closed)
-    assert parse_properties(raw) == written
+    assert decode_properties(raw) == written
     assert raw.endswith(b"\x02") == (closed and bool(written))
     for name, value in written.items():
         assert find_property(raw, name.encode()) == value.encode()
@@ -126,13 +126,13 @@ def test_added_properties_win(first: dict[str, str], second: dict[str, str], clo
     joined = append_properties(encode_properties(first, closed=closed), encode_properties(second))
     expected = first | second
     expected.pop("__CRC32#", None)
-    assert parse_properties(joined) == expected
+    assert decode_properties(joined) == expected
 
 
 def test_a_message_says_its_tag_keys_id_and_whether_to_wait() -> None:
     message = Message("orders", b"", tags="paid", keys=["a", "b"], properties={"region": "eu"})
-    text = sent_properties(message, unique_key="A1", wait=False, more="TTL\x019\x02")
-    assert parse_properties(text.encode()) == {
+    text = build_properties(message, unique_key="A1", wait=False, extra="TTL\x019\x02")
+    assert decode_properties(text.encode()) == {
         "region": "eu",
         "TAGS": "paid",
         "KEYS": "a b",
@@ -140,24 +140,24 @@ def test_a_message_says_its_tag_keys_id_and_whether_to_wait() -> None:
         "WAIT": "false",
         "TTL": "9",
     }
-    assert sent_properties(Message("orders", b"")) == "WAIT\x01true\x02"
+    assert build_properties(Message("orders", b"")) == "WAIT\x01true\x02"
     assert message.properties == {"region": "eu"}
 
 
 @given(properties)
 def test_what_a_message_says_is_written_as_any_properties_are(own: dict[str, str]) -> None:
     own = {name: value for name, value in own.items() if name not in RESERVED_PROPERTIES}
-    written = sent_properties(Message("orders", b"", tags="paid", properties=own), unique_key="A1")
+    written = build_properties(Message("orders", b"", tags="paid", properties=own), unique_key="A1")
     assert written.encode() == encode_properties(own | {"TAGS": "paid", "UNIQ_KEY": "A1", "WAIT": "true"})
 
 
 @pytest.mark.parametrize("letter", ["x", "ß", "漢", "😀"])
 def test_a_message_may_say_as_much_as_a_record_holds(letter: str) -> None:
-    room = 32_767 - len(sent_properties(Message("orders", b""), unique_key="A1")) - len("a\x01\x02")
+    room = 32_767 - len(build_properties(Message("orders", b""), unique_key="A1")) - len("a\x01\x02")
     longest = letter * (room // len(letter.encode()))
-    assert len(sent_properties(Message("orders", b"", properties={"a": longest}), unique_key="A1").encode()) <= 32_767
+    assert len(build_properties(Message("orders", b"", properties={"a": longest}), unique_key="A1").encode()) <= 32_767
     with pytest.raises(ConfigurationError, match=r"properties of a message to 'orders' have .* bytes together"):
-        sent_properties(Message("orders", b"", properties={"a": longest + letter}), unique_key="A1")
+        build_properties(Message("orders", b"", properties={"a": longest + letter}), unique_key="A1")
 
 
 @given(properties)
@@ -181,9 +181,9 @@ def test_every_reserved_name_has_a_constant() -> None:
 
 @pytest.mark.fuzz
 def test_any_bytes_are_properties() -> None:
-    corpus = [record.properties for recorded in record_bodies() for record in read_records(recorded.body)]
+    corpus = [record.properties for recorded in record_bodies() for record in decode_records(recorded.body)]
     for broken in islice(mutations(corpus, seed=3), rounds()):
-        found = parse_properties(broken)
+        found = decode_properties(broken)
         for name in ("UNIQ_KEY", "TAGS", "CLUSTER"):
             raw = find_property(broken, name.encode())
             assert (raw and raw.decode("utf-8", "replace")) == found.get(name)

@@ -6,23 +6,28 @@ from types import MappingProxyType
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.fuzzing import mutations, rounds
-from tests.wire.stored_golden import Recorded, record_bodies
-from tests.wire.stored_values import HELLO_RECORD, HOST, Parts, hosts, parts
 
 from steelyard.errors import ConfigurationError, LimitExceeded, MalformedRecord, ProtocolError
 from steelyard.wire import limits
 from steelyard.wire.hosts import host_bytes, host_text
-from steelyard.wire.record import Record, body_crc, decode_record, encode_record, pack_record, read_records
-from steelyard.wire.record_layout import (
+from steelyard.wire.record import (
     BLANK_MAGIC,
-    SMALLEST_BYTES,
+    MIN_RECORD_BYTES,
     V1_MAGIC,
     V2_MAGIC,
+    MessageRecord,
+    body_crc,
+    decode_record,
+    decode_records,
+    encode_record,
     pack_blank,
+    pack_record,
     peek_record,
 )
 from steelyard.wire.sysflag import BORN_IPV6, STORE_IPV6
+from tests.fuzzing import mutations, rounds
+from tests.wire.stored_golden import Recorded, record_bodies
+from tests.wire.stored_values import HELLO_RECORD, HOST, RecordParts, hosts, parts
 
 
 def _packed(
@@ -37,7 +42,7 @@ def _packed(
 
 def test_a_record_of_apache_is_read() -> None:
     record = decode_record(HELLO_RECORD, check_crc=True)
-    assert record == Record(
+    assert record == MessageRecord(
         topic=b"TopicTest",
         queue_id=3,
         offset=5,
@@ -76,18 +81,18 @@ def test_a_record_of_apache_is_written_byte_for_byte() -> None:
 
 
 def test_there_are_recorded_bodies_to_read() -> None:
-    assert sum(len(list(read_records(recorded.body))) for recorded in record_bodies()) == 45
+    assert sum(len(list(decode_records(recorded.body))) for recorded in record_bodies()) == 45
 
 
 @pytest.mark.parametrize("recorded", record_bodies(), ids=lambda recorded: recorded.name)
 def test_recorded_records_are_read_and_written_again_byte_for_byte(recorded: Recorded) -> None:
-    records = list(read_records(recorded.body, check_crc=True))
+    records = list(decode_records(recorded.body, check_crc=True))
     assert b"".join(map(encode_record, records)) == recorded.body
     assert sum(record.size for record in records) == len(recorded.body)
 
 
 @given(parts())
-def test_what_is_packed_is_read_back(given_parts: Parts) -> None:
+def test_what_is_packed_is_read_back(given_parts: RecordParts) -> None:
     packed = pack_record(**given_parts)
     record = decode_record(packed)
     assert encode_record(record) == packed
@@ -105,16 +110,16 @@ def test_what_is_packed_is_read_back(given_parts: Parts) -> None:
 
 
 @given(st.lists(parts(), max_size=4))
-def test_records_back_to_back_are_read_in_order(many: list[Parts]) -> None:
+def test_records_back_to_back_are_read_in_order(many: list[RecordParts]) -> None:
     packed = [pack_record(**each) for each in many]
     body = b"".join(packed)
     expected = [decode_record(each) for each in packed]
     for buffer in (body, bytearray(body), memoryview(body)):
-        assert list(read_records(buffer)) == expected
+        assert list(decode_records(buffer)) == expected
 
 
 @given(parts(), st.binary(max_size=20), st.binary(max_size=20))
-def test_one_record_is_read_out_of_the_middle_of_a_log(given_parts: Parts, before: bytes, behind: bytes) -> None:
+def test_one_record_is_read_out_of_the_middle_of_a_log(given_parts: RecordParts, before: bytes, behind: bytes) -> None:
     packed = pack_record(**given_parts)
     log = before + packed + behind
     for buffer in (log, bytearray(log), memoryview(log)):
@@ -175,7 +180,7 @@ def test_damage_is_named_with_its_byte(at: int, broken: str, says: str) -> None:
         assert str(caught.value) == f"record, {says}"
     # In the middle of an answer the byte is the answer's.
     with pytest.raises(MalformedRecord) as caught:
-        list(read_records(HELLO_RECORD + record, check_crc=True))
+        list(decode_records(HELLO_RECORD + record, check_crc=True))
     assert caught.value.at is not None
     assert caught.value.at >= len(HELLO_RECORD)
 
@@ -190,7 +195,7 @@ def test_a_length_beyond_fifteen_bits_is_damage_even_where_it_fits() -> None:
 
 
 def test_records_before_a_damaged_one_are_good() -> None:
-    reader = read_records(HELLO_RECORD + HELLO_RECORD + b"?")
+    reader = decode_records(HELLO_RECORD + HELLO_RECORD + b"?")
     assert [next(reader).offset, next(reader).offset] == [5, 5]
     with pytest.raises(MalformedRecord, match="record, byte 230: 1 bytes are left"):
         next(reader)
@@ -253,7 +258,7 @@ def test_what_is_no_host_is_refused(text: str) -> None:
 
 
 def test_the_smallest_record_is_as_small_as_the_layout_says() -> None:
-    assert len(_packed(topic=b"", body=b"")) == SMALLEST_BYTES == 91
+    assert len(_packed(topic=b"", body=b"")) == MIN_RECORD_BYTES == 91
 
 
 def test_a_blank_says_how_far_the_file_goes_on() -> None:
@@ -275,7 +280,7 @@ def test_broken_records_are_either_read_or_damaged() -> None:
     try:
         for broken in islice(mutations(corpus, seed=1), rounds()):
             try:
-                records = list(read_records(broken, check_crc=True))
+                records = list(decode_records(broken, check_crc=True))
             except ProtocolError:
                 continue
             assert sum(record.size for record in records) == len(broken)

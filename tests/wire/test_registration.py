@@ -9,23 +9,28 @@ from msgspec.structs import replace
 from steelyard.errors import LimitExceeded, MalformedBody, ProtocolError
 from steelyard.wire import limits
 from steelyard.wire.bodies import encode_body
-from steelyard.wire.bodies.registration import Registration, compress_registration, decompress_registration
-from steelyard.wire.bodies.routes import QueueMapping
-from steelyard.wire.bodies.shared import TableVersion
-from steelyard.wire.bodies.topics import TopicSettings, TopicTable
-from steelyard.wire.maps import ById
+from steelyard.wire.bodies.common import TableVersion
+from steelyard.wire.bodies.topics import (
+    BrokerRegistration,
+    QueueMapping,
+    TopicConfig,
+    TopicConfigTable,
+    compress_registration,
+    decompress_registration,
+)
+from steelyard.wire.json_body import ById
 
 _NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters=" "), min_size=1, max_size=12)
 _COUNTS = st.integers(0, 2**31 - 1)
 _TOPICS = st.builds(
-    TopicSettings,
+    TopicConfig,
     name=_NAMES,
     read_queues=_COUNTS,
     write_queues=_COUNTS,
     permission=st.integers(0, 7),
     attributes=st.none() | st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=3),
 )
-_ORDERS = TopicSettings(name="orders", read_queues=4, write_queues=2, permission=6, attributes={"+a": "b"})
+_ORDERS = TopicConfig(name="orders", read_queues=4, write_queues=2, permission=6, attributes={"+a": "b"})
 
 
 def parts(*texts: bytes | int) -> bytes:
@@ -33,19 +38,19 @@ def parts(*texts: bytes | int) -> bytes:
 
 
 @given(st.lists(_TOPICS, max_size=4), st.lists(st.text(max_size=8), max_size=3), st.sampled_from([37, 407, 413, 513]))
-def test_a_compressed_registration_is_read_back(topics: list[TopicSettings], servers: list[str], version: int) -> None:
+def test_a_compressed_registration_is_read_back(topics: list[TopicConfig], servers: list[str], version: int) -> None:
     mapping = QueueMapping(topic="static", broker="a", current=ById({0: 7}))
-    table = TopicTable(
+    table = TopicConfigTable(
         version=TableVersion(counter=3, timestamp=4),
         topics={topic.name: topic if version >= 413 else replace(topic, attributes=None) for topic in topics},
         mappings={"static": mapping} if version >= 413 else None,
     )
-    body = Registration(filter_servers=tuple(servers), table=table)
+    body = BrokerRegistration(filter_servers=tuple(servers), table=table)
     assert decompress_registration(compress_registration(body, version=version), version=version) == body
 
 
 def test_a_name_server_before_5_is_sent_no_attributes() -> None:
-    body = Registration(table=TopicTable(topics={"orders": _ORDERS}))
+    body = BrokerRegistration(table=TopicConfigTable(topics={"orders": _ORDERS}))
     old, new = (zlib.decompress(compress_registration(body, version=version)) for version in (409, 413))
     assert parts(b"orders 4 2 6 SINGLE_TAG") in old
     assert parts(b'orders 4 2 6 SINGLE_TAG {"+a":"b"}') in new
@@ -58,7 +63,7 @@ def test_an_old_broker_s_registration_is_read() -> None:
     body = decompress_registration(data, version=407)
     assert body.filter_servers == ("f:1",)
     assert body.table.version == TableVersion(counter=1, timestamp=2)
-    assert body.table.topics["orders"] == TopicSettings(
+    assert body.table.topics["orders"] == TopicConfig(
         name="orders", read_queues=4, write_queues=2, permission=6, filter_type="MULTI_TAG"
     )
 
@@ -92,9 +97,9 @@ def test_a_registration_that_is_cut_or_wrong_is_malformed(content: bytes) -> Non
 
 
 def test_a_stream_that_cannot_be_opened_is_malformed() -> None:
-    with pytest.raises(MalformedBody, match="body of Registration"):
+    with pytest.raises(MalformedBody, match="body of BrokerRegistration"):
         decompress_registration(b"not zlib", version=513)
-    with pytest.raises(MalformedBody, match="body of Registration"):
+    with pytest.raises(MalformedBody, match="body of BrokerRegistration"):
         decompress_registration(zlib.compress(parts(b"{}", 0, b"[]", 0))[:-3], version=513)
 
 
@@ -110,6 +115,6 @@ def test_nothing_but_protocol_errors_comes_of_garbage(content: bytes, version: i
 
 
 def test_the_plain_form_has_java_s_names() -> None:
-    assert encode_body(Registration()) == (
+    assert encode_body(BrokerRegistration()) == (
         b'{"filterServerList":[],"topicConfigSerializeWrapper":{"topicConfigTable":{}}}'
     )

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from steelyard.errors import ConfigurationError, LimitExceeded, MalformedBody
 from steelyard.wire import limits
-from steelyard.wire.bodies.settings_text import decode_settings, encode_settings
+from steelyard.wire.bodies.common import decode_settings, encode_settings
 
 _WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\r\n=#!"), max_size=12).map(str.strip)
 

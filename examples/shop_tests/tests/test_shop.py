@@ -46,7 +46,7 @@ def test_an_order_that_comes_twice_is_billed_once(mq: Mq, shop: Shop) -> None:
 
 
 def test_an_order_that_cannot_be_billed_rests_in_the_dead_letters(mq: Mq, shop: Shop) -> None:
-    mq.admin.create_group("billing", retries=2)
+    mq.admin.groups.create("billing", retries=2)
     shop.place_order(1, cents=-1)
     with Billing(mq.address) as billing:
         while not mq.dead_letters("billing"):
@@ -70,7 +70,7 @@ def test_nothing_is_lost_when_billing_is_cut_off_for_a_moment(mq: Mq, shop: Shop
     with Billing(mq.address) as billing:
         shop.place_order(1, cents=100)
         mq.wait_until_handled("orders", group="billing")
-        mq.faults.cut_lines(group="billing")
+        mq.faults.cut_connections(group="billing")
         shop.place_order(2, cents=200)
         mq.wait_until_handled("orders", group="billing", count=2)
     assert billing.billed == {1: 100, 2: 200}

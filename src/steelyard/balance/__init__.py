@@ -1,1 +1,1 @@
-"""The rules of load balancing, pure: what they know is passed in, what they want done is returned."""
+"""Load balancing without I/O: assignment strategies, the members of consumer groups, and the sends of producers."""

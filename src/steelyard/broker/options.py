@@ -1,19 +1,19 @@
-"""How a broker is set up: one frozen value, checked once.
+"""Broker options: one frozen value, checked once.
 
 Times and switches are Apache's defaults where Apache has them; ours are the grace times and limits of the registry.
 """
 
 from dataclasses import dataclass
 
-from steelyard.broker.names import check_broker, check_cluster
+from steelyard.broker.validation import check_broker, check_cluster
 from steelyard.errors import ConfigurationError
 
-__all__ = ["DEFAULT_TOPIC_QUEUES", "MOST_QUEUES", "BrokerOptions"]
+__all__ = ["DEFAULT_TOPIC_QUEUES", "MAX_QUEUES", "BrokerOptions"]
 
 DEFAULT_TOPIC_QUEUES = 8
-"""Queues of TBW102 where nobody says otherwise."""
-MOST_QUEUES = 65_536
-"""What a topic may have of each kind."""
+"""Default number of queues of TBW102."""
+MAX_QUEUES = 65_536
+"""Read queues and write queues that a topic may have at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,94 +25,94 @@ class BrokerOptions:
     """
 
     name: str = "broker-0"
-    """What routes call it."""
+    """Its name in routes."""
     cluster: str = "DefaultCluster"
     """The cluster that it belongs to."""
     broker_id: int = 0
     """0 is a master, and ours are masters."""
     host: str = "127.0.0.1"
-    """The address that routes and records have."""
+    """The address in routes and records."""
     port: int = 10911
-    """The port that routes and records have."""
+    """The port in routes and records."""
     region: str = "DefaultRegion"
-    """Told to clients with every answer to a send."""
+    """Sent to clients with every response to a send."""
     flush: str = "async"
-    """``sync``: a send is answered once it is safe from a loss of power; ``async``: once it is in the log."""
+    """``sync``: a send is acknowledged once it survives a power loss; ``async``: once it is in the log."""
 
     permission: int = 6
-    """6: clients may write and read; 4: they only read, so that it can be taken out of service."""
+    """6: clients may write and read; 4: they may only read, so that the broker can be taken out of service."""
     auto_create_topics: bool = True
-    """Whether the first send to a topic makes it."""
+    """Whether the first send to a topic creates it."""
     auto_create_groups: bool = True
-    """Whether the first heartbeat of a group makes it."""
+    """Whether the first heartbeat of a group creates it."""
     default_topic_queues: int | None = None
-    """Queues of TBW102: what a topic that is made by its first send may have at most. None: as it was, 8 at first."""
+    """Queues of TBW102, the limit for topics that a send creates. None: unchanged, 8 at first."""
     trace_topic: bool = True
-    """Whether there is a topic for the traces of other clients."""
-    keep_moves: bool = True
-    """Whether it is written into a topic of the broker's own which queue went from whom to whom, and why."""
+    """Whether there is a topic for message traces of other clients."""
+    keep_rebalance_history: bool = True
+    """Whether a topic of the broker records which queue moved from which member to which, and why."""
 
     max_message_bytes: int = 4 * 1024 * 1024
-    """The largest body that is taken."""
+    """The largest body that is accepted."""
     max_pull_messages: int = 1024
-    """What a client gets that asks for so many; Java's ask for 32."""
+    """The most messages of one pull; Java's clients request 32."""
     max_pull_bytes: int = 4 * 1024 * 1024
-    """The most that one pull gets, whatever it asks for."""
+    """The most bytes of one pull."""
     default_pull_bytes: int = 256 * 1024
-    """What a client gets that does not ask for bytes, or asks for as many messages as Java's do."""
-    parked_pulls: int = 20_000
-    """Pulls that may wait for messages at one time; one more is answered at once with nothing found."""
+    """The most bytes of a pull that requests none, or as many messages as Java's clients do."""
+    max_held_pulls: int = 20_000
+    """Pulls that are held for messages at one time; further ones are answered at once with nothing found."""
     property_filter: bool = True
-    """Whether members may filter by SQL92."""
+    """Whether consumers may filter by SQL92."""
 
     max_topics: int = 20_000
-    """Topics that it keeps at most."""
+    """The most topics."""
     max_groups: int = 20_000
-    """Groups that it keeps at most."""
+    """The most groups."""
     new_names: int = 4_000
-    """Groups and topics that one connection may make at once; a group's topic of retries counts as well. An application
-    with 200 groups makes 400, and a script that sets up a cluster some thousand."""
+    """Groups and topics that one connection may create at once; a group's retry topic counts as well. An application
+    with 200 groups creates 400, and a script that sets up a cluster some thousand."""
     new_names_per_s: int = 100
-    """How many more it may make each second after that."""
+    """How many more it may create each second after that."""
     max_members: int = 10_000
-    """Members of all groups together."""
+    """The most members of all groups together."""
 
     flush_wait_ms: int = 5_000
-    """How long an answer waits for the disk before it says: stored, but flush late."""
+    """How long an acknowledgement waits for a sync before it is sent as FLUSH_DISK_TIMEOUT."""
     flush_interval_ms: int = 500
     """How often an async broker syncs."""
     offsets_interval_ms: int = 5_000
-    """How often offsets are written to the disk."""
+    """How often committed offsets are saved."""
     client_silence_ms: int = 120_000
-    """How long a client of another make may be silent before it counts as gone."""
-    line_grace_ms: int = 300
-    """How long a member whose line closed may take to come back, before it counts as gone."""
+    """How long a client other than Steelyard's may be silent before it is removed."""
+    connection_grace_ms: int = 300
+    """How long a member whose connection closed may take to reconnect before it is removed."""
     order_grace_ms: int = 2_000
-    """How long the queues of an orderly member that crashed rest, so that its handlers have an end."""
+    """How long the queues of a crashed orderly member stay locked, so that its handlers can finish."""
     settle_ms: int = 3_000
-    """How long after a start queues are kept for the members that held them before."""
+    """How long after a start queues are reserved for the members that held them before."""
     notices: bool = True
-    """Whether members are told when their group changes; each group has a switch of its own besides."""
-    notice_gap_ms: int = 100
-    """The least time between two notices of changes to the members of one group."""
+    """Whether members are notified when their group changes; each group has its own switch as well."""
+    notification_gap_ms: int = 100
+    """The least time between two notifications of one group."""
     announce_gap_ms: int = 25
-    """Changes of topics that come so soon one after the other are told to the name servers together."""
+    """Changes of topics within this time are sent to the name servers together."""
     java_lock_ms: int = 60_000
-    """How long a lock of a member of another make lasts without being renewed."""
+    """How long a queue lock of a member other than Steelyard's lasts without renewal."""
     transaction_check_ms: int = 30_000
-    """How often producers are asked about transactions that have no end."""
+    """How often open transactions are checked with their producers."""
     transaction_timeout_ms: int = 6_000
-    """How old a transaction is before somebody is asked about it."""
+    """The age of a transaction at its first check."""
     transaction_checks: int = 15
-    """How often one is asked about before it is rolled back."""
-    relay_ms: int = 10_000
-    """How long a member may take to answer a question that was passed on to it."""
+    """Checks of a transaction before it is given up."""
+    forward_timeout_ms: int = 10_000
+    """How long a member may take to answer a forwarded request."""
     timer_max_ms: int = 3 * 24 * 3_600_000
     """The longest delay."""
     refuse_duplicates: bool = False
-    """Whether a member is refused whose client id another live member of the group has."""
+    """Whether a member is refused if another live member of the group has its client id."""
     refuse_unequal: bool = False
-    """Whether a member is refused whose subscriptions differ from those of its group."""
+    """Whether a member is refused if its subscriptions differ from those of its group."""
 
     def __post_init__(self) -> None:
         check_broker(self.name)
@@ -120,12 +120,10 @@ class BrokerOptions:
         if self.flush not in ("sync", "async"):
             raise ConfigurationError(f"flush is {self.flush!r}", next_step="give sync or async")
         queues = self.default_topic_queues
-        if queues is not None and not 1 <= queues <= MOST_QUEUES:
-            raise ConfigurationError(f"default_topic_queues is {queues}", next_step=f"give 1 to {MOST_QUEUES}")
+        if queues is not None and not 1 <= queues <= MAX_QUEUES:
+            raise ConfigurationError(f"default_topic_queues is {queues}", next_step=f"give 1 to {MAX_QUEUES}")
         if self.permission not in (4, 6):
-            raise ConfigurationError(
-                f"permission is {self.permission!r}", next_step="give 6, or 4 to be only read from"
-            )
+            raise ConfigurationError(f"permission is {self.permission!r}", next_step="give 6, or 4 for read-only")
 
     @property
     def is_writable(self) -> bool:
@@ -134,10 +132,10 @@ class BrokerOptions:
 
     @property
     def is_sync(self) -> bool:
-        """Whether answers wait for the disk."""
+        """Whether acknowledgements wait for a sync."""
         return self.flush == "sync"
 
     @property
     def address(self) -> str:
-        """Where clients find this broker."""
+        """The address for clients."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"

@@ -1,58 +1,57 @@
-"""The topics of a broker: their settings, those that are there from the start, those that a send makes.
+"""Topics of a broker: their settings, system topics, and topics created by a send.
 
-A topic is never lost while its messages are in the log: one that the saved table misses is made again from its queues.
-Left out: static topics, whose queues wander between brokers.
+A topic is never lost while its messages are in the log: one that is missing in the saved table is restored from its
+queues. Left out: static topics, whose queues move between brokers.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 
 from msgspec import Struct, structs
 
-from steelyard.broker.names import check_topic
-from steelyard.broker.options import DEFAULT_TOPIC_QUEUES, MOST_QUEUES, BrokerOptions
-from steelyard.broker.refusals import refusal
-from steelyard.broker.room import Room
-from steelyard.broker.versions import next_version
-from steelyard.model.names import (
-    DEAD,
+from steelyard.broker.options import DEFAULT_TOPIC_QUEUES, MAX_QUEUES, BrokerOptions
+from steelyard.broker.request_errors import request_error
+from steelyard.broker.table_limits import TableSizeLimit, next_data_version
+from steelyard.broker.validation import check_topic
+from steelyard.model.reserved_names import (
     DEFAULT_TOPIC,
+    DLQ_PREFIX,
+    HALF_OP_TOPIC,
     HALF_TOPIC,
-    MOVES_TOPIC,
-    OP_TOPIC,
-    RETRY,
+    REBALANCE_HISTORY_TOPIC,
+    RETRY_PREFIX,
     TIMER_TOPIC,
     TRACE_TOPIC,
-    UNRESOLVED_TOPIC,
+    UNRESOLVED_TRANSACTIONS_TOPIC,
 )
-from steelyard.wire.bodies.shared import TableVersion
-from steelyard.wire.bodies.topics import TopicSettings, TopicTable
+from steelyard.wire.bodies.common import TableVersion
+from steelyard.wire.bodies.topics import TopicConfig, TopicConfigTable
 from steelyard.wire.codes import ResponseCode
 
-__all__ = ["INHERIT", "READ", "WRITE", "Topic", "Topics"]
+__all__ = ["INHERIT", "READ", "WRITE", "BrokerTopic", "BrokerTopics"]
 
 INHERIT, WRITE, READ = 1, 2, 4
-"""Bits of a topic's permission; a topic with the first one is a pattern for others."""
+"""Bits of a topic's permission; a topic with the first one is a template for others."""
 
-_MADE_QUEUES = 4
-"""What a topic has that its first send made, unless its sender asked for something else."""
+_AUTO_CREATED_QUEUES = 4
+"""Queues of a topic that was created by a send, unless the sender requested another number."""
 
 
-class Topic(Struct, frozen=True, gc=False):
-    """A topic as the hot paths want it: its settings, its name as records have it, and what they ask most often."""
+class BrokerTopic(Struct, frozen=True, gc=False):
+    """A topic's settings, its encoded name, and the values that hot paths need most."""
 
     name: str
-    key: bytes
-    settings: TopicSettings
+    name_bytes: bytes
+    settings: TopicConfig
     queues: int
-    """A queue's number is below this."""
+    """Queue ids are below this."""
     read_queues: int
     write_queues: int
     is_readable: bool
     is_writable: bool
 
     @classmethod
-    def of(cls, settings: TopicSettings) -> "Topic":
-        """Make a topic of its settings."""
+    def from_settings(cls, settings: TopicConfig) -> "BrokerTopic":
+        """Build a topic from its settings."""
         read, write, permission = settings.read_queues, settings.write_queues, settings.permission
         return cls(
             settings.name,
@@ -66,149 +65,151 @@ class Topic(Struct, frozen=True, gc=False):
         )
 
 
-class Topics:
-    """The table of topics. ``changes`` grows with each change: who saved or told it compares the number."""
+class BrokerTopics:
+    """The table of topics. ``changes`` grows with each change."""
 
     def __init__(
         self,
         options: BrokerOptions,
-        saved: TopicTable | None,
+        saved: TopicConfigTable | None,
         stored: Iterable[tuple[bytes, int]],
         now_ms: int,
-        count: Callable[[int], None] = lambda _now_ms: None,
+        count_creation: Callable[[int], None] = lambda _now_ms: None,
     ) -> None:
-        self._options, self._count = options, count
-        self._topics: dict[str, Topic] = {}
-        self.version = next_version(None if saved is None else saved.version, now_ms)
+        self._options, self._count_creation = options, count_creation
+        self._topics: dict[str, BrokerTopic] = {}
+        self.version = next_data_version(None if saved is None else saved.version, now_ms)
         self.changes = 0
         for settings in () if saved is None else saved.topics.values():
-            self._topics[settings.name] = Topic.of(settings)
-        for settings in _at_boot(options):
+            self._topics[settings.name] = BrokerTopic.from_settings(settings)
+        for settings in _system_topics(options):
             if settings.name not in self._topics:
-                self._topics[settings.name] = Topic.of(settings)
+                self._topics[settings.name] = BrokerTopic.from_settings(settings)
         if options.auto_create_topics and options.default_topic_queues is not None:
-            self._topics[DEFAULT_TOPIC] = Topic.of(_default_topic(options))
-        self._adopt(stored)
+            self._topics[DEFAULT_TOPIC] = BrokerTopic.from_settings(_default_topic(options))
+        self._restore_from_log(stored)
         if not options.auto_create_topics:
             self._topics.pop(DEFAULT_TOPIC, None)
-        self._room = Room("topics")
+        self._size_limit = TableSizeLimit("topics")
         for name, topic in self._topics.items():
-            self._room.take(name, topic.settings, is_saved=True)
+            self._size_limit.add(name, topic.settings, is_saved=True)
 
-    def _adopt(self, stored: Iterable[tuple[bytes, int]]) -> None:
-        """Make topics of queues that the log has and the table has not, with no fewer queues than a send makes."""
+    def _restore_from_log(self, stored: Iterable[tuple[bytes, int]]) -> None:
+        """Restore topics that are in the log but not in the table, with no fewer queues than a send creates."""
         known = frozenset(self._topics)
         for key, queue_id in stored:
             name = key.decode(errors="replace")
             if name in known:
                 continue
-            least = 1 if name.startswith((RETRY, DEAD)) else _MADE_QUEUES
+            least = 1 if name.startswith((RETRY_PREFIX, DLQ_PREFIX)) else _AUTO_CREATED_QUEUES
             count = max(queue_id + 1, self._topics[name].queues if name in self._topics else least)
-            self._topics[name] = Topic.of(_settings(name, count))
+            self._topics[name] = BrokerTopic.from_settings(_settings(name, count))
 
-    def get(self, name: str) -> Topic | None:
+    def get(self, name: str) -> BrokerTopic | None:
         """Return a topic, or None."""
         return self._topics.get(name)
 
-    def __getitem__(self, name: str) -> Topic:
-        """Return a topic that must be there; refuse the request if it is not (17)."""
+    def __getitem__(self, name: str) -> BrokerTopic:
+        """Return a topic that must exist; refuse the request if it does not (17)."""
         topic = self._topics.get(name)
         if topic is None:
-            raise refusal(
+            raise request_error(
                 ResponseCode.TOPIC_NOT_EXIST,
                 f"topic[{name[:255]}] not exist, apply first please: create it, or send to it",
             )
         return topic
 
-    def __iter__(self) -> Iterator[Topic]:
-        """Go through all topics, by name."""
+    def __iter__(self) -> Iterator[BrokerTopic]:
+        """Iterate over all topics, by name."""
         return iter([self._topics[name] for name in sorted(self._topics)])
 
     def __len__(self) -> int:
         """Count the topics."""
         return len(self._topics)
 
-    def put(self, settings: TopicSettings, now_ms: int) -> Topic:
-        """Make a topic or change it; the same settings again change nothing."""
+    def put(self, settings: TopicConfig, now_ms: int) -> BrokerTopic:
+        """Create or change a topic; equal settings change nothing."""
         check_topic(settings.name)
         known = self._topics.get(settings.name)
         if known is not None and known.settings == settings:
             return known
         if known is None and len(self._topics) >= self._options.max_topics:
-            raise refusal(
-                ResponseCode.SYSTEM_ERROR, f"this broker has {len(self._topics)} topics and takes no more: delete some"
+            raise request_error(
+                ResponseCode.SYSTEM_ERROR,
+                f"this broker has {len(self._topics)} topics and accepts no more: delete some",
             )
         for count in (settings.read_queues, settings.write_queues):
-            if not 0 <= count <= MOST_QUEUES:
-                raise refusal(
-                    ResponseCode.INVALID_PARAMETER, f"{count} queues cannot be: give 1 to {MOST_QUEUES} of each kind"
+            if not 0 <= count <= MAX_QUEUES:
+                raise request_error(
+                    ResponseCode.INVALID_PARAMETER,
+                    f"{count} queues are not possible: give 1 to {MAX_QUEUES} of each kind",
                 )
         if known is None:
-            self._count(now_ms)
-        self._room.take(settings.name, settings)
-        topic = self._topics[settings.name] = Topic.of(settings)
-        self._changed(now_ms)
+            self._count_creation(now_ms)
+        self._size_limit.add(settings.name, settings)
+        topic = self._topics[settings.name] = BrokerTopic.from_settings(settings)
+        self._record_change(now_ms)
         return topic
 
     def remove(self, name: str, now_ms: int) -> bool:
-        """Forget a topic; say whether it was there."""
+        """Remove a topic; return whether it existed."""
         if self._topics.pop(name, None) is None:
             return False
-        self._room.give_back(name)
-        self._changed(now_ms)
+        self._size_limit.remove(name)
+        self._record_change(now_ms)
         return True
 
-    def for_send(self, name: str, default: str, wanted: int, now_ms: int) -> Topic:
-        """Return the topic of a send, made after the pattern of the default topic if it is not there."""
-        return self._topics.get(name) or self.put(self.planned(name, default, wanted), now_ms)
+    def get_or_create_for_send(self, name: str, default: str, wanted: int, now_ms: int) -> BrokerTopic:
+        """Return the topic of a send, created from the default topic if it does not exist."""
+        return self._topics.get(name) or self.put(self.plan_auto_created(name, default, wanted), now_ms)
 
-    def planned(self, name: str, default: str, wanted: int) -> TopicSettings:
-        """Return the settings that a send would give a topic which is not there; refuse it if it may make none (17)."""
+    def plan_auto_created(self, name: str, default: str, wanted: int) -> TopicConfig:
+        """Return the settings of a topic that a send would create; refuse the send if it may not (17)."""
         check_topic(name)
-        pattern = self._topics.get(default)
-        if pattern is not None and pattern.settings.permission & INHERIT:
-            count = max(1, min(wanted, pattern.write_queues))
-            return _settings(name, count, pattern.settings.permission & ~INHERIT, pattern.settings.filter_type)
-        if name.startswith((RETRY, DEAD)):
+        template = self._topics.get(default)
+        if template is not None and template.settings.permission & INHERIT:
+            count = max(1, min(wanted, template.write_queues))
+            return _settings(name, count, template.settings.permission & ~INHERIT, template.settings.filter_type)
+        if name.startswith((RETRY_PREFIX, DLQ_PREFIX)):
             return _settings(name, 1)
         return self[name].settings  # refuses
 
-    def retry_topic(self, group: str, queues: int, now_ms: int) -> Topic:
-        """Return the topic where a group's failed messages come again, made if it is not there."""
-        return self._own(f"{RETRY}{group}", queues, now_ms)
+    def get_or_create_retry(self, group: str, queues: int, now_ms: int) -> BrokerTopic:
+        """Return a group's retry topic, created if it does not exist."""
+        return self._get_or_create(f"{RETRY_PREFIX}{group}", queues, now_ms)
 
-    def dead_letters(self, group: str, now_ms: int) -> Topic:
-        """Return the topic where a group's given up messages lie, made if it is not there."""
-        return self._own(f"{DEAD}{group}", 1, now_ms)
+    def get_or_create_dead_letters(self, group: str, now_ms: int) -> BrokerTopic:
+        """Return a group's dead letter topic, created if it does not exist."""
+        return self._get_or_create(f"{DLQ_PREFIX}{group}", 1, now_ms)
 
-    def own(self, name: str, now_ms: int) -> Topic:
-        """Return a topic of the broker's own with one queue, made if it is not there."""
-        return self._own(name, 1, now_ms)
+    def get_or_create_single_queue(self, name: str, now_ms: int) -> BrokerTopic:
+        """Return a topic of the broker's own with one queue, created if it does not exist."""
+        return self._get_or_create(name, 1, now_ms)
 
-    def _own(self, name: str, queues: int, now_ms: int) -> Topic:
+    def _get_or_create(self, name: str, queues: int, now_ms: int) -> BrokerTopic:
         return self._topics.get(name) or self.put(_settings(name, max(1, queues)), now_ms)
 
-    def follow(self, options: BrokerOptions, now_ms: int) -> None:
-        """Go by other options from now on; whether a send may make topics, and who may write, counts at once."""
+    def apply_options(self, options: BrokerOptions, now_ms: int) -> None:
+        """Apply changed options: whether a send may create topics, and whether clients may write."""
         if options.permission != self._options.permission:
-            self._changed(now_ms)  # name servers have to be told of all topics
+            self._record_change(now_ms)  # name servers need all topics again
         self._options = options
         if not options.auto_create_topics:
             self.remove(DEFAULT_TOPIC, now_ms)
         elif DEFAULT_TOPIC not in self._topics:
             self.put(_default_topic(options), now_ms)
 
-    def set_permission(self, name: str, permission: int, now_ms: int) -> Topic:
-        """Change what may be done with a topic."""
+    def set_permission(self, name: str, permission: int, now_ms: int) -> BrokerTopic:
+        """Change the permission of a topic."""
         return self.put(structs.replace(self[name].settings, permission=permission), now_ms)
 
-    def _changed(self, now_ms: int) -> None:
-        self.version = next_version(self.version, now_ms)
+    def _record_change(self, now_ms: int) -> None:
+        self.version = next_data_version(self.version, now_ms)
         self.changes += 1
 
-    def table(self) -> TopicTable:
+    def table(self) -> TopicConfigTable:
         """Return the table as it is saved."""
-        return TopicTable(
+        return TopicConfigTable(
             version=self.version,
             mapping_version=TableVersion(state_version=0),
             topics={name: topic.settings for name, topic in sorted(self._topics.items())},
@@ -216,20 +217,20 @@ class Topics:
             mappings={},
         )
 
-    def announced(self) -> TopicTable:
-        """Return the table as name servers are told it: of a broker that is only read from, no topic can be written."""
+    def registration_table(self) -> TopicConfigTable:
+        """Return the table for name servers: on a read-only broker no topic can be written."""
         table, allowed = self.table(), self._options.permission
         if self._options.is_writable:
             return table
-        told = {
+        topics = {
             name: structs.replace(settings, permission=settings.permission & allowed)
             for name, settings in table.topics.items()
         }
-        return structs.replace(table, topics=told)
+        return structs.replace(table, topics=topics)
 
 
-def _settings(name: str, queues: int, permission: int = READ | WRITE, filter_type: str = "SINGLE_TAG") -> TopicSettings:
-    return TopicSettings(
+def _settings(name: str, queues: int, permission: int = READ | WRITE, filter_type: str = "SINGLE_TAG") -> TopicConfig:
+    return TopicConfig(
         name=name,
         read_queues=queues,
         write_queues=queues,
@@ -239,31 +240,31 @@ def _settings(name: str, queues: int, permission: int = READ | WRITE, filter_typ
     )
 
 
-def _default_topic(options: BrokerOptions) -> TopicSettings:
+def _default_topic(options: BrokerOptions) -> TopicConfig:
     return _settings(DEFAULT_TOPIC, options.default_topic_queues or DEFAULT_TOPIC_QUEUES, READ | WRITE | INHERIT)
 
 
-def _at_boot(options: BrokerOptions) -> list[TopicSettings]:
-    """List the topics that every broker has."""
-    anything, pattern = READ | WRITE, READ | WRITE | INHERIT
+def _system_topics(options: BrokerOptions) -> list[TopicConfig]:
+    """List the topics of every broker."""
+    template = READ | WRITE | INHERIT
     found = [
         _settings("SELF_TEST_TOPIC", 1),
         _settings("BenchmarkTest", 1024),
-        _settings(options.cluster, 16, pattern),
-        _settings(options.name, 1, pattern),
+        _settings(options.cluster, 16, template),
+        _settings(options.name, 1, template),
         _settings("OFFSET_MOVED_EVENT", 1),
         _settings("SCHEDULE_TOPIC_XXXX", 18),
         _settings(f"{options.cluster}_REPLY_TOPIC", 1),
         _settings(HALF_TOPIC, 1),
-        _settings(OP_TOPIC, 1),
-        _settings(UNRESOLVED_TOPIC, 1),
+        _settings(HALF_OP_TOPIC, 1),
+        _settings(UNRESOLVED_TRANSACTIONS_TOPIC, 1),
         _settings(TIMER_TOPIC, 1),
         _settings(f"rmq_sys_SYNC_BROKER_MEMBER_{options.name}", 1, INHERIT),
     ]
     if options.auto_create_topics:
         found.append(_default_topic(options))
     if options.trace_topic:
-        found.append(_settings(TRACE_TOPIC, 1, anything))
-    if options.keep_moves:
-        found.append(_settings(MOVES_TOPIC, 1, READ))
+        found.append(_settings(TRACE_TOPIC, 1))
+    if options.keep_rebalance_history:
+        found.append(_settings(REBALANCE_HISTORY_TOPIC, 1, READ))
     return found

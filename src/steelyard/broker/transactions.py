@@ -1,24 +1,31 @@
-"""Transactions in the log: halves, and records of how they ended, as Apache writes them.
+"""Transactions in the log: half messages, and op records with their outcomes, as Apache writes them.
 
-Both lie in topics of their own, and what is open is what the one has and the other has not. The table of open halves is
-fed by reading the two topics, after a start and while the broker runs alike, so that it never knows more than the log.
-An end is a record with the tag ``d`` and the offsets of halves, as Apache's; a property that Apache passes over says
-how it ended, and another one where the message went. The copy of a committed message is written before its end. Should
-the end be missing after a crash, the copy is found (copies.py), and the end written after all; should the copy be
-missing after a loss of power, the end does not count.
+Both have topics of their own, and a half message without an op record is open. The table of open ones is built by
+reading the two topics, after a start and while the broker runs, so that it never knows more than the log. An op record
+has the tag ``d`` and the offsets of half messages, as Apache's; a property that Apache ignores holds the outcome, and
+another one the position of the message. The copy of a committed message is written before its op record. If the op
+record is missing after a crash, the copy is found (delivery_dedup.py), and the op record written; if the copy is
+missing after a power loss, the op record does not count.
 """
 
 from contextlib import suppress
 
-from steelyard.broker.copies import Copies
-from steelyard.broker.halves import Ended, Ending, Half
-from steelyard.broker.state import State
-from steelyard.broker.storing import Place, as_text, delayed_place, put, real_place, whole_number
+from steelyard.broker.append import (
+    QueuePlace,
+    append_message,
+    encode_raw_properties,
+    parse_whole_number,
+    place_delayed,
+    real_place,
+)
+from steelyard.broker.delivery_dedup import DeliveredCopies
+from steelyard.broker.half_messages import OpenHalfMessage, PendingOutcome, TransactionOutcome
+from steelyard.broker.state import BrokerCoreState
 from steelyard.errors import MalformedRecord, ProtocolError, ServerError
-from steelyard.model.names import HALF_TOPIC, OP_TOPIC, TRANSACTION_GROUP
-from steelyard.store.store import Appended
+from steelyard.model.reserved_names import HALF_OP_TOPIC, HALF_TOPIC, TRANSACTION_GROUP
+from steelyard.store.store import AppendResult
 from steelyard.wire.hosts import host_bytes
-from steelyard.wire.properties import find_property, parse_properties
+from steelyard.wire.properties import decode_properties, find_property
 from steelyard.wire.property_names import (
     CHECK_IMMUNITY_SECONDS,
     CHECK_TIMES,
@@ -28,174 +35,186 @@ from steelyard.wire.property_names import (
     TAGS,
     UNIQUE_KEY,
 )
-from steelyard.wire.record import Record, decode_record, read_records
+from steelyard.wire.record import MessageRecord, decode_record, decode_records
 
 __all__ = [
     "HALF_PLACE",
     "catch_up",
     "committed_place",
-    "feed",
+    "first_offset_of",
+    "half_record_at",
     "immunity_ms",
-    "origin_of",
-    "record_at",
-    "write_ending",
+    "load_new",
+    "write_outcome",
     "write_replaced",
 ]
 
 
-HALF_PLACE = Place(HALF_TOPIC, 0)
+HALF_PLACE = QueuePlace(HALF_TOPIC, 0)
 
-_HALF_KEY, _OP_KEY = HALF_TOPIC.encode(), OP_TOPIC.encode()
+_HALF_KEY, _OP_KEY = HALF_TOPIC.encode(), HALF_OP_TOPIC.encode()
 _REMOVED_TAG = "d"
-_ENDING = "STEELYARD_END"
+_OUTCOME_PROPERTY = "STEELYARD_END"
 _REPLACED = "replaced"
-_COPY = "STEELYARD_COPY"
-_ENDINGS = {ending.value.encode(): ending for ending in Ending}
-_FED_AT_ONCE = 2_000
-_FED_BYTES = 4 << 20
-_LOOKED_BACK = 10_000
-"""So many ends before those needed are read after a start, to know how they ended."""
+_COPY_PROPERTY = "STEELYARD_COPY"
+_OUTCOMES = {outcome.value.encode(): outcome for outcome in TransactionOutcome}
+_LOADED_MESSAGES = 2_000
+_LOADED_BYTES = 4 << 20
+_REREAD_OPS = 10_000
+"""Older op records that are read after a start, to know their outcomes."""
 
-_LONGEST_IMMUNITY_MS = 24 * 3_600_000
-"""Later than this a producer is asked anyway: a half must not outlive the log file it is in."""
+_MAX_IMMUNITY_MS = 24 * 3_600_000
+"""A producer is checked no later than this: a half message must not outlive its log file."""
 
 
-def catch_up(state: State) -> None:
-    """Let the table know all that is in the log."""
-    while not feed(state):
+def catch_up(state: BrokerCoreState) -> None:
+    """Load everything that is in the log."""
+    while not load_new(state):
         pass
 
 
-def feed(state: State) -> bool:
-    """Look at some of what is new in the log; say whether that was all."""
-    halves, store = state.halves, state.store
+def load_new(state: BrokerCoreState) -> bool:
+    """Load a part of what is new in the log; return whether that was all."""
+    halves, store = state.half_messages, state.store
     low, high = store.bounds(_HALF_KEY, 0)
     op_low, op_high = store.bounds(_OP_KEY, 0)
-    if halves.fed < 0:
-        saved = state.offsets.of(TRANSACTION_GROUP, HALF_TOPIC).get(0, 0)
-        saved_op = state.offsets.of(TRANSACTION_GROUP, OP_TOPIC).get(0, 0)
-        halves.fed = min(max(low, saved), high)
-        halves.fed_ops = min(max(op_low, min(saved_op, op_high - _LOOKED_BACK)), op_high)
-    if halves.fed < high:
-        found = store.read(_HALF_KEY, 0, halves.fed, most=_FED_AT_ONCE, most_bytes=_FED_BYTES)
-        for record in read_records(found.joined()):
-            halves.add(_half(state, record))
-        halves.fed = found.next_offset
+    if halves.loaded_to < 0:
+        saved = state.offsets.committed_in(TRANSACTION_GROUP, HALF_TOPIC).get(0, 0)
+        saved_op = state.offsets.committed_in(TRANSACTION_GROUP, HALF_OP_TOPIC).get(0, 0)
+        halves.loaded_to = min(max(low, saved), high)
+        halves.ops_loaded_to = min(max(op_low, min(saved_op, op_high - _REREAD_OPS)), op_high)
+    if halves.loaded_to < high:
+        found = store.read(_HALF_KEY, 0, halves.loaded_to, max_messages=_LOADED_MESSAGES, max_bytes=_LOADED_BYTES)
+        for record in decode_records(found.joined()):
+            halves.add(_open_half(state, record))
+        halves.loaded_to = found.next_offset
         return False
-    if halves.fed_ops < op_high:
-        found = store.read(_OP_KEY, 0, halves.fed_ops, most=_FED_AT_ONCE, most_bytes=_FED_BYTES)
-        for record in read_records(found.joined()):
+    if halves.ops_loaded_to < op_high:
+        found = store.read(_OP_KEY, 0, halves.ops_loaded_to, max_messages=_LOADED_MESSAGES, max_bytes=_LOADED_BYTES)
+        for record in decode_records(found.joined()):
             _add_op(state, record)
-        halves.fed_ops = found.next_offset
+        halves.ops_loaded_to = found.next_offset
         return False
-    if not store.is_dirty:
-        halves.ending.clear()  # what was written is known from the log now, what could not be written did not happen
-    if halves.is_unsure:
-        _find_commits(state)
-        halves.is_unsure = False
+    if not store.has_unflushed:
+        halves.pending_outcomes.clear()  # the log has what was written, and the rest did not happen
+    if halves.needs_commit_scan:
+        _record_missed_commits(state)
+        halves.needs_commit_scan = False
     return True
 
 
-def _half(state: State, record: Record) -> Half:
-    ask_ms = record.stored_ms
+def _open_half(state: BrokerCoreState, record: MessageRecord) -> OpenHalfMessage:
+    check_after_ms = record.stored_ms
     if find_property(record.properties, CHECK_TIMES.encode()) is None:
-        ask_ms += immunity_ms(state, record.properties)
-    return Half(origin_of(record), record.offset, record.position, record.stored_ms, ask_ms, _topic_of(record))
+        check_after_ms += immunity_ms(state, record.properties)
+    return OpenHalfMessage(
+        first_offset_of(record), record.offset, record.position, record.stored_ms, check_after_ms, _topic_of(record)
+    )
 
 
-def _topic_of(record: Record) -> str:
-    said = find_property(record.properties, REAL_TOPIC.encode())
-    return "" if said is None else said.decode("utf-8", "replace")
+def _topic_of(record: MessageRecord) -> str:
+    text = find_property(record.properties, REAL_TOPIC.encode())
+    return "" if text is None else text.decode("utf-8", "replace")
 
 
-def origin_of(record: Record) -> int:
+def first_offset_of(record: MessageRecord) -> int:
     """Return the offset of the first record of a half's transaction."""
-    said = find_property(record.properties, PREPARED_QUEUE_OFFSET.encode())
-    first = None if said is None else whole_number(said.decode("ascii", "replace"))
+    first = _number_property(record.properties, PREPARED_QUEUE_OFFSET)
     return record.offset if first is None or not 0 <= first < record.offset else first
 
 
-def immunity_ms(state: State, properties: bytes) -> int:
-    """Return how long a half is left alone before its producer is asked."""
-    said = find_property(properties, CHECK_IMMUNITY_SECONDS.encode())
-    seconds = whole_number(said.decode("ascii", "replace")) if said is not None else None
+def immunity_ms(state: BrokerCoreState, properties: bytes) -> int:
+    """Return how long after its arrival a half message is first checked."""
+    seconds = _number_property(properties, CHECK_IMMUNITY_SECONDS)
     if seconds is None or seconds < 0:
         return state.options.transaction_timeout_ms
-    return min(seconds * 1_000, _LONGEST_IMMUNITY_MS)
+    return min(seconds * 1_000, _MAX_IMMUNITY_MS)
 
 
-def _add_op(state: State, record: Record) -> None:
+def _number_property(properties: bytes, name: str) -> int | None:
+    text = find_property(properties, name.encode())
+    return None if text is None else parse_whole_number(text.decode("ascii", "replace"))
+
+
+def _add_op(state: BrokerCoreState, record: MessageRecord) -> None:
     texts = record.body.decode("ascii", "replace").split(",")
-    offsets = [offset for text in texts if (offset := whole_number(text)) is not None]
-    said = find_property(record.properties, _ENDING.encode())
-    ending = None if said == _REPLACED.encode() else _ENDINGS.get(said or b"", Ending.UNKNOWN)
-    if ending is not None and state.halves.is_unsure and _lost_its_copy(state, record):
-        ending = None
-    state.halves.add_op(record.offset, offsets, ending)
+    offsets = [offset for text in texts if (offset := parse_whole_number(text)) is not None]
+    text = find_property(record.properties, _OUTCOME_PROPERTY.encode())
+    outcome = None if text == _REPLACED.encode() else _OUTCOMES.get(text or b"", TransactionOutcome.UNKNOWN)
+    if outcome is not None and state.half_messages.needs_commit_scan and _is_copy_lost(state, record):
+        outcome = None
+    state.half_messages.add_op_record(record.offset, offsets, outcome)
 
 
-def _lost_its_copy(state: State, record: Record) -> bool:
-    """Whether an end is there and its message is not: a loss of power may take the earlier and leave the later."""
-    said = find_property(record.properties, _COPY.encode())
-    position = None if said is None else whole_number(said.decode("ascii", "replace"))
-    return position is not None and position >= state.store.start and state.store.lookup.at(position) is None
+def _is_copy_lost(state: BrokerCoreState, record: MessageRecord) -> bool:
+    """Return whether an op record is there without its message: a power loss may take the earlier one only."""
+    position = _number_property(record.properties, _COPY_PROPERTY)
+    return position is not None and position >= state.store.start and state.store.lookup.record_at(position) is None
 
 
-def write_ending(state: State, half: Half, ending: Ending, now_ms: int, copy: Appended | None = None) -> Appended:
-    """Write down how a transaction ended, and where its message went, if it did."""
-    offsets = [half.offset] if half.offset == half.origin else [half.offset, half.origin]
-    done = _write_op(state, offsets, ending.value, now_ms, copy)
-    state.halves.ending[half.origin] = Ended(ending, done.end)
+def write_outcome(
+    state: BrokerCoreState,
+    half: OpenHalfMessage,
+    outcome: TransactionOutcome,
+    now_ms: int,
+    copy: AppendResult | None = None,
+) -> AppendResult:
+    """Write the op record of a transaction, with the position of the committed message, if any."""
+    offsets = [half.offset] if half.offset == half.first_offset else [half.offset, half.first_offset]
+    done = _write_op(state, offsets, outcome.value, now_ms, copy)
+    state.half_messages.pending_outcomes[half.first_offset] = PendingOutcome(outcome, done.end)
     return done
 
 
-def write_replaced(state: State, offsets: list[int], now_ms: int) -> Appended:
-    """Write down that halves were written anew, for a broker that does not see it by itself."""
+def write_replaced(state: BrokerCoreState, offsets: list[int], now_ms: int) -> AppendResult:
+    """Write the op record of half messages that were rewritten, which Apache needs."""
     return _write_op(state, offsets, _REPLACED, now_ms)
 
 
-def _write_op(state: State, offsets: list[int], what: str, now_ms: int, copy: Appended | None = None) -> Appended:
-    properties = {TAGS: _REMOVED_TAG, UNIQUE_KEY: state.stamps.unique_key(now_ms), _ENDING: what}
+def _write_op(
+    state: BrokerCoreState, offsets: list[int], what: str, now_ms: int, copy: AppendResult | None = None
+) -> AppendResult:
+    properties = {TAGS: _REMOVED_TAG, UNIQUE_KEY: state.broker_properties.unique_key(now_ms), _OUTCOME_PROPERTY: what}
     if copy is not None:
-        properties[_COPY] = str(copy.position)
+        properties[_COPY_PROPERTY] = str(copy.position)
     body = "".join([f"{offset}," for offset in offsets]).encode()
     host = host_bytes(state.options.address)
-    return put(state, OP_TOPIC, _OP_KEY, 0, body, as_text(properties), now_ms, host, now_ms)
+    return append_message(
+        state, HALF_OP_TOPIC, _OP_KEY, 0, body, encode_raw_properties(properties), now_ms, host, now_ms
+    )
 
 
-def record_at(state: State, position: int) -> Record | None:
-    """Return the half message at a position of the log; None if there is none, or something else."""
-    found = state.store.lookup.at(position)
+def half_record_at(state: BrokerCoreState, position: int) -> MessageRecord | None:
+    """Return the half message at a log position, or None."""
+    found = state.store.lookup.record_at(position)
     if found is None:
         return None
     record = decode_record(found)
     return record if record.topic == _HALF_KEY else None
 
 
-def committed_place(state: State, record: Record, now_ms: int) -> tuple[Place, dict[str, str]]:
-    """Return where a committed message goes, which may be where it waits, and its properties there."""
-    properties = parse_properties(record.properties)
+def committed_place(state: BrokerCoreState, record: MessageRecord, now_ms: int) -> tuple[QueuePlace, dict[str, str]]:
+    """Return the queue of a committed message, which may be one for delayed messages, and its properties there."""
+    properties = decode_properties(record.properties)
     place = real_place(properties)
     if place is None:
-        raise MalformedRecord(
-            "a half message does not say which queue it is for", where="transaction", at=record.position
-        )
-    # TRAN_MSG stays, as with Apache: consumers tell by it that a message has a transaction's id.
+        raise MalformedRecord("a half message does not name its queue", where="transaction", at=record.position)
+    # TRAN_MSG stays, as with Apache: it tells consumers that a message has a transaction id.
     for name in (REAL_TOPIC, REAL_QUEUE_ID, PREPARED_QUEUE_OFFSET):
         properties.pop(name, None)
-    return delayed_place(properties, place, now_ms, most_ms=state.options.timer_max_ms), properties
+    return place_delayed(properties, place, now_ms, max_delay_ms=state.options.timer_max_ms), properties
 
 
-def _find_commits(state: State) -> None:
-    """Write down the ends of transactions whose committed message is there, and whose end is not."""
-    copies = Copies(state.store)
-    for half in sorted(state.halves.open.values(), key=lambda half: half.stored_ms):
-        record = record_at(state, half.position)
+def _record_missed_commits(state: BrokerCoreState) -> None:
+    """Write the missing op records of transactions whose committed message is in its queue."""
+    copies = DeliveredCopies(state.store)
+    for half in sorted(state.half_messages.open.values(), key=lambda half: half.stored_ms):
+        record = half_record_at(state, half.position)
         if record is None:
             continue
-        # A time of its own may have been over when it was committed: then it did not wait.
-        places = {real_place(parse_properties(record.properties))}
+        # A timer may have been due when it was committed: then it did not wait.
+        places = {real_place(decode_properties(record.properties))}
         with suppress(ServerError, ProtocolError):
             places.add(committed_place(state, record, half.stored_ms)[0])
-        if any(place is not None and copies.has(*place, half.position, half.stored_ms) for place in places):
-            write_ending(state, half, Ending.COMMITTED, state.started_ms)
+        if any(place is not None and copies.has_copy(*place, half.position, half.stored_ms) for place in places):
+            write_outcome(state, half, TransactionOutcome.COMMITTED, state.started_ms)

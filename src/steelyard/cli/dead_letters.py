@@ -1,7 +1,7 @@
-"""`steelyard dead-letters`: what groups gave up after all attempts, and giving it to them again.
+"""`steelyard dead-letters`: messages that groups gave up after all attempts, and redelivering them.
 
-What is sent again goes to the group that gave it up, and to no other. The dead letter stays where it is, so sending it
-twice brings it twice; that is why it is shown first.
+A resent dead letter goes to the group that gave it up and to no other. It also stays where it is, so resending it twice
+delivers it twice; that is why it is shown first.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,257 +12,271 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steelyard.cli.frame.arguments import GroupName, SomeGroup
-from steelyard.cli.frame.confirming import DryRun, Yes, confirm
-from steelyard.cli.frame.counting import counted
-from steelyard.cli.frame.moments import moment, on_the_clock
-from steelyard.cli.frame.nouns import Noun
-from steelyard.cli.frame.output import Column, Format, Out
-from steelyard.cli.frame.screen import Progress, note, visible
-from steelyard.cli.frame.where import Where, at_cluster
+from steelyard.cli.shared.commands import CommandGroup
+from steelyard.cli.shared.message_output import body_preview, message_fields
+from steelyard.cli.shared.options import (
+    ClientOptions,
+    DryRunOption,
+    GroupArgument,
+    OptionalGroupArgument,
+    YesOption,
+    confirm,
+    with_shared_options,
+)
+from steelyard.cli.shared.output import Output, OutputFormat, columns, fields_of
+from steelyard.cli.shared.terminal import ProgressLine, print_note, printable
+from steelyard.cli.shared.units import format_time, pluralize
 from steelyard.errors import ConfigurationError, SteelyardError
+from steelyard.model.time_text import parse_time
 
 if TYPE_CHECKING:
-    from steelyard.client.blocking.admin import Admin
+    from steelyard.client.sync.admin import Admin
     from steelyard.model import Queue, StoredMessage
 
 __all__ = ["app"]
 
-app = Noun("dead-letters", "Look at what groups gave up, and send it again.")
+app = CommandGroup("dead-letters", "Show messages that groups gave up, and redeliver them.")
 
-_PAGE = 500
-_PREVIEWED = 20
+_PAGE_SIZE = 500
+_PREVIEW_ROWS = 20
 
-_Since = Annotated[
+_SinceOption = Annotated[
     str | None,
     typer.Option(metavar="TIME", help="Given up since then, such as '2 hours ago'.", show_default=False),
 ]
-_MessageId = Annotated[str, typer.Argument(metavar="ID", help="The message's id.", show_default=False)]
+_MessageIdArgument = Annotated[str, typer.Argument(metavar="ID", help="The message's id.", show_default=False)]
 
 
-@app.verb(
+@app.subcommand(
     "ls",
     "steelyard dead-letters ls",
     "steelyard dead-letters ls billing --since '2 hours ago'",
     "steelyard dead-letters ls billing --json | jq -r .message_id",
 )
-@at_cluster
-def _list(
-    where: Where,
-    out: Out,
-    group: SomeGroup = None,
-    since: _Since = None,
-    count: Annotated[int, typer.Option(min=1, help="No more than so many, the oldest first.")] = 100,
+@with_shared_options
+def _list_dead_letters(
+    admin: "Admin",
+    client: ClientOptions,
+    out: Output,
+    group: OptionalGroupArgument = None,
+    since: _SinceOption = None,
+    count: Annotated[int, typer.Option(min=1, help="At most so many, the oldest first.")] = 100,
 ) -> None:
-    """List groups that gave messages up, or the dead letters of one."""
-    from steelyard.client.blocking.admin import Admin
-
-    connect, start = where.connect(), _moment(since)
-    with Admin(connect) as admin:
-        if group is None:
-            columns = [Column("group"), Column("messages", right=True), Column("last_at", "last", show=on_the_clock)]
-            rows = ({name: getattr(each, name) for name, *_ in columns} for each in admin.given_up())
-            out.rows(columns, rows, none="no group gave anything up")
-            return
-        found = admin.dead_letters(group, start=start, most=count + 1)
-        if not found:
-            admin.group_rules(group)
-    out.rows(_COLUMNS, _rows(connect.namespace, found[:count]), none=f"group {group} gave nothing up")
+    """List groups that have dead letters, or the dead letters of one."""
+    start = _parse_since(since)
+    if group is None:
+        out.print_rows(
+            columns("group", "#messages", "last_at:last", last_at=format_time),
+            map(fields_of, admin.dead_letters.counts()),
+            if_empty="no group has dead letters",
+        )
+        return
+    found = admin.dead_letters.list(group, start=start, most=count + 1)
+    if not found:
+        admin.groups.configs(group)
+    out.print_rows(
+        _COLUMNS,
+        _dead_letter_rows(client.config().namespace, found[:count]),
+        if_empty=f"group {group} has no dead letters",
+    )
     if len(found) > count:
-        note(f"there are more than {count}: see them with --count, or all with: steelyard dead-letters export {group}")
+        print_note(
+            f"there are more than {count}: see them with --count, or all with: steelyard dead-letters export {group}"
+        )
 
 
-@app.verb("show", "steelyard dead-letters show billing 7F0000010001…")
-@at_cluster
-def _show(where: Where, out: Out, group: GroupName, message_id: _MessageId) -> None:
+@app.subcommand("show", "steelyard dead-letters show billing 7F0000010001…")
+@with_shared_options
+def _show_dead_letter(
+    admin: "Admin", client: ClientOptions, out: Output, group: GroupArgument, message_id: _MessageIdArgument
+) -> None:
     """Show one dead letter whole, with its attempts and its body."""
-    from steelyard.client.blocking.admin import Admin
-
-    connect = where.connect()
-    with Admin(connect) as admin:
-        dead = admin.dead_letter(group, message_id)
-    (row,) = _rows(connect.namespace, [dead])
+    dead = admin.dead_letters.find(group, message_id)
+    (row,) = _dead_letter_rows(client.config().namespace, [dead])
     if out.is_table:
-        out.one({name: value for name, value in row.items() if name not in ("body", "body_encoding", "beginning")})
+        out.print_object(
+            {name: value for name, value in row.items() if name not in ("body", "body_encoding", "beginning")}
+        )
         for line in dead.body.decode(errors="backslashreplace").split("\n"):
-            typer.echo(visible(line))
+            typer.echo(printable(line))
     else:
-        out.one(row)
+        out.print_object(row)
 
 
-@app.verb(
+@app.subcommand(
     "resend",
     "steelyard dead-letters resend billing --all --dry-run",
     "steelyard dead-letters resend billing --id 7F0000010001…",
     "steelyard dead-letters resend billing --since '2 hours ago' --yes",
 )
-@at_cluster
-def _resend(
-    where: Where,
-    out: Out,
-    group: GroupName,
+@with_shared_options
+def _resend_dead_letters(
+    admin: "Admin",
+    client: ClientOptions,
+    out: Output,
+    group: GroupArgument,
     message_id: Annotated[
-        list[str] | None, typer.Option("--id", help="This one; several by repeating it.", show_default=False)
+        list[str] | None, typer.Option("--id", help="This one; can be repeated.", show_default=False)
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
-    since: _Since = None,
-    dry_run: DryRun = False,
-    yes: Yes = False,
+    since: _SinceOption = None,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
 ) -> None:
-    """Give dead letters to their group again.
+    """Redeliver dead letters to their group.
 
-    They come to no other group, and what would be sent is shown first. A dead letter stays where it is: sent twice, it
-    comes twice. Apache's brokers from 5.1.3 on put it straight back while orderly members of the group hold locks.
+    No other group gets them, and they are shown first. A dead letter stays where it is: resent twice, it is delivered
+    twice. Apache's brokers from 5.1.3 on put it straight back while orderly members of the group hold locks.
     """
-    from steelyard.client.blocking.admin import Admin
-
     if sum((bool(message_id), everything, since is not None)) != 1:
         raise ConfigurationError(
-            "it is not said which dead letters to send again", next_step="give --id, --since or --all, one of them"
+            "which dead letters to resend is not given", next_step="give one of --id, --since and --all"
         )
-    connect, start = where.connect(), _moment(since)
-    with Admin(connect) as admin:
-        named = [admin.dead_letter(group, each) for each in dict.fromkeys(message_id or ())]
-        # Looked at twice, since there may be many: what is given up meanwhile does not count.
-        ends = {} if named else _ends(admin, group, start)
-        count = len(named) or sum(there for _, there in ends.values())
+    start = _parse_since(since)
+    named = [admin.dead_letters.find(group, each) for each in dict.fromkeys(message_id or ())]
+    # Read twice, since there may be too many to keep: those that are added meanwhile are left out.
+    ends = {} if named else _end_offsets(admin, group, start)
+    count = len(named) or sum(there for _, there in ends.values())
 
-        def chosen() -> "Iterator[StoredMessage]":
-            limits = {queue: end for queue, (end, _) in ends.items()}
-            return chain(named, _each(admin, group, start, limits) if limits else ())
+    def chosen() -> "Iterator[StoredMessage]":
+        limits = {queue: end for queue, (end, _) in ends.items()}
+        return chain(named, _iter_dead_letters(admin, group, start, limits) if limits else ())
 
-        what = f"{_count(count)} would be given to group {group} again"
-        if dry_run:
-            out.rows(_COLUMNS, _rows(connect.namespace, chosen()))
-            note(f"{what}; nothing was sent")
-            return
-        if not count:
-            out.done(f"group {group} has no such dead letters", group=group, sent=0)
-            return
-        if not yes:
-            _preview(_rows(connect.namespace, islice(chosen(), _PREVIEWED)), count)
-        confirm(what, yes)
-        sent = _send(admin, chosen(), count)
-    out.done(f"{_count(sent)} {'is' if sent == 1 else 'are'} given to group {group} again", group=group, sent=sent)
+    consequence = f"{_count_text(count)} would be redelivered to group {group}"
+    if dry_run:
+        out.print_rows(_COLUMNS, _dead_letter_rows(client.config().namespace, chosen()))
+        print_note(f"{consequence}; nothing was sent")
+        return
+    if not count:
+        out.print_result(f"group {group} has no such dead letters", group=group, sent=0)
+        return
+    if not yes:
+        _print_preview(_dead_letter_rows(client.config().namespace, islice(chosen(), _PREVIEW_ROWS)), count)
+    confirm(consequence, yes)
+    sent = _resend_all(admin, chosen(), count)
+    out.print_result(
+        f"{_count_text(sent)} {'is' if sent == 1 else 'are'} redelivered to group {group}", group=group, sent=sent
+    )
 
 
-@app.verb(
+@app.subcommand(
     "export",
     "steelyard dead-letters export billing > billing.jsonl",
     "steelyard dead-letters export billing --since 1d --output json",
 )
-@at_cluster
-def _export(where: Where, out: Out, group: GroupName, since: _Since = None) -> None:
-    """Write all dead letters of a group, whole.
+@with_shared_options
+def _export_dead_letters(
+    admin: "Admin", client: ClientOptions, out: Output, group: GroupArgument, since: _SinceOption = None
+) -> None:
+    """Write all dead letters of a group with all fields.
 
-    That is one JSON object a line, unless --output says otherwise.
+    The default is one JSON object a line.
     """
-    from steelyard.client.blocking.admin import Admin
+    start = _parse_since(since)
+    if not admin.dead_letters.queues(group):
+        admin.groups.configs(group)
+    lines = Output(OutputFormat.JSONL) if out.is_table else out
+    lines.print_rows(
+        columns(*_EXPORT_FIELDS),
+        _dead_letter_rows(client.config().namespace, _iter_dead_letters(admin, group, start)),
+    )
 
-    connect, start = where.connect(), _moment(since)
-    with Admin(connect) as admin:
-        if not admin.dead_letter_queues(group):
-            admin.group_rules(group)
-        chosen = Out(Format.JSONL) if out.is_table else out
-        chosen.rows([Column(name) for name in _WHOLE], _rows(connect.namespace, _each(admin, group, start)))
 
-
-@app.verb("delete", "steelyard dead-letters delete billing", "steelyard dead-letters delete billing --yes")
-@at_cluster
-def _delete(where: Where, out: Out, group: GroupName, yes: Yes = False) -> None:
+@app.subcommand("delete", "steelyard dead-letters delete billing", "steelyard dead-letters delete billing --yes")
+@with_shared_options
+def _delete_dead_letters(admin: "Admin", out: Output, group: GroupArgument, yes: YesOption = False) -> None:
     """Delete all dead letters of a group."""
-    from steelyard.client.blocking.admin import Admin
-
-    with Admin(where.connect()) as admin:
-        there = next((each.messages for each in admin.given_up() if each.group == group), 0)
-        if not there:
-            admin.group_rules(group)
-            out.done(f"group {group} has no dead letters", group=group, deleted=0)
-            return
-        confirm(f"{_count(there)} of group {group!r} would be gone", yes)
-        gone = admin.delete_dead_letters(group)
-    out.done(f"{_count(gone)} of group {group} {'is' if gone == 1 else 'are'} deleted", group=group, deleted=gone)
-
-
-_COLUMNS = [
-    Column("message_id", "id"),
-    Column("to", "sent to"),
-    Column("attempts", right=True),
-    Column("given_up_at", "given up", show=on_the_clock),
-    Column("keys"),
-    Column("tags"),
-    Column("beginning", "body"),
-]
-_WHOLE = ("message_id", "to", "attempts", "given_up_at", "keys", "tags", "body", "body_encoding", "properties")
+    there = next((each.messages for each in admin.dead_letters.counts() if each.group == group), 0)
+    if not there:
+        admin.groups.configs(group)
+        out.print_result(f"group {group} has no dead letters", group=group, deleted=0)
+        return
+    confirm(f"{_count_text(there)} of group {group!r} would be deleted", yes)
+    gone = admin.dead_letters.delete(group)
+    out.print_result(
+        f"{_count_text(gone)} of group {group} {'is' if gone == 1 else 'are'} deleted", group=group, deleted=gone
+    )
 
 
-def _moment(since: str | None) -> datetime | None:
-    return None if since is None else moment(since, datetime.now(UTC))
+_COLUMNS = columns(
+    "message_id:id",
+    "to:sent to",
+    "#attempts",
+    "given_up_at:given up",
+    "keys",
+    "tags",
+    "beginning:body",
+    given_up_at=format_time,
+)
+_EXPORT_FIELDS = ("message_id", "to", "attempts", "given_up_at", "keys", "tags", "body", "body_encoding", "properties")
 
 
-def _each(
+def _parse_since(since: str | None) -> datetime | None:
+    return None if since is None else parse_time(since, datetime.now(UTC))
+
+
+def _iter_dead_letters(
     admin: "Admin", group: str, start: datetime | None, ends: "Mapping[Queue, int] | None" = None
 ) -> "Iterator[StoredMessage]":
-    """Go through the dead letters of a group, queue by queue, up to certain offsets if they are given."""
-    for queue in admin.dead_letter_queues(group):
+    """Yield the dead letters of a group, queue by queue; ``ends`` limits the offsets."""
+    for queue in admin.dead_letters.queues(group):
         at: datetime | int | None = start
         end = None if ends is None else ends.get(queue, 0)
-        while page := admin.dead_letters(group, start=at, queue=queue, most=_PAGE, opened=False):
+        while page := admin.dead_letters.list(group, start=at, queue=queue, most=_PAGE_SIZE, opened=False):
             yield from (dead for dead in page if end is None or dead.offset < end)
             at = page[-1].offset + 1
             if end is not None and at >= end:
                 break
 
 
-def _ends(admin: "Admin", group: str, start: datetime | None) -> "dict[Queue, tuple[int, int]]":
-    """Return of each queue the offset behind its last dead letter, and how many there are."""
+def _end_offsets(admin: "Admin", group: str, start: datetime | None) -> "dict[Queue, tuple[int, int]]":
+    """Return for each queue the offset after its last dead letter, and how many it has."""
     found: dict[Queue, tuple[int, int]] = {}
-    for dead in _each(admin, group, start):
+    for dead in _iter_dead_letters(admin, group, start):
         found[dead.queue] = dead.offset + 1, found.get(dead.queue, (0, 0))[1] + 1
     if not found:
-        admin.group_rules(group)
+        admin.groups.configs(group)
     return found
 
 
-def _preview(rows: Iterable[Mapping[str, object]], count: int) -> None:
+def _print_preview(rows: Iterable[Mapping[str, object]], count: int) -> None:
     for row in rows:
-        tried = f"{row['attempts']} {'attempt' if row['attempts'] == 1 else 'attempts'}"
-        note(f"{row['message_id']} to {row['to']}, given up after {tried}: {row['beginning']}")
-    if count > _PREVIEWED:
-        note(f"and {count - _PREVIEWED} more, which --dry-run lists")
+        tried = pluralize(int(str(row["attempts"])), "attempt")
+        print_note(f"{row['message_id']} to {row['to']}, given up after {tried}: {row['beginning']}")
+    if count > _PREVIEW_ROWS:
+        print_note(f"and {count - _PREVIEW_ROWS} more, which --dry-run lists")
 
 
-def _send(admin: "Admin", found: "Iterable[StoredMessage]", count: int) -> int:
-    """Send dead letters one after the other; if one cannot be sent, it is said how many were."""
-    progress, sent = Progress(), 0
+def _resend_all(admin: "Admin", found: "Iterable[StoredMessage]", count: int) -> int:
+    """Resend dead letters one after the other; on an error the number of those sent is printed."""
+    progress, sent = ProgressLine(), 0
     try:
         for dead in found:
-            admin.resend(dead)
+            admin.dead_letters.resend(dead)
             sent += 1
-            progress.tell(partial("{} of {} sent".format, sent, count))
+            progress.update(partial("{} of {} sent".format, sent, count))
     except SteelyardError:
-        note(f"{sent} of {count} were sent before this:")
+        print_note(f"{sent} of {count} were sent before this:")
         raise
     finally:
         progress.clear()
     return sent
 
 
-def _rows(namespace: str, found: "Iterable[StoredMessage]") -> Iterator[dict[str, object]]:
-    from steelyard.cli.frame.print_message import preview, values_of
-    from steelyard.client.admin.dead_letters import topic_of
-    from steelyard.client.names import Names
+def _dead_letter_rows(namespace: str, found: "Iterable[StoredMessage]") -> Iterator[dict[str, object]]:
+    from steelyard.client.admin.dead_letters import dead_letter_topic
+    from steelyard.client.namespace import ClientNamespace
 
-    names = Names(namespace)
+    names = ClientNamespace(namespace)
     for dead in found:
         yield {
-            **values_of(dead),
-            "to": names.bare(topic_of(dead)) or None,
+            **message_fields(dead),
+            "to": names.unwrap(dead_letter_topic(dead)) or None,
             "attempts": dead.reconsume_times,
             "given_up_at": dead.stored_at,
-            "beginning": preview(dead.body),
+            "beginning": body_preview(dead.body),
         }
 
 
-def _count(messages: int) -> str:
-    return counted(messages, "dead letter")
+def _count_text(messages: int) -> str:
+    return pluralize(messages, "dead letter")

@@ -1,11 +1,9 @@
-"""The command `steelyard`: its nouns and verbs, and how it says no.
+"""The command `steelyard`: its subcommands, each in a module that is loaded when it is used, so that help is fast.
 
-Whatever goes wrong is one line on stderr that says what, where and what to do next, and an exit code that says what
-kind of failure it was (`cli/frame/exits.py`). A noun lives in a file of its own, which is loaded when it is asked for:
-help comes at once, and nobody waits for what he does not need.
+A failure is one line on stderr (what, where, what to do next) and an exit code for its kind
+(`cli/shared/exit_codes.py`).
 """
 
-import os
 import sys
 from collections.abc import Iterator, MutableMapping, Sequence
 from importlib import import_module
@@ -15,116 +13,121 @@ import typer
 from typer.core import TyperCommand
 from typer.main import get_command, get_group
 
-from steelyard.cli.completion import COMPLETE_VARIABLE
-from steelyard.cli.frame.exits import Exit, exit_for
-from steelyard.cli.frame.nouns import NounHelp, with_examples
-from steelyard.cli.frame.screen import open_missing_streams, refuse, shown
-from steelyard.errors import SteelyardError
+from steelyard.cli.shared.commands import PanelGroup, add_command, run_app
+from steelyard.cli.shared.terminal import guard_output, open_missing_streams
 from steelyard.version import __version__
 
-__all__ = ["NOUNS", "app", "main"]
+__all__ = ["COMMANDS", "app", "main"]
 
 
-class _Noun(NamedTuple):
+class _CommandEntry(NamedTuple):
     module: str
     attribute: str
-    about: str
+    summary: str
 
 
-NOUNS: dict[str, dict[str, _Noun]] = {
+COMMANDS: dict[str, dict[str, _CommandEntry]] = {
     "Run and use a cluster": {
-        "up": _Noun("up", "up", "Run a name server and brokers here, with a page to look at, until Ctrl-C."),
-        "page": _Noun("page", "page", "Show a cluster in the browser, ours or Apache's, until Ctrl-C."),
-        "send": _Noun("send.send", "send", "Send messages: one, many, or as they come through a pipe."),
-        "consume": _Noun("consume.consume", "consume", "Print messages as they come."),
-        "message": _Noun("message.message", "app", "Find messages, look into them, and have them handled again."),
-        "dead-letters": _Noun("dead_letters", "app", "Look at what groups gave up, and send it again."),
+        "up": _CommandEntry("up", "up", "Run a name server and brokers here, with a dashboard, until Ctrl-C."),
+        "dashboard": _CommandEntry(
+            "dashboard", "dashboard", "Show a cluster in the browser, ours or Apache's, until Ctrl-C."
+        ),
+        "send": _CommandEntry("send", "send", "Send messages: one, many, or a pipe."),
+        "consume": _CommandEntry("consume", "consume", "Print messages as they arrive."),
+        "message": _CommandEntry("message", "app", "Find messages, trace them, and have them redelivered."),
+        "dead-letters": _CommandEntry("dead_letters", "app", "Show messages that groups gave up, and redeliver them."),
     },
-    "Look after a cluster": {
-        "topic": _Noun("topic.topic", "app", "List topics, look at one, make, change and delete it."),
-        "group": _Noun("group.group", "app", "Look at consumer groups: who has which queue, how far it is, and why."),
-        "member": _Noun("member", "app", "Look at the members of a group."),
-        "offset": _Noun("offset.offset", "app", "See how far groups are, and move them."),
-        "producer": _Noun("producer", "app", "See who sends."),
-        "broker": _Noun("broker.broker", "app", "Look at brokers, change their settings, take them out of service."),
-        "cluster": _Noun("cluster.cluster", "app", "Look at the whole: brokers, name servers, rates, latency."),
-        "access": _Noun("access.access", "app", "Users and what they may do."),
-        "controller": _Noun("controller", "app", "Controllers, which elect masters."),
+    "Administer a cluster": {
+        "topic": _CommandEntry("topic", "app", "List and describe topics, create, change and delete them."),
+        "group": _CommandEntry(
+            "group", "app", "Show consumer groups: who owns which queue and why, and the lag; change groups."
+        ),
+        "member": _CommandEntry("member", "app", "Show the members of a group."),
+        "offset": _CommandEntry("offset", "app", "Show committed offsets of groups, and reset them."),
+        "producer": _CommandEntry("producer", "app", "List producers, and the latency they measure."),
+        "broker": _CommandEntry(
+            "broker", "app", "List and describe brokers, change their settings, stop and allow writes."
+        ),
+        "cluster": _CommandEntry(
+            "cluster", "app", "Show the whole cluster: brokers, name servers, throughput, latency."
+        ),
+        "access": _CommandEntry("access", "app", "Users and what they may do."),
     },
-    "Understand it": {
-        "plan": _Noun("plan.plan", "plan", "Show who would get which queue, and what would move; nothing is touched."),
-        "doctor": _Noun("doctor.doctor", "doctor", "Find out why it does not work."),
-        "check": _Noun("check.check", "app", "Say in one line whether all is well, for monitoring."),
-        "bench": _Noun("bench.bench", "app", "Measure a cluster: how many messages a second, and how long one takes."),
-        "sim": _Noun("sim.sim", "sim", "Run simulated histories in which things go wrong on purpose."),
-        "store": _Noun("store", "app", "Look into a broker's directory, or prepare it for an Apache broker."),
+    "Diagnose and measure": {
+        "plan": _CommandEntry(
+            "plan", "plan", "Show which queue each member would get, and what would move; nothing changes."
+        ),
+        "doctor": _CommandEntry("doctor", "doctor", "Find out why something does not work."),
+        "check": _CommandEntry("check", "app", "Check health in one line, for monitoring."),
+        "bench": _CommandEntry("bench", "app", "Measure the throughput and latency of a cluster."),
+        "store": _CommandEntry("store", "app", "Inspect a broker's directory, or prepare it for an Apache broker."),
     },
-    "Beyond": {
-        "pipeline": _Noun("pipeline.pipeline", "app", "Run jobs on topics with Spark, here or on a cluster."),
-        "context": _Noun("context", "app", "Give clusters names, and choose the one to talk to."),
-        "completion": _Noun(
+    "More": {
+        "pipeline": _CommandEntry("pipeline", "app", "Run jobs on topics with Spark, here or on a cluster."),
+        "context": _CommandEntry("context", "app", "Name clusters, and choose the one to use."),
+        "completion": _CommandEntry(
             "completion",
             "completion",
-            "Print the script that makes a shell complete what is typed, with the names of topics and groups.",
+            "Print a script for shell completion, which knows topics and groups.",
         ),
     },
 }
 
 
-class _Loaded(MutableMapping[str, Any]):
-    """The nouns as commands, each loaded when it is asked for."""
+class _LazyCommands(MutableMapping[str, Any]):
+    """The subcommands by name, each loaded when it is first used."""
 
     def __init__(self) -> None:
-        self._known = {name: noun for panel in NOUNS.values() for name, noun in panel.items()}
+        self._entries = {name: entry for panel in COMMANDS.values() for name, entry in panel.items()}
         self._commands: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._commands:
-            noun = self._known[name]
-            found = getattr(import_module(f"steelyard.cli.{noun.module}"), noun.attribute)
-            self._commands[name] = _command(name, found)
+            entry = self._entries[name]
+            found = getattr(import_module(f"steelyard.cli.{entry.module}"), entry.attribute)
+            self._commands[name] = _build_command(name, found)
         return self._commands[name]
 
     def __setitem__(self, name: str, command: Any) -> None:
         self._commands[name] = command
 
     def __delitem__(self, name: str) -> None:
-        del self._known[name]
+        del self._entries[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._known)
+        return iter(self._entries)
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._entries)
 
 
-def _command(name: str, found: Any) -> Any:
-    if isinstance(found, typer.Typer):
-        return get_group(found)
-    alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-    with_examples(alone, name, found)
-    command = get_command(alone)
+def _build_command(name: str, loaded: Any) -> Any:
+    if isinstance(loaded, typer.Typer):
+        return get_group(loaded)
+    single = typer.Typer(add_completion=False, rich_markup_mode=None)
+    add_command(single, name, loaded)
+    command = get_command(single)
     command.name = name
     return command
 
 
-class _Nouns(NounHelp):
-    """The command itself, which lists its nouns without loading them."""
+class _RootGroup(PanelGroup):
+    """The command itself, which lists its subcommands without loading them."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
-        self.commands = _Loaded()
+        self.commands = _LazyCommands()
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of the nouns."""
+        """Return the names of the subcommands."""
         del ctx
         return list(self.commands)
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
-        """Complete a noun by what stands in the table."""
+        """Complete the name of a subcommand from the table, without loading any."""
         loaded = self.commands
         self.commands = {
-            name: TyperCommand(name, help=noun.about) for panel in NOUNS.values() for name, noun in panel.items()
+            name: TyperCommand(name, help=entry.summary) for panel in COMMANDS.values() for name, entry in panel.items()
         }
         try:
             return super().shell_complete(ctx, incomplete)
@@ -132,65 +135,41 @@ class _Nouns(NounHelp):
             self.commands = loaded
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """List the nouns by what they are for."""
+        """List the subcommands by purpose."""
         del ctx
-        widest = max(len(name) for panel in NOUNS.values() for name in panel)
-        for title, panel in NOUNS.items():
+        widest = max(len(name) for panel in COMMANDS.values() for name in panel)
+        for title, panel in COMMANDS.items():
             with formatter.section(title):
-                formatter.write_dl([(f"{name:<{widest}}", noun.about) for name, noun in panel.items()])
+                formatter.write_dl([(f"{name:<{widest}}", entry.summary) for name, entry in panel.items()])
 
 
 app = typer.Typer(
     name="steelyard",
-    help="Messaging that balances itself: a cluster, messages, groups, and how their queues are shared.",
+    help="Load-balanced messaging: clusters, messages, consumer groups, and how queues are assigned.",
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    cls=_Nouns,
+    cls=_RootGroup,
     epilog="\b\nExamples:\n  steelyard up --brokers 2\n  steelyard send orders --body hello\n"
     "  steelyard consume orders --from first --json\n  steelyard group explain billing\n  steelyard doctor",
 )
 
-# What typer raises for an unknown option, a missing one or a value it cannot read.
-_UsageError: type[Exception] = typer.BadParameter.__mro__[1]
-
 
 @app.callback(invoke_without_command=True)
-def _options(version: Annotated[bool, typer.Option("--version", help="Show the version and leave.")] = False) -> None:
+def _root_options(
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
+) -> None:
     if version:
         typer.echo(f"steelyard {__version__}")
         raise typer.Exit
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code; without a noun it shows its help."""
-    asked = list(sys.argv[1:] if arguments is None else arguments)
-    if asked[:1] in (["help"], ["version"]):
-        # As other tools are asked.
-        asked = [*asked[1:], f"--{asked[0]}"]
-    if arguments is None:  # whoever calls it with words has streams of his own
+    """Run the command line and return its exit code; without arguments it shows its help."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] in (["help"], ["version"]):
+        # As with other tools: `steelyard help topic` is `steelyard topic --help`.
+        words = [*words[1:], f"--{words[0]}"]
+    if arguments is None:  # a caller with arguments of its own has its own streams
         open_missing_streams()
-    return shown(lambda: _answer(asked))
-
-
-def _answer(asked: list[str]) -> int:
-    if os.environ.get(COMPLETE_VARIABLE):
-        from typer._completion_classes import completion_init
-
-        completion_init()
-    try:
-        code = app(args=asked, prog_name="steelyard", standalone_mode=False)
-    except SteelyardError as error:
-        return refuse(str(error), exit_for(error))
-    except _UsageError as error:
-        what = getattr(error, "format_message", error.__str__)().rstrip(".")
-        return refuse(f"{what}{' See' if what.endswith('?') else '; see'}: {_usage(error)} --help")
-    except (KeyboardInterrupt, typer.Abort):
-        return Exit.INTERRUPTED
-    return code if isinstance(code, int) else 0
-
-
-def _usage(error: Exception) -> str:
-    """Return the noun and verb that could not be understood."""
-    context = getattr(error, "ctx", None)
-    return context.command_path if context is not None else "steelyard"
+    return guard_output(lambda: run_app(app, words, "steelyard"))

@@ -1,52 +1,44 @@
-"""`steelyard member`: who is in a group, and what one of them does right now.
+"""`steelyard member`: the members of a group, and what one of them is doing.
 
-Brokers know who is there; what a member holds, and how it gets on, only the member itself can say, and it is asked
-through a broker. Members of a group must want the same: what does not fit is told on stderr, beside the answer.
+Brokers know who is online; what a member owns and consumes only the member itself knows, and it is asked through a
+broker. What looks wrong in the group is printed on stderr.
 """
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steelyard.cli.frame.arguments import GroupName, MemberName
-from steelyard.cli.frame.moments import on_the_clock
-from steelyard.cli.frame.nouns import Noun
-from steelyard.cli.frame.output import Column, Format, Out
-from steelyard.cli.frame.screen import note
-from steelyard.cli.frame.where import Where, at_cluster
+from steelyard.cli.shared.commands import CommandGroup
+from steelyard.cli.shared.options import GroupArgument, MemberArgument, with_shared_options
+from steelyard.cli.shared.output import Output, OutputFormat, columns, fields_of
+from steelyard.cli.shared.terminal import print_note
+from steelyard.cli.shared.units import format_time
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from steelyard.client.admin.members import Running
+    from steelyard.client.sync.admin import Admin
 
 __all__ = ["app"]
 
-app = Noun("member", "Look at the members of a group.")
+app = CommandGroup("member", "Show the members of a group.")
 
 
-@app.verb("ls", "steelyard member ls billing", "steelyard member ls billing --output csv")
-@at_cluster
-def _list_members(where: Where, out: Out, group: GroupName) -> None:
-    """List who is online, with what each wants and has."""
-    from steelyard.cli.frame.short_names import short_names, shortened
-    from steelyard.client.blocking.admin import Admin
+@app.subcommand("ls", "steelyard member ls billing", "steelyard member ls billing --output csv")
+@with_shared_options
+def _list_members(admin: "Admin", out: Output, group: GroupArgument) -> None:
+    """List members that are online, with their subscriptions and queues."""
+    from steelyard.client.describe import short_names, shorten_ids
 
-    with Admin(where.connect()) as admin:
-        view = admin.group(group)
-    names, owned = short_names(view.owned()), view.owned()
-    waiting = {name: sum(each.lag or 0 for each in view.queues if name in each.owners) for name in owned}
-    out.rows(
-        [
-            Column("name", "member"),
-            Column("address"),
-            Column("client"),
-            Column("strategy"),
-            Column("queues", right=True, show=lambda queues: str(len(queues))),
-            Column("lag", "waiting", right=True),
-            Column("started_at", "since", show=on_the_clock),
-            Column("wants"),
-        ],
+    view = admin.groups.describe(group)
+    owned = view.owned()
+    names = short_names(owned)
+    out.print_rows(
+        columns(
+            *("name:member", "address", "client", "strategy", "#queues", "#lag", "started_at:since"),
+            "wants:subscriptions",
+            queues=lambda queues: str(len(queues)),
+            started_at=format_time,
+        ),
         (
             {
                 "name": names[each.id],
@@ -58,9 +50,9 @@ def _list_members(where: Where, out: Out, group: GroupName) -> None:
                 "ours": each.ours,
                 "strategy": each.strategy,
                 "queues": [str(queue) for queue in owned[each.id]],
-                "lag": waiting[each.id],
+                "lag": sum(queue.lag or 0 for queue in view.queues if each.id in queue.owners),
                 "started_at": each.started_at,
-                "wants": _wants(each.filters) if each.filters is not None else each.topics,
+                "wants": _subscription_texts(each.filters) if each.filters is not None else each.topics,
                 "leaving": each.leaving,
                 "brokers": each.brokers,
             }
@@ -68,115 +60,66 @@ def _list_members(where: Where, out: Out, group: GroupName) -> None:
         ),
     )
     if not view.members:
-        note(f"nobody of group {group} is online")
-    for hazard in view.hazards:
-        note(f"look: {shortened(hazard.sentence, names)}")
-    for line in view.notes:
-        note(f"note: {line}")
+        print_note(f"no member of group {group} is online")
+    for finding in view.findings:
+        print_note(f"look: {shorten_ids(finding.message, names)}")
+    for note in view.notes:
+        print_note(f"note: {note}")
 
 
-@app.verb(
+@app.subcommand(
     "show",
     "steelyard member show billing till-1",
     "steelyard member show billing till-1 --stacks",
     "steelyard member show billing till-1 --json | jq .queues",
 )
-@at_cluster
+@with_shared_options
 def _show_member(
-    where: Where,
-    out: Out,
-    group: GroupName,
-    member: MemberName,
-    stacks: Annotated[bool, typer.Option("--stacks", help="Also where each of its threads is.")] = False,
+    admin: "Admin",
+    out: Output,
+    group: GroupArgument,
+    member: MemberArgument,
+    stacks: Annotated[bool, typer.Option("--stacks", help="Also the stack of each of its threads.")] = False,
 ) -> None:
-    """Ask a member what it has, and how it gets on."""
-    from steelyard.cli.frame.short_names import short_names
-    from steelyard.client.blocking.admin import Admin
+    """Ask a member for its queues and its throughput."""
+    from steelyard.client.describe import short_names
 
-    with Admin(where.connect()) as admin:
-        there = short_names(each.id for each in admin.members(group))
-        meant = [each for each, name in there.items() if member in (each, name)]
-        running = admin.ask_member(group, meant[0] if len(meant) == 1 else member, stacks=stacks)
-    if out.form in (Format.JSON, Format.JSONL):
-        out.one({**_about(running), **_details(running), **({"stacks": running.stacks} if stacks else {})})
+    names = short_names(each.id for each in admin.groups.members(group))
+    matching = [each for each, name in names.items() if member in (each, name)]
+    status = admin.groups.member_status(group, matching[0] if len(matching) == 1 else member, stacks=stacks)
+    summary: dict[str, object] = {
+        "id": status.id,
+        "started_at": status.started_at,
+        "subscriptions" if out.is_table else "wants": _subscription_texts(status.subscriptions),
+        "settings": status.settings,
+    }
+    queues = [fields_of(each) for each in status.queues]
+    rates = dict(sorted(status.topics.items()))
+    if out.format in (OutputFormat.JSON, OutputFormat.JSONL):
+        details = {"queues": queues, "topics": rates, **({"stacks": status.stacks} if stacks else {})}
+        out.print_object(summary | details)
         return
     if out.is_table:
-        out.one(_about(running))
-    _show_queues(out, running)
-    if out.is_table:
-        _show_speeds(out, running)
-        if stacks:
-            for line in (running.stacks or "it does not tell where its threads are").splitlines():
-                out.done(line)
-
-
-def _about(running: "Running") -> dict[str, object]:
-    return {
-        "id": running.id,
-        "started_at": running.started_at,
-        "wants": _wants(running.subscriptions),
-        "settings": running.settings,
-    }
-
-
-def _details(running: "Running") -> dict[str, object]:
-    return {"queues": _queues(running), "topics": dict(sorted(running.topics.items()))}
-
-
-def _queues(running: "Running") -> list[dict[str, object]]:
-    return [
-        {
-            "topic": each.queue.topic,
-            "broker": each.queue.broker,
-            "queue_id": each.queue.queue_id,
-            "committed": each.committed,
-            "waiting": each.waiting,
-            "locked": each.locked,
-            "leaving": each.leaving,
-            "pulled_at": each.pulled_at,
-            "consumed_at": each.consumed_at,
-        }
-        for each in running.queues
-    ]
-
-
-def _show_queues(out: Out, running: "Running") -> None:
-    out.rows(
-        [
-            Column("topic"),
-            Column("broker"),
-            Column("queue_id", "queue", right=True),
-            Column("committed", right=True),
-            Column("waiting", "in hand", right=True),
-            Column("locked"),
-            Column("leaving"),
-            Column("pulled_at", "pulled", show=on_the_clock),
-            Column("consumed_at", "handled", show=on_the_clock),
-        ],
-        _queues(running),
-    )
-
-
-def _show_speeds(out: Out, running: "Running") -> None:
-    out.rows(
-        [
-            Column("topic"),
-            Column("handled_tps", "handled/s", right=True),
-            Column("failed_tps", "failed/s", right=True),
-            Column("handle_ms", "ms each", right=True),
-        ],
-        (
-            {
-                "topic": topic,
-                "handled_tps": speed.handled_tps,
-                "failed_tps": speed.failed_tps,
-                "handle_ms": speed.handle_ms,
-            }
-            for topic, speed in sorted(running.topics.items())
+        out.print_object(summary)
+    out.print_rows(
+        columns(
+            *("topic", "broker", "#queue_id:queue", "#committed", "#waiting:cached", "locked", "leaving"),
+            *("pulled_at:pulled", "consumed_at:consumed"),
+            pulled_at=format_time,
+            consumed_at=format_time,
         ),
+        queues,
     )
+    if out.is_table:
+        out.print_rows(
+            columns("topic", "#handled_tps:handled/s", "#failed_tps:failed/s", "#handle_ms:ms each"),
+            ({"topic": topic, **fields_of(rate)} for topic, rate in rates.items()),
+        )
+        if stacks:
+            for line in (status.stacks or "it does not report the stacks of its threads").splitlines():
+                out.print_result(line)
 
 
-def _wants(filters: "Mapping[str, str]") -> list[str]:
-    """Return what a member wants: topics, with tags or an expression where it does not want all."""
+def _subscription_texts(filters: Mapping[str, str]) -> list[str]:
+    """Return topics, each with its tags or expression unless it subscribes to all messages."""
     return [topic if text in ("", "*") else f"{topic}: {text}" for topic, text in sorted(filters.items())]

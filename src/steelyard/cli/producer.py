@@ -1,7 +1,8 @@
-"""`steelyard producer`: who sends, as brokers know it from heartbeats.
+"""`steelyard producer`: producers, as brokers know them from heartbeats.
 
-A producer says hello to brokers that it has sent to, every 30 seconds; one that is gone is forgotten after two minutes.
-One of ours that avoids slow brokers tells what it knows of each, at once when it begins or ends to avoid one.
+A producer sends a heartbeat every 30 seconds to the brokers that it has sent to; brokers forget it after two minutes
+without one. One of ours that avoids slow brokers reports the latency it measures, at once when it begins or ends to
+avoid a broker.
 """
 
 from collections.abc import Iterable
@@ -9,83 +10,74 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steelyard.cli.broker.words import share
-from steelyard.cli.frame.counting import counted
-from steelyard.cli.frame.moments import on_the_clock
-from steelyard.cli.frame.nouns import Noun
-from steelyard.cli.frame.output import Column, Out
-from steelyard.cli.frame.screen import note
-from steelyard.cli.frame.where import Where, at_cluster
+from steelyard.cli.shared.commands import CommandGroup
+from steelyard.cli.shared.options import with_shared_options
+from steelyard.cli.shared.output import Output, columns
+from steelyard.cli.shared.terminal import print_note
+from steelyard.cli.shared.units import format_percent, format_time, pluralize
 
 if TYPE_CHECKING:
-    from steelyard.client.admin.producers import ProducerLine
+    from steelyard.client.admin.producers import ProducerStatus
+    from steelyard.client.sync.admin import Admin
 
 __all__ = ["app"]
 
-app = Noun("producer", "See who sends.")
+app = CommandGroup("producer", "List producers, and the latency they measure.")
 
-_Group = Annotated[str, typer.Argument(metavar="GROUP", help="The producers' group.", show_default=False)]
-_WHO_TELLS = "producers of ours tell one to brokers of ours, if avoid_slow_brokers is on"
-_COLUMNS = [Column("id", "producer"), Column("address"), Column("client"), Column("brokers")]
+_ProducerGroupArgument = Annotated[
+    str, typer.Argument(metavar="GROUP", help="The producers' group.", show_default=False)
+]
+_COLUMNS = ("id:producer", "address", "client", "brokers")
 
 
-@app.verb("ls", "steelyard producer ls", "steelyard producer ls --output json")
-@at_cluster
-def _list_producers(where: Where, out: Out) -> None:
+@app.subcommand("ls", "steelyard producer ls", "steelyard producer ls --output json")
+@with_shared_options
+def _list_producers(admin: "Admin", out: Output) -> None:
     """List all producers that are online."""
-    from steelyard.client.blocking.admin import Admin
-
-    with Admin(where.connect()) as admin:
-        found = admin.producers()
-    columns = [Column("group"), *_COLUMNS, Column("seen_at", "seen", show=on_the_clock)]
-    out.rows(columns, _rows(found), none="no producer is online")
-
-
-@app.verb("show", "steelyard producer show shop")
-@at_cluster
-def _show_producers(where: Where, out: Out, group: _Group) -> None:
-    """Show the producers of a group, each with its line."""
-    from steelyard.client.blocking.admin import Admin
-
-    with Admin(where.connect()) as admin:
-        found = admin.producer(group)
-    out.rows(_COLUMNS, _rows(found))
+    out.print_rows(
+        columns("group", *_COLUMNS, "seen_at:seen", seen_at=format_time),
+        _producer_rows(admin.producers.list()),
+        if_empty="no producer is online",
+    )
 
 
-@app.verb("ledger", "steelyard producer ledger", "steelyard producer ledger shop --output json")
-@at_cluster
-def _show_ledgers(
-    where: Where,
-    out: Out,
+@app.subcommand("show", "steelyard producer show shop")
+@with_shared_options
+def _show_producers(admin: "Admin", out: Output, group: _ProducerGroupArgument) -> None:
+    """Show the producers of a group, each with its connection."""
+    out.print_rows(columns(*_COLUMNS), _producer_rows(admin.producers.of_group(group)))
+
+
+@app.subcommand("latency", "steelyard producer latency", "steelyard producer latency shop --output json")
+@with_shared_options
+def _show_latency(
+    admin: "Admin",
+    out: Output,
     group: Annotated[
         str | None, typer.Argument(metavar="[GROUP]", help="Only producers of this group.", show_default=False)
     ] = None,
 ) -> None:
-    """Show how quick each broker is to each producer, and who avoids which."""
-    from steelyard.client.blocking.admin import Admin
-
-    with Admin(where.connect()) as admin:
-        found = admin.producers() if group is None else admin.producer(group)
-    columns = [
-        Column("group"),
-        Column("id", "producer"),
-        Column("broker"),
-        Column("latency_ms", "last ms", right=True),
-        Column("usual_ms", "usual ms", right=True),
-        Column("share", "turns", right=True, show=share),
-        Column("failures", "failed", right=True),
-        Column("avoided_ms", "avoided", right=True, show=lambda ms: f"{ms / 1_000:.1f} s"),
-        Column("why"),
-    ]
-    out.rows(columns, _ledger_rows(found))
-    silent = sum(each.ledger is None for each in found)
-    if silent:
-        note(f"{counted(silent, 'producer')} without a ledger: {_WHO_TELLS}")
+    """Show the latency of each broker as each producer measures it, and which brokers are avoided."""
+    found = admin.producers.list() if group is None else admin.producers.of_group(group)
+    out.print_rows(
+        columns(
+            *("group", "id:producer", "broker", "#latency_ms:last ms", "#usual_ms:usual ms", "#share:traffic"),
+            *("#failures:failed", "#avoided_ms:avoided", "why"),
+            share=format_percent,
+            avoided_ms=lambda ms: f"{ms / 1_000:.1f} s",
+        ),
+        _latency_rows(found),
+    )
+    if silent := sum(each.latencies is None for each in found):
+        print_note(
+            f"{pluralize(silent, 'producer')} without latency: Steelyard's producers report it to Steelyard's brokers, "
+            "if avoid_slow_brokers is on"
+        )
 
 
-def _ledger_rows(found: "Iterable[ProducerLine]") -> Iterable[dict[str, object]]:
+def _latency_rows(found: "Iterable[ProducerStatus]") -> Iterable[dict[str, object]]:
     for each in found:
-        for row in each.ledger or ():
+        for row in each.latencies or ():
             yield {
                 "group": each.group,
                 "id": each.id,
@@ -96,11 +88,11 @@ def _ledger_rows(found: "Iterable[ProducerLine]") -> Iterable[dict[str, object]]
                 "failures": row.failures,
                 "avoided_ms": row.avoided_ms,
                 "why": row.why or None,
-                "told_at": each.told_at,
+                "told_at": each.reported_at,
             }
 
 
-def _rows(found: "Iterable[ProducerLine]") -> Iterable[dict[str, object]]:
+def _producer_rows(found: "Iterable[ProducerStatus]") -> Iterable[dict[str, object]]:
     for each in found:
         yield {
             "group": each.group,

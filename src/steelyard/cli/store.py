@@ -1,8 +1,8 @@
-"""`steelyard store`: a look into a broker's directory, ours or Apache's.
+"""`steelyard store`: inspect a broker's directory, ours or Apache's.
 
-`verify` says what is damaged, `cat` prints messages, of a directory or of one file. Both only read, take no lock, and
-can be pointed at the directory of a running broker. `index` writes: it completes Apache's key index before a directory
-moves to an Apache broker. Exit codes: 0 all is well, 1 something is damaged (told line by line), 2 there is no answer.
+`verify` reports damage, `cat` prints the messages of a directory or of one file. Both only read, take no lock, and work
+on the directory of a running broker. `index` writes: it completes Apache's key index before an Apache broker takes over
+a directory. Exit codes: 0 sound, 1 damaged (each place on a line), 2 not a broker's directory or wrong usage.
 """
 
 import sys
@@ -13,115 +13,122 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from steelyard.cli.frame.nouns import Noun
-from steelyard.cli.frame.output import Out
-from steelyard.cli.frame.screen import Progress, screen, visible
-from steelyard.cli.frame.where import at_cluster
+from steelyard.cli.shared.commands import CommandGroup
+from steelyard.cli.shared.message_output import message_format
+from steelyard.cli.shared.options import with_shared_options
+from steelyard.cli.shared.output import Output
+from steelyard.cli.shared.terminal import ProgressLine, make_console, printable
+from steelyard.cli.shared.units import pluralize
 from steelyard.errors import ConfigurationError, NotAStore
 from steelyard.model import StoredMessage
-from steelyard.store.findings import Verdict, counted
 
 if TYPE_CHECKING:
-    from steelyard.store.walk import Found
+    from steelyard.store.log_scan import ScannedRecord
+    from steelyard.store.verify import VerificationReport
 
-__all__ = ["app", "cat", "index", "verify"]
+__all__ = ["app"]
 
-DAMAGED = 1
-_AT_ONCE = 10_000
+_EXIT_DAMAGED = 1
+_INDEX_BATCH = 10_000
 
-app = Noun("store", "Look into a broker's directory, or prepare it for an Apache broker.")
+app = CommandGroup("store", "Inspect a broker's directory, or prepare it for an Apache broker.")
 
-_Directory = Annotated[str, typer.Argument(metavar="DIR", help="The broker's directory.", show_default=False)]
+_DirectoryArgument = Annotated[str, typer.Argument(metavar="DIR", help="The broker's directory.", show_default=False)]
 
 
-@app.verb("verify", "steelyard store verify steelyard-data/broker-0", "steelyard store verify ~/store --output json")
-@at_cluster
-def verify(out: Out, directory: _Directory) -> None:
-    """Check everything in a broker's directory: the log, and what lies beside it.
+@app.subcommand(
+    "verify", "steelyard store verify steelyard-data/broker-0", "steelyard store verify ~/store --output json"
+)
+@with_shared_options
+def _verify(out: Output, directory: _DirectoryArgument) -> None:
+    """Verify a broker's directory: the log and all other files.
 
-    A write that a crash left unfinished is only a note, unless something knew of a message there.
+    A write that a crash left unfinished is only a note, unless an index refers to it.
     """
-    # Here and not above, so that other verbs do not wait for what they do not need.
-    from steelyard.serve.files import RealDisk
-    from steelyard.store.verifying import verify as look_over
+    from steelyard.serve.disks import RealDisk
+    from steelyard.store.verify import verify_store
 
-    progress = Progress()
-    verdict = look_over(
+    progress = ProgressLine()
+    report = verify_store(
         RealDisk(directory, read_only=True),
-        lambda done, size: progress.tell(lambda: f"{done >> 20} of {size >> 20} MiB"),
+        lambda done, size: progress.update(lambda: f"{done >> 20} of {size >> 20} MiB"),
     )
     progress.clear()
     if out.is_table:
-        lines = [f"{'damage' if finding.is_damage else 'note'}: {finding}" for finding in verdict.findings]
-        screen().file.write("".join(f"{visible(line)}\n" for line in lines) + _summary(directory, verdict))
+        lines = [f"{'damage' if finding.is_damage else 'note'}: {finding}" for finding in report.findings]
+        make_console().file.write(
+            "".join(f"{printable(line)}\n" for line in lines) + _verify_summary(directory, report)
+        )
         sys.stdout.flush()
     else:
-        findings = [msgspec.structs.asdict(finding) for finding in verdict.findings]
-        values = {**msgspec.structs.asdict(verdict), "findings": findings}
-        out.one({"directory": directory, "sound": verdict.is_sound, **values})
-    raise typer.Exit(0 if verdict.is_sound else DAMAGED)
+        findings = [msgspec.structs.asdict(finding) for finding in report.findings]
+        values = {**msgspec.structs.asdict(report), "findings": findings}
+        out.print_object({"directory": directory, "sound": report.is_sound, **values})
+    raise typer.Exit(0 if report.is_sound else _EXIT_DAMAGED)
 
 
-def _summary(directory: str, verdict: Verdict) -> str:
-    damages = sum(finding.is_damage for finding in verdict.findings)
+def _verify_summary(directory: str, report: "VerificationReport") -> str:
+    damages = sum(finding.is_damage for finding in report.findings)
     counts = (
-        counted(verdict.segments, "segment"),
-        counted(verdict.bytes, "byte"),
-        counted(verdict.messages, "message"),
-        counted(verdict.topics, "topic"),
-        counted(verdict.queues, "queue"),
+        pluralize(report.segments, "segment"),
+        pluralize(report.bytes, "byte"),
+        pluralize(report.messages, "message"),
+        pluralize(report.topics, "topic"),
+        pluralize(report.queues, "queue"),
     )
-    outcome = f"damaged in {counted(damages, 'place')}" if damages else "sound"
-    return f"{directory}: {', '.join(counts)}; {verdict.state}\n{outcome}\n"
+    outcome = f"damaged in {pluralize(damages, 'place')}" if damages else "sound"
+    return f"{directory}: {', '.join(counts)}; {report.state}\n{outcome}\n"
 
 
-@app.verb("index", "steelyard store index steelyard-data/broker-0")
-@at_cluster
-def index(out: Out, directory: _Directory) -> None:
-    """Complete the key index of a directory for an Apache broker that will open it; its broker must be stopped.
+@app.subcommand("index", "steelyard store index steelyard-data/broker-0")
+@with_shared_options
+def _index(out: Output, directory: _DirectoryArgument) -> None:
+    """Complete the key index of a directory for an Apache broker; its own broker must be stopped.
 
-    A broker keeps that index up while it has nothing else to do. What it could not finish is added here.
+    A broker builds this index when it is idle. The rest is added here.
     """
-    from steelyard.serve.files import RealDisk
-    from steelyard.store.log import LOG_FOLDER
+    from steelyard.serve.disks import RealDisk
+    from steelyard.store.commit_log import COMMIT_LOG_FOLDER
     from steelyard.store.options import StoreOptions
     from steelyard.store.store import Store
 
-    if LOG_FOLDER not in RealDisk(directory, read_only=True).names(""):
-        raise NotAStore(f"the directory {directory} has no {LOG_FOLDER}", next_step="give one that a broker wrote")
-    progress = Progress()
+    if COMMIT_LOG_FOLDER not in RealDisk(directory, read_only=True).names(""):
+        raise NotAStore(
+            f"the directory {directory} has no {COMMIT_LOG_FOLDER}", next_step="give one that a broker wrote"
+        )
+    progress = ProgressLine()
     store = Store.open(RealDisk(directory), StoreOptions(keeps_apache_keys=True))
     try:
-        keys, start = store.apache_keys, store.start
+        keys, start = store.apache_key_index, store.start
         if keys is None or keys.is_foreign:
             raise ConfigurationError(
                 f"the key index of {directory} has files of an unusual size",
                 next_step="remove its folder index, or leave it as it is",
             )
-        while not keys.follow(_AT_ONCE):
+        while not keys.build(_INDEX_BATCH):
             if keys.is_full:
                 keys.save(_now_ms())
-            progress.tell(lambda: f"{keys.indexed_to - start >> 20} of {store.end - start >> 20} MiB")
+            progress.update(lambda: f"{keys.indexed_to - start >> 20} of {store.end - start >> 20} MiB")
     finally:
         progress.clear()
         store.close(_now_ms())
     if out.is_table:
-        screen().file.write(f"{visible(directory)}: the key index is complete\n")
+        make_console().file.write(f"{printable(directory)}: the key index is complete\n")
     else:
-        out.one({"directory": directory, "bytes": store.end - start})
+        out.print_object({"directory": directory, "bytes": store.end - start})
 
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-@app.verb(
+@app.subcommand(
     "cat",
     "steelyard store cat steelyard-data/broker-0 --topic orders --json",
     r"steelyard store cat ~/store/commitlog/00000000000000000000 --format '%t %q %o %s\n'",
     "steelyard store cat ~/store/compaction/compactionLog/orders/0/00000000000000000000",
 )
-def cat(
+def _cat(
     directory: Annotated[
         Path, typer.Argument(metavar="DIR|FILE", help="A broker's directory, or one file of a log.", show_default=False)
     ],
@@ -136,14 +143,14 @@ def cat(
         typer.Option(
             "--format",
             metavar="PATTERN",
-            help=r"Print each message so, such as '%t %q %o %k %s\n'; the words are those of `steelyard consume`.",
+            help=r"Print each message so, such as '%t %q %o %k %s\n'; the directives are those of `steelyard consume`.",
             show_default=False,
         ),
     ] = None,
 ) -> None:
     """Print the messages of a broker's directory, or of one file, oldest first.
 
-    A line has topic:queue:offset, time, key, tag and the beginning of the body.
+    A line has topic:queue:offset, time, keys, tag and the beginning of the body.
     """
     if queue is not None and topic is None:
         raise ConfigurationError("--queue is a number within a topic", next_step="give --topic too")
@@ -153,27 +160,26 @@ def cat(
         raise ConfigurationError("--json and --format exclude each other", next_step="give one of them")
     name = topic.encode(errors="surrogateescape") if topic is not None else None
 
-    from steelyard.cli.consume.printing import printed_as
-    from steelyard.serve.files import RealDisk
-    from steelyard.store.contents import contents, file_contents
+    from steelyard.serve.disks import RealDisk
+    from steelyard.store.dump import dump_file, dump_messages
 
-    def is_wanted(found: "Found") -> bool:
+    def is_wanted(found: "ScannedRecord") -> bool:
         return (name is None or found.topic == name) and (queue is None or found.queue_id == queue)
 
     if directory.is_file():
-        found = file_contents(RealDisk(directory.parent, read_only=True), directory.name, is_wanted)
+        found = dump_file(RealDisk(directory.parent, read_only=True), directory.name, is_wanted)
     else:
-        found = contents(RealDisk(directory, read_only=True), is_wanted)
-    write = printed_as(pattern, as_json=as_json)
+        found = dump_messages(RealDisk(directory, read_only=True), is_wanted)
+    write = message_format(pattern, as_json=as_json)
     sys.stdout.flush()
     out = sys.stdout.buffer
     damages = 0
     for each in found:
         if not isinstance(each, StoredMessage):
             damages += 1
-            print(visible(str(each)), file=sys.stderr)
+            print(printable(str(each)), file=sys.stderr)
         elif start is None or each.offset >= start:
-            # Written as it is: a console that looks at every line takes ten times as long.
+            # Not through rich, which is ten times slower.
             out.write(write(each))
     out.flush()
-    raise typer.Exit(DAMAGED if damages else 0)
+    raise typer.Exit(_EXIT_DAMAGED if damages else 0)

@@ -1,10 +1,9 @@
 """`steelyard up`: a name server and brokers on this machine, ready in less than a second.
 
-Without ``--port`` they are where clients look for them: the name server at 9876, the first broker at 10911, further
-ones at 10921, 10931 and so on. With ``--port P`` the name server is at P and the brokers at P+4, P+8 and so on; with
-``--join`` there is no name server, and the first broker is at P. A broker is also found two ports below its own, where
-older Java clients send to. Beside them is a page for browsers, at 9877 or any free port. Exit codes: 0 stopped when
-told to, 1 it could not be started (a port or a directory cannot be had), 2 it was asked for something that cannot be.
+Without ``--port`` they use the default ports: the name server 9876, brokers 10911, 10921, 10931 and so on. With
+``--port P`` the name server is at P and brokers at P+4, P+8 and so on; with ``--join`` there is no name server, and the
+first broker is at P. A broker also listens two ports below its own, for older Java clients (VIP channel). The dashboard
+is at 9877 or any free port. Exit codes: 0 stopped by a signal, 1 a port or directory cannot be used, 2 wrong usage.
 """
 
 import logging
@@ -12,37 +11,41 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
-from steelyard.cli.frame.exits import Exit
-from steelyard.cli.frame.nouns import verb
-from steelyard.cli.frame.pages import TOKEN_VARIABLE, page_options
-from steelyard.cli.frame.screen import refuse
-from steelyard.errors import ConfigurationError, StoreError, TransportError
-from steelyard.errors.extras import how_to_install
+from steelyard.cli.shared.commands import help_examples
+from steelyard.cli.shared.exit_codes import ExitCode
+from steelyard.cli.shared.options import TOKEN_VARIABLE, dashboard_options
+from steelyard.cli.shared.terminal import print_error
+from steelyard.errors import ConfigurationError, StoreError, TransportError, how_to_install
 
 if TYPE_CHECKING:
-    from steelyard.dashboard.options import PageOptions
-    from steelyard.dashboard.page import Page
+    from steelyard.dashboard.options import DashboardOptions
+    from steelyard.dashboard.server import Dashboard
     from steelyard.serve.cluster import RunningCluster
 
 __all__ = ["FlushMode", "up"]
 
-_DATA = Path("steelyard-data")
-_PAGE, _BROKERS = "The page", "The brokers"
+_DEFAULT_DATA_DIR = Path("steelyard-data")
 
 
 class FlushMode(StrEnum):
-    """When a send is answered."""
+    """When a send is acknowledged."""
 
     SYNC = "sync"
     ASYNC = "async"
 
 
-@verb(
+_broker_option = partial(typer.Option, rich_help_panel="Brokers")
+_dashboard_option = partial(typer.Option, rich_help_panel="Dashboard")
+
+
+@help_examples(
     "steelyard up",
     "steelyard up --brokers 2 --memory",
     "steelyard up --port 0 --json",
@@ -54,10 +57,10 @@ def up(
         int | None,
         typer.Option(help="The name server's port; brokers follow. 0: any free ones.", show_default="9876 and 10911"),
     ] = None,
-    data: Annotated[Path | None, typer.Option(help="Where messages are kept.", show_default=str(_DATA))] = None,
+    data: Annotated[Path | None, typer.Option(help="The data directory.", show_default=str(_DEFAULT_DATA_DIR))] = None,
     memory: Annotated[bool, typer.Option("--memory", help="Keep everything in memory.")] = False,
     flush: Annotated[
-        FlushMode, typer.Option(help="async: a send is answered once it is in the log; sync: once it is on the disk.")
+        FlushMode, typer.Option(help="async: acknowledge a send once it is in the log; sync: once it is on disk.")
     ] = FlushMode.ASYNC,
     as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON when ready.")] = False,
     namesrv_only: Annotated[bool, typer.Option("--namesrv-only", help="Run a name server and no broker.")] = False,
@@ -67,98 +70,71 @@ def up(
     ] = None,
     host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
     advertise: Annotated[
-        str | None, typer.Option(help="The address clients are told, if it is another.", show_default=False)
+        str | None, typer.Option(help="The address that clients connect to, if it differs.", show_default=False)
     ] = None,
     insecure_allow_remote: Annotated[
-        bool, typer.Option("--insecure-allow-remote", help="Let other machines in: there is no password.")
+        bool, typer.Option("--insecure-allow-remote", help="Allow other machines: there is no password.")
     ] = False,
     broker_name: Annotated[
-        str | None, typer.Option(help="The broker's name, or what several names begin with.", show_default="broker-0")
+        str | None, typer.Option(help="The broker's name, or the prefix of several names.", show_default="broker-0")
     ] = None,
     cluster: Annotated[str, typer.Option(help="The cluster's name.")] = "DefaultCluster",
     no_auto_create_topics: Annotated[
-        bool,
-        typer.Option(
-            "--no-auto-create-topics", help="Refuse a send to a topic that nobody made.", rich_help_panel=_BROKERS
-        ),
+        bool, _broker_option("--no-auto-create-topics", help="Reject a send to a topic that does not exist.")
     ] = False,
     default_topic_queues: Annotated[
         int | None,
-        typer.Option(
+        _broker_option(
             metavar="N",
-            help="Queues that a topic made by its first send may have; clients ask for 4.",
+            help="Maximum queues of a topic created by its first send; clients ask for 4.",
             show_default="as it was, 8 at first",
-            rich_help_panel=_BROKERS,
         ),
     ] = None,
     refuse_duplicates: Annotated[
         bool,
-        typer.Option(
-            "--refuse-duplicates",
-            help="Refuse a member whose client id another one of its group has.",
-            rich_help_panel=_BROKERS,
-        ),
+        _broker_option("--refuse-duplicates", help="Reject a member with the client id of another one in its group."),
     ] = False,
     refuse_unequal: Annotated[
-        bool,
-        typer.Option(
-            "--refuse-unequal",
-            help="Refuse a member that subscribes to other things than its group.",
-            rich_help_panel=_BROKERS,
-        ),
+        bool, _broker_option("--refuse-unequal", help="Reject a member whose subscriptions differ from its group.")
     ] = False,
     no_notices: Annotated[
-        bool,
-        typer.Option(
-            "--no-notices",
-            help="Do not tell members when their group changes: they look by themselves.",
-            rich_help_panel=_BROKERS,
-        ),
+        bool, _broker_option("--no-notices", help="Do not notify members when their group changes: they poll.")
     ] = False,
-    page_port: Annotated[
+    dashboard_port: Annotated[
         int | None,
-        typer.Option(
-            help="The page's port. 0: any free one.", show_default="9877, or any that is free", rich_help_panel=_PAGE
-        ),
+        _dashboard_option(help="The dashboard's port. 0: any free one.", show_default="9877, or any that is free"),
     ] = None,
-    no_page: Annotated[bool, typer.Option("--no-page", help="Serve no page.", rich_help_panel=_PAGE)] = False,
-    page_token: Annotated[
+    no_dashboard: Annotated[bool, _dashboard_option("--no-dashboard", help="Serve no dashboard.")] = False,
+    dashboard_token: Annotated[
         str | None,
-        typer.Option(
+        _dashboard_option(
             envvar=TOKEN_VARIABLE,
-            help="What lets browsers in; safer in the environment than here.",
+            help="Access token for browsers; safer in the environment than here.",
             show_default="a new one each time",
             show_envvar=True,
-            rich_help_panel=_PAGE,
         ),
     ] = None,
-    page_read_only: Annotated[
-        bool,
-        typer.Option("--page-read-only", help="Let nobody change anything through the page.", rich_help_panel=_PAGE),
+    dashboard_read_only: Annotated[
+        bool, _dashboard_option("--dashboard-read-only", help="Allow no changes through the dashboard.")
     ] = False,
-    page_also_as: Annotated[
+    dashboard_also_as: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="A further name that browsers know the page by, as that of a proxy; can be repeated.",
-            rich_help_panel=_PAGE,
+        _dashboard_option(
+            metavar="NAME", help="Another host name of the dashboard, such as that of a proxy; can be repeated."
         ),
     ] = None,
-    page_audit: Annotated[
+    dashboard_audit: Annotated[
         Path | None,
-        typer.Option(
+        _dashboard_option(
             metavar="FILE",
-            help="Add a line to this file for every change made through the page.",
+            help="Append a line to this file for every change made through the dashboard.",
             show_default=False,
-            rich_help_panel=_PAGE,
         ),
     ] = None,
 ) -> None:
-    """Run a name server and brokers here, with a page to look at, until Ctrl-C."""
-    # Here and not above, so that other verbs do not wait for what they do not need.
-    from steelyard.client.connect import Connect
-    from steelyard.serve.plan import ClusterPlan
-    from steelyard.serve.up import run_cluster
+    """Run a name server and brokers here, with a dashboard, until Ctrl-C."""
+    from steelyard.client.config import ClientConfig
+    from steelyard.serve.cluster import ClusterPlan, run_cluster
 
     if memory and data is not None:
         raise ConfigurationError("--memory and --data exclude each other", next_step="give one of them")
@@ -167,30 +143,34 @@ def up(
     plan = ClusterPlan(
         brokers=0 if namesrv_only else brokers,
         name_servers=0 if join is not None else 1,
-        join=() if join is None else Connect(join).name_servers,
+        join=() if join is None else ClientConfig(join).name_servers,
         host=host,
         advertise=advertise,
         allow_remote=insecure_allow_remote,
         port=port,
-        data=None if memory else data or _DATA,
+        data=None if memory else data or _DEFAULT_DATA_DIR,
         flush=flush.value,
         cluster=cluster,
         broker_name=broker_name,
     )
-    if page_port is None and port == 0:
-        page_port = 0  # whoever wants free ports means all of them
-    wants_page = not no_page and (page_port is not None or not namesrv_only)
-    options = page_options(
-        port=page_port, token=page_token, hosts=page_also_as, read_only=page_read_only, audit=page_audit
+    if dashboard_port is None and port == 0:
+        dashboard_port = 0  # --port 0 asks for free ports everywhere
+    wants_dashboard = not no_dashboard and (dashboard_port is not None or not namesrv_only)
+    options = dashboard_options(
+        port=dashboard_port,
+        token=dashboard_token,
+        hosts=dashboard_also_as,
+        read_only=dashboard_read_only,
+        audit=dashboard_audit,
     )
-    say = _say_json if as_json else _say
-    with _log_on_stderr():
-        page = None
+    announce = _announce_json if as_json else _announce
+    with _server_log_on_stderr():
+        dashboard = None
         try:
-            page = _page(options) if wants_page else None
+            dashboard = _make_dashboard(options) if wants_dashboard else None
             run_cluster(
                 plan,
-                lambda cluster: _beside(cluster, page, say),
+                lambda cluster: _announce_and_serve(cluster, dashboard, announce),
                 auto_create_topics=not no_auto_create_topics,
                 default_topic_queues=default_topic_queues,
                 refuse_duplicates=refuse_duplicates,
@@ -198,39 +178,41 @@ def up(
                 notices=not no_notices,
             )
         except (StoreError, TransportError) as error:
-            raise typer.Exit(refuse(str(error), Exit.FAILED)) from None
+            raise typer.Exit(print_error(str(error), ExitCode.FAILED)) from None
         finally:
-            if page is not None:
-                page.stop()
+            if dashboard is not None:
+                dashboard.stop()
 
 
-def _page(options: "PageOptions") -> "Page | None":
-    """Take the page's port before anything is started; None where there can be no page and nobody insists."""
-    from steelyard.dashboard.page import Page, can_be_served
+def _make_dashboard(options: "DashboardOptions") -> "Dashboard | None":
+    """Bind the dashboard's port before anything is started; None if its extra is missing and no port was given."""
+    from steelyard.dashboard.server import Dashboard, is_installed
 
-    return Page(options=options) if options.port or can_be_served() else None
+    return Dashboard(options=options) if options.port or is_installed() else None
 
 
 @contextmanager
-def _beside(
-    cluster: "RunningCluster", page: "Page | None", say: "Callable[[RunningCluster, Page | None], None]"
+def _announce_and_serve(
+    cluster: "RunningCluster",
+    dashboard: "Dashboard | None",
+    announce: "Callable[[RunningCluster, Dashboard | None], None]",
 ) -> Iterator[None]:
-    """Say that all is ready, and serve the page meanwhile."""
-    if page is None:
-        say(cluster, None)
+    """Print that the cluster is ready, and serve the dashboard meanwhile."""
+    if dashboard is None:
+        announce(cluster, None)
         yield
         return
-    from steelyard.serve.measuring import measured_from_elsewhere
+    from steelyard.serve.metrics import metrics_collector
 
-    page.look_at(";".join(cluster.name_server_addresses), measured_from_elsewhere(cluster))
-    say(cluster, page)
-    with page:
+    dashboard.set_cluster(";".join(cluster.name_server_addresses), metrics_collector(cluster))
+    announce(cluster, dashboard)
+    with dashboard:
         yield
 
 
 @contextmanager
-def _log_on_stderr() -> Iterator[None]:
-    """Let the servers say on stderr what whoever runs them should know."""
+def _server_log_on_stderr() -> Iterator[None]:
+    """Write the servers' log to stderr."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     log = logging.getLogger("steelyard")
@@ -241,30 +223,28 @@ def _log_on_stderr() -> Iterator[None]:
         log.removeHandler(handler)
 
 
-def _say_json(cluster: "RunningCluster", page: "Page | None") -> None:
-    import msgspec
-
+def _announce_json(cluster: "RunningCluster", dashboard: "Dashboard | None") -> None:
     ready = {
         "namesrv": ";".join(cluster.name_server_addresses),
         "brokers": cluster.broker_addresses,
-        "page": None if page is None else page.url,
+        "dashboard": None if dashboard is None else dashboard.url,
     }
     sys.stdout.write(msgspec.json.encode(ready).decode() + "\n")
     sys.stdout.flush()
 
 
-def _say(cluster: "RunningCluster", page: "Page | None") -> None:
-    from steelyard.dashboard.page import can_be_served
+def _announce(cluster: "RunningCluster", dashboard: "Dashboard | None") -> None:
+    from steelyard.dashboard.server import is_installed
 
     plan = cluster.plan
     name_servers = ";".join(cluster.name_server_addresses)
     lines = [f"name server  {name_servers}{' (joined)' if plan.join else ''}"]
     lines += [f"{name:<11}  {address}" for name, address in cluster.broker_addresses.items()]
     lines.append(f"messages     {'in memory, gone when this ends' if plan.data is None else plan.data.resolve()}")
-    if page is not None:
-        lines.append(f"page         {page.url}")
-    elif not can_be_served():
-        lines.append(f"page         none; to have one, {how_to_install('page')}")
+    if dashboard is not None:
+        lines.append(f"dashboard    {dashboard.url}")
+    elif not is_installed():
+        lines.append(f"dashboard    none; to have one, {how_to_install('dashboard')}")
     lines.append("ready; stop it with Ctrl-C")
     sys.stdout.write("\n".join(lines) + "\n")
     sys.stdout.flush()

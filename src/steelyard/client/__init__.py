@@ -1,1 +1,1 @@
-"""The live client: hands, on sockets and threads, for the rules of `balance`."""
+"""Clients: producers, consumers and admin on sockets and threads, by the rules of `balance`."""

@@ -1,4 +1,4 @@
-"""How lines are encrypted, for those who configure a client and know nothing of sockets: a name of net/tls.py."""
+"""Tls for code that configures a client and must not import `net`: a name of net/tls.py."""
 
 from steelyard.net.tls import Tls
 

@@ -1,5 +1,5 @@
-"""A page to look at: a cluster in the browser, where balance can be seen.
+"""The dashboard: a cluster in the browser, where load balancing can be watched.
 
-It is a client like any other and asks what any administrator can ask, so it looks at Apache's brokers as well as at
-ours; what a cluster cannot tell is said on the page and never guessed.
+It is a client like any other and sends the requests that any administrator may send, so it works with Apache brokers as
+well as with ours. What a cluster does not report is named as unknown and never guessed.
 """

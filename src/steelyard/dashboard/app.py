@@ -1,62 +1,71 @@
-"""The page as one application: its routes behind its door."""
-
-from importlib import import_module
+"""The dashboard as one ASGI application: the routes of its API and its files, behind authentication."""
 
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from steelyard.dashboard import files
-from steelyard.dashboard.answers import Failure, json_answer
-from steelyard.dashboard.desk import Desk
-from steelyard.dashboard.door import Door
-from steelyard.dashboard.numbers.measures import exposition
+from steelyard.dashboard import static_files
+from steelyard.dashboard.api import (
+    brokers,
+    dead_letters,
+    groups,
+    messages,
+    offsets,
+    overview,
+    plan,
+    producers,
+    redelivery,
+    tail,
+    topics,
+)
+from steelyard.dashboard.api_routing import ApiFailure, json_response
+from steelyard.dashboard.auth import AuthMiddleware
+from steelyard.dashboard.context import DashboardContext
+from steelyard.dashboard.metrics import metrics_response
 from steelyard.errors import SteelyardError
 
-__all__ = ["PARTS", "make_app"]
+__all__ = ["make_app"]
 
-PARTS = (
-    "about",
-    "overview",
-    "topics",
-    "groups",
-    "moves",
-    "plan",
-    "offsets",
-    "messages",
-    "tail",
-    "dead_letters",
-    "producers",
-    "brokers",
+_API_MODULES = (
+    overview,
+    topics,
+    groups,
+    plan,
+    offsets,
+    messages,
+    redelivery,
+    tail,
+    dead_letters,
+    producers,
+    brokers,
 )
-"""The files of dashboard/api, each with its ROUTES."""
+"""The modules of dashboard/api, each with its ROUTES."""
 
 
-def make_app(desk: Desk, port: int) -> Door:
+def make_app(context: DashboardContext, port: int) -> AuthMiddleware:
     """Make the application for one cluster, served at a port."""
-    routes = [route for part in PARTS for route in import_module(f"steelyard.dashboard.api.{part}").ROUTES]
     app = Starlette(
         routes=[
             Route("/metrics", _metrics, methods=["GET"]),
-            *routes,
-            Route("/api/{rest:path}", _unknown, methods=["GET", "POST"]),
-            *files.ROUTES,
-            Route("/{rest:path}", files.index, methods=["GET"]),
+            *(route for module in _API_MODULES for route in module.ROUTES),
+            Route("/api/{rest:path}", _not_found, methods=["GET", "POST"]),
+            *static_files.ROUTES,
+            Route("/{rest:path}", static_files.index, methods=["GET"]),
         ]
     )
-    app.state.desk = desk
-    return Door(app, desk.options, port, files.stranger())
+    app.state.context = context
+    return AuthMiddleware(app, context.options, port, static_files.login_page())
 
 
 async def _metrics(request: Request) -> Response:
     try:
-        text, kind = await exposition(request.app.state.desk, request.headers.get("accept", ""))
+        text, kind = await metrics_response(request.app.state.context, request.headers.get("accept", ""))
     except SteelyardError as error:
         return PlainTextResponse(f"# {error}\n", 503)
     return Response(text, media_type=kind)
 
 
-async def _unknown(request: Request) -> Response:
+async def _not_found(request: Request) -> Response:
     what = f"there is nothing at {request.url.path}"
-    return json_answer(Failure(what, "NotFound", what), 404)
+    return json_response(ApiFailure(what, "NotFound", what), 404)

@@ -1,28 +1,28 @@
-"""The nouns: frozen values that every other room speaks of. Nothing here knows bytes, clocks or sockets."""
+"""Nouns: frozen values that all other packages share. Nothing here knows bytes, clocks or sockets."""
 
-from steelyard.model.java_text import java_hash, tag_hash, utf16_units
+from steelyard.model.java_strings import java_hash, tag_hash, utf16_units
 from steelyard.model.message import Message, StoredMessage
-from steelyard.model.offsets import OffsetRange
-from steelyard.model.queue import Queue, in_order, names_in_order
-from steelyard.model.route import BrokerPlace, Permission, PublishList, QueueCounts, Route
-from steelyard.model.subscription import FilterKind, Subscription, plain_tags
+from steelyard.model.offset_range import OffsetRange
+from steelyard.model.queue import Queue, sort_names, sort_queues
+from steelyard.model.route import BrokerAddresses, Permission, PublishList, QueueCounts, TopicRoute
+from steelyard.model.subscription import ExpressionType, Subscription, normalize_tags
 
 __all__ = [
-    "BrokerPlace",
-    "FilterKind",
+    "BrokerAddresses",
+    "ExpressionType",
     "Message",
     "OffsetRange",
     "Permission",
     "PublishList",
     "Queue",
     "QueueCounts",
-    "Route",
     "StoredMessage",
     "Subscription",
-    "in_order",
+    "TopicRoute",
     "java_hash",
-    "names_in_order",
-    "plain_tags",
+    "normalize_tags",
+    "sort_names",
+    "sort_queues",
     "tag_hash",
     "utf16_units",
 ]

@@ -1,8 +1,7 @@
-"""A message before it is sent, and one that a broker has stored.
+"""`Message`, which a producer sends, and `StoredMessage`, which a broker has stored.
 
-`Message` is what a user makes: checked once, when it is made, so that nothing later has to doubt it. `StoredMessage` is
-what came back: the same, plus where it lies and what the broker knows of it. Properties are a mapping that may be read
-lazily: most handlers look at the body alone.
+A `Message` is validated once, when it is made. Properties are a mapping that may be decoded lazily: most handlers read
+the body only.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,13 +15,13 @@ from msgspec.structs import force_setattr
 from steelyard.errors import ConfigurationError
 from steelyard.model.queue import Queue
 
-__all__ = ["KEYS", "RESERVED_PROPERTIES", "TAGS", "UNIQUE_KEY", "Message", "StoredMessage", "host_digits", "offset_id"]
+__all__ = ["KEYS", "RESERVED_PROPERTIES", "TAGS", "UNIQUE_KEY", "Message", "StoredMessage", "host_hex", "offset_id"]
 
 KEYS = "KEYS"
 TAGS = "TAGS"
 UNIQUE_KEY = "UNIQ_KEY"
 
-# Java refuses these in user properties; the broker and the clients write them themselves.
+# Java refuses these as user properties; the broker and the clients set them.
 RESERVED_PROPERTIES = frozenset(
     """
     KEYS TAGS WAIT DELAY RETRY_TOPIC REAL_TOPIC REAL_QID TRAN_MSG PGROUP MIN_OFFSET MAX_OFFSET BUYER_ID
@@ -39,7 +38,7 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 class Message(Struct, frozen=True, gc=False):
-    """What a producer sends. ``keys`` takes one key or several; they must not contain blanks.
+    """A message to send. ``keys`` is one key or several, without blanks.
 
     >>> order = Message("orders", b"{}", tags="paid", keys=["order-1", "customer-7"], properties={"region": "eu"})
     >>> order.keys
@@ -60,7 +59,7 @@ class Message(Struct, frozen=True, gc=False):
         if not self.topic or not isinstance(self.topic, str):
             raise ConfigurationError("a message names no topic", next_step="give the topic's name")
         if not _is_sendable(self.topic):
-            raise _unsendable("topic", self.topic, self.topic)
+            raise _unsendable_error("topic", self.topic, self.topic)
         if isinstance(self.body, bytearray | memoryview):
             force_setattr(self, "body", bytes(self.body))
         elif not isinstance(self.body, bytes):
@@ -71,7 +70,7 @@ class Message(Struct, frozen=True, gc=False):
         if self.keys != ():
             force_setattr(self, "keys", _checked_keys(self.keys, self.topic))
         if self.tags is not None and not _is_sendable(self.tags):
-            raise _unsendable("tag", self.tags, self.topic)
+            raise _unsendable_error("tag", self.tags, self.topic)
         if self.properties:
             force_setattr(self, "properties", _checked_properties(self.properties, self.topic))
         if not isinstance(self.flag, int) or not -(1 << 31) <= self.flag < 1 << 31:
@@ -90,7 +89,7 @@ def _checked_keys(keys: str | Iterable[str], topic: str) -> tuple[str, ...]:
     checked = (keys,) if isinstance(keys, str) else tuple(keys)
     for key in checked:
         if not _is_sendable(key):
-            raise _unsendable("key", key, topic)
+            raise _unsendable_error("key", key, topic)
         if " " in key:
             raise ConfigurationError(
                 f"the key {key!r} of a message to {topic!r} contains a blank",
@@ -105,7 +104,7 @@ def _checked_properties(properties: Mapping[str, str], topic: str) -> dict[str, 
             f"the properties of a message to {topic!r} are a {type(properties).__name__}",
             next_step="give a mapping of names to texts",
         )
-    # A copy: the caller may go on changing what was given, and what was checked here must stay as it was.
+    # A copy: the caller may change the mapping later, and what was validated must not change.
     checked = dict(properties)
     for name, text in checked.items():
         if name in RESERVED_PROPERTIES:
@@ -114,14 +113,14 @@ def _checked_properties(properties: Mapping[str, str], topic: str) -> dict[str, 
                 next_step="choose another name; tags and keys have parameters of their own",
             )
         if not _is_sendable(name):
-            raise _unsendable("property name", name, topic)
+            raise _unsendable_error("property name", name, topic)
         if not _is_sendable(text):
-            raise _unsendable(f"property {name!r}", text, topic)
+            raise _unsendable_error(f"property {name!r}", text, topic)
     return checked
 
 
 def _is_sendable(text: str) -> bool:
-    """Say whether a text can go into a record: half of a surrogate pair or a separator cannot."""
+    """Whether a text can be stored in a record: half of a surrogate pair or a separator cannot."""
     if not text or not isinstance(text, str) or "\x01" in text or "\x02" in text:
         return False
     try:
@@ -130,7 +129,7 @@ def _is_sendable(text: str) -> bool:
         return False
 
 
-def _unsendable(what: str, text: str, topic: str) -> ConfigurationError:
+def _unsendable_error(what: str, text: str, topic: str) -> ConfigurationError:
     return ConfigurationError(
         f"the {what} of a message to {topic!r} is {text!r}",
         next_step="it must be text, not empty, fit for UTF-8, and hold neither of the separators \\x01 and \\x02",
@@ -140,9 +139,8 @@ def _unsendable(what: str, text: str, topic: str) -> ConfigurationError:
 class StoredMessage(Struct, frozen=True, gc=False):
     """A message as a broker stored it.
 
-    ``offset`` counts in the queue, ``position`` is the place in the broker's log. ``body`` is as the sender gave it:
-    decompressed where it had been compressed. Hosts are text such as ``10.0.0.1:10911``. What can be made from the
-    rest, ids and times, is made when it is asked for.
+    ``offset`` is that in the queue, ``position`` that in the broker's commit log. ``body`` is decompressed. Hosts are
+    text such as ``10.0.0.1:10911``.
 
     >>> stored = StoredMessage(Queue("orders", "a", 0), 41, b"{}", {"TAGS": "paid", "KEYS": "a b"}, born_ms=1_000)
     >>> stored.topic, stored.tags, stored.keys, stored.born_at.isoformat()
@@ -181,39 +179,39 @@ class StoredMessage(Struct, frozen=True, gc=False):
 
     @property
     def offset_id(self) -> str:
-        """The id made of its place; empty where the store host is not known."""
+        """The id made of store host and position; empty if the store host is not known."""
         return offset_id(self.store_host, self.position) if self.store_host else ""
 
     @property
     def message_id(self) -> str:
-        """The id its producer gave it, or the one made of its place where it has none."""
+        """The id that its producer set, or else its offset id."""
         return self.properties.get(UNIQUE_KEY) or self.offset_id
 
     @property
     def born_at(self) -> datetime:
-        """When the producer made it."""
-        return _moment(self.born_ms)
+        """When the producer created it."""
+        return _to_datetime(self.born_ms)
 
     @property
     def stored_at(self) -> datetime:
         """When the broker stored it."""
-        return _moment(self.stored_ms)
+        return _to_datetime(self.stored_ms)
 
 
 def offset_id(store_host: str, position: int) -> str:
-    """Return the id that a message has by its place: the broker's address and port, then the position in its log.
+    """Return the offset id: the broker's address and port, then the position in its commit log.
 
     >>> offset_id("192.168.1.2:10911", 1024)
     'C0A8010200002A9F0000000000000400'
     """
-    return f"{host_digits(store_host)}{position & 0xFFFFFFFFFFFFFFFF:016X}"
+    return f"{host_hex(store_host)}{position & 0xFFFFFFFFFFFFFFFF:016X}"
 
 
 @lru_cache(maxsize=4096)
-def host_digits(host: str) -> str:
+def host_hex(host: str) -> str:
     """Return the hexadecimal digits of a host: 8 or 32 of its address, then 8 of its port.
 
-    >>> host_digits("192.168.1.2:10911"), host_digits("[::1]:10911")
+    >>> host_hex("192.168.1.2:10911"), host_hex("[::1]:10911")
     ('C0A8010200002A9F', '0000000000000000000000000000000100002A9F')
     """
     address, _, port = host.rpartition(":")
@@ -226,8 +224,8 @@ def host_digits(host: str) -> str:
         ) from None
 
 
-def _moment(time_ms: int) -> datetime:
-    """Turn milliseconds of a foreign clock into a moment; one before year 1 or after year 9999 becomes the nearest."""
+def _to_datetime(time_ms: int) -> datetime:
+    """Convert milliseconds of a foreign clock; times before year 1 or after year 9999 become the nearest one."""
     try:
         return _EPOCH + timedelta(milliseconds=time_ms)
     except OverflowError:

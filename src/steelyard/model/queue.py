@@ -1,16 +1,16 @@
-"""A queue: one numbered part of a topic on one broker, and the order all members agree on.
+"""A queue: one numbered part of a topic on one broker.
 
-The order is a contract: topic, then broker, then number, names compared as Java compares them. Every member of a group
-sorts the same queues into the same list, and that alone makes their separate plans fit together.
+The sort order is a contract: by topic, then broker, then number, names compared as Java compares them. Every member of
+a group sorts the same queues into the same list, and only that makes their independent assignments fit together.
 """
 
 from collections.abc import Iterable
 from operator import itemgetter
 from typing import NamedTuple
 
-from steelyard.model.java_text import utf16_units
+from steelyard.model.java_strings import utf16_units
 
-__all__ = ["Queue", "in_order", "names_in_order"]
+__all__ = ["Queue", "sort_names", "sort_queues"]
 
 _QUEUE_ID = itemgetter(2)
 
@@ -32,29 +32,29 @@ class Queue(NamedTuple):
         return f"{self.topic}@{self.broker}:{self.queue_id}"
 
     def __lt__(self, other: tuple[object, ...]) -> bool:
-        return _order(self) < _order(other) if isinstance(other, Queue) else NotImplemented
+        return _sort_key(self) < _sort_key(other) if isinstance(other, Queue) else NotImplemented
 
     def __le__(self, other: tuple[object, ...]) -> bool:
-        return _order(self) <= _order(other) if isinstance(other, Queue) else NotImplemented
+        return _sort_key(self) <= _sort_key(other) if isinstance(other, Queue) else NotImplemented
 
     def __gt__(self, other: tuple[object, ...]) -> bool:
-        return _order(self) > _order(other) if isinstance(other, Queue) else NotImplemented
+        return _sort_key(self) > _sort_key(other) if isinstance(other, Queue) else NotImplemented
 
     def __ge__(self, other: tuple[object, ...]) -> bool:
-        return _order(self) >= _order(other) if isinstance(other, Queue) else NotImplemented
+        return _sort_key(self) >= _sort_key(other) if isinstance(other, Queue) else NotImplemented
 
 
-def _order(queue: Queue) -> tuple[str, str, int]:
+def _sort_key(queue: Queue) -> tuple[str, str, int]:
     return utf16_units(queue.topic), utf16_units(queue.broker), queue.queue_id
 
 
-def in_order(queues: Iterable[Queue]) -> list[Queue]:
-    """Sort queues into the order that all members agree on.
+def sort_queues(queues: Iterable[Queue]) -> list[Queue]:
+    """Sort queues into the order that all members share.
 
-    >>> [str(q) for q in in_order([Queue("t", "b", 1), Queue("t", "a", 10), Queue("t", "a", 9)])]
+    >>> [str(q) for q in sort_queues([Queue("t", "b", 1), Queue("t", "a", 10), Queue("t", "a", 9)])]
     ['t@a:9', 't@a:10', 't@b:1']
     """
-    # By topic and broker first: few names to compare however many queues there are, then plain integers.
+    # By topic and broker first: few names to compare, however many queues there are.
     parts: dict[tuple[str, str], list[Queue]] = {}
     for queue in queues:
         parts.setdefault((queue.topic, queue.broker), []).append(queue)
@@ -64,10 +64,10 @@ def in_order(queues: Iterable[Queue]) -> list[Queue]:
     return listed
 
 
-def names_in_order(names: Iterable[str]) -> list[str]:
+def sort_names(names: Iterable[str]) -> list[str]:
     """Sort client ids or broker names as Java sorts them.
 
-    >>> names_in_order(["b", "a", "B"])
+    >>> sort_names(["b", "a", "B"])
     ['B', 'a', 'b']
     """
     return sorted(names, key=utf16_units)

@@ -1,10 +1,10 @@
-"""Where a topic lives, and the two lists that balancing starts from.
+"""The route of a topic, and the two lists of queues that balancing starts from.
 
-A route says which brokers hold a topic and how many queues each has. From it every producer makes the same publish
-list (so that one key goes to one queue whoever sends) and every consumer the same list of readable queues.
+A route says which brokers have a topic, and how many queues each. From it every producer makes the same publish list,
+so that one key goes to one queue from every producer, and every consumer the same list of readable queues.
 
-Left out: the rotation over a publish list (balance/pick.py keeps the counter, so that this value can stay frozen and be
-swapped whole), and how a route is looked up (client/routes.py).
+Left out: the rotation over a publish list (balance/producer/queue_selection.py), and route lookups
+(client/topic_routes.py).
 """
 
 from collections.abc import Mapping
@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from enum import IntFlag
 
 from steelyard.errors import ConfigurationError
-from steelyard.model.java_text import utf16_units
-from steelyard.model.queue import Queue, in_order
+from steelyard.model.java_strings import utf16_units
+from steelyard.model.queue import Queue, sort_queues
 
-__all__ = ["BrokerPlace", "Permission", "PublishList", "QueueCounts", "Route"]
+__all__ = ["BrokerAddresses", "Permission", "PublishList", "QueueCounts", "TopicRoute"]
 
-_MASTER = 0
+_MASTER_ID = 0
 
-# A route comes from a peer: a number that is a mistake or an attack must not become a list that fills the memory.
-_MOST_QUEUES = 65_536
+# A route comes from a peer: a wrong or hostile number must not become a list that fills the memory.
+_MAX_QUEUES = 65_536
 
 
 class Permission(IntFlag):
@@ -37,10 +37,10 @@ class Permission(IntFlag):
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerPlace:
-    """A broker by name, and the addresses it answers at: id 0 is the master, others are replicas.
+class BrokerAddresses:
+    """A broker by name, and its addresses by id: 0 is the master, others are replicas.
 
-    >>> BrokerPlace("broker-a", "DefaultCluster", {0: "127.0.0.1:10911"}).master
+    >>> BrokerAddresses("broker-a", "DefaultCluster", {0: "127.0.0.1:10911"}).master
     '127.0.0.1:10911'
     """
 
@@ -50,13 +50,13 @@ class BrokerPlace:
 
     @property
     def master(self) -> str | None:
-        """The address that takes writes, or None while there is no master."""
-        return self.addresses.get(_MASTER)
+        """The address of the master, or None while there is none."""
+        return self.addresses.get(_MASTER_ID)
 
 
 @dataclass(frozen=True, slots=True)
 class QueueCounts:
-    """How many queues of a topic a broker has, and what may be done with them."""
+    """How many queues of a topic a broker has, and their permission."""
 
     broker: str
     read: int
@@ -66,88 +66,89 @@ class QueueCounts:
 
 @dataclass(frozen=True, slots=True)
 class PublishList:
-    """The queues that a producer may choose from, in the order that every client agrees on.
+    """The queues that a producer may choose from, in the order that all clients share.
 
-    Usable means: not empty. ``ordered`` tells a topic whose places are fixed by the administrator; ``real`` is False
-    for a list made from the default topic, before the topic itself exists.
+    ``ordered`` marks a topic whose queues the administrator fixed; ``topic_exists`` is False for a list that is made
+    from the default topic.
     """
 
     topic: str
     queues: tuple[Queue, ...]
     ordered: bool = False
-    real: bool = True
-    route: "Route | None" = field(default=None, repr=False)
+    topic_exists: bool = True
+    route: "TopicRoute | None" = field(default=None, repr=False)
 
     def __bool__(self) -> bool:
         return bool(self.queues)
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
-    """Where a topic lives. ``order`` is the administrator's fixed list, such as ``broker-a:4;broker-b:4``, or None.
+class TopicRoute:
+    """The route of a topic. ``order`` is the administrator's fixed list, such as ``broker-a:4;broker-b:4``, or None.
 
-    >>> here = BrokerPlace("broker-a", "DefaultCluster", {0: "127.0.0.1:10911"})
-    >>> route = Route("orders", (here,), (QueueCounts("broker-a", read=2, write=1),))
-    >>> [str(q) for q in route.publish_list().queues], [str(q) for q in route.readable()]
+    >>> here = BrokerAddresses("broker-a", "DefaultCluster", {0: "127.0.0.1:10911"})
+    >>> route = TopicRoute("orders", (here,), (QueueCounts("broker-a", read=2, write=1),))
+    >>> [str(q) for q in route.publish_list().queues], [str(q) for q in route.readable_queues()]
     (['orders@broker-a:0'], ['orders@broker-a:0', 'orders@broker-a:1'])
     """
 
     topic: str
-    brokers: tuple[BrokerPlace, ...]
+    brokers: tuple[BrokerAddresses, ...]
     counts: tuple[QueueCounts, ...]
     order: str | None = None
 
     def publish_list(self) -> PublishList:
-        """Make the publish list of this topic from its own route."""
+        """Make the publish list of this topic."""
         if self.order:
-            return PublishList(self.topic, self._fixed(self.order), ordered=True, route=self)
-        return PublishList(self.topic, self._writable(self.topic, cap=None), route=self)
+            return PublishList(self.topic, self._ordered_queues(self.order), ordered=True, route=self)
+        return PublishList(self.topic, self._writable_queues(self.topic, max_queues=None), route=self)
 
-    def borrowed_list(self, topic: str, *, cap: int = 4) -> PublishList:
-        """Make a list for a topic that does not exist yet from this route of the default topic.
+    def publish_list_for_new_topic(self, topic: str, *, max_queues: int = 4) -> PublishList:
+        """Make the publish list of a topic that does not exist yet, from this route of the default topic.
 
-        At most ``cap`` queues a broker: that is how many the broker will create with the first message.
+        At most ``max_queues`` per broker: so many the broker will create with the first message.
 
-        >>> here = BrokerPlace("broker-a", "DefaultCluster", {0: "127.0.0.1:10911"})
-        >>> default = Route("TBW102", (here,), (QueueCounts("broker-a", read=8, write=8, permission=Permission(7)),))
-        >>> [str(queue) for queue in default.borrowed_list("new").queues]
+        >>> here = BrokerAddresses("broker-a", "DefaultCluster", {0: "127.0.0.1:10911"})
+        >>> counts = QueueCounts("broker-a", read=8, write=8, permission=Permission(7))
+        >>> default = TopicRoute("TBW102", (here,), (counts,))
+        >>> [str(queue) for queue in default.publish_list_for_new_topic("new").queues]
         ['new@broker-a:0', 'new@broker-a:1', 'new@broker-a:2', 'new@broker-a:3']
         """
-        return PublishList(topic, self._writable(topic, cap=cap), real=False, route=self)
+        return PublishList(topic, self._writable_queues(topic, max_queues=max_queues), topic_exists=False, route=self)
 
-    def readable(self) -> tuple[Queue, ...]:
-        """List the queues that can be read, master or not, in the order that all members agree on."""
+    def readable_queues(self) -> tuple[Queue, ...]:
+        """List the readable queues, with a master or not, in the order that all members share."""
         sizes = [(counts.broker, counts.read) for counts in self.counts if Permission.READ in counts.permission]
-        return tuple(in_order(set(self._numbered(self.topic, sizes))))
+        return tuple(sort_queues(set(self._numbered_queues(self.topic, sizes))))
 
-    def _writable(self, topic: str, *, cap: int | None) -> tuple[Queue, ...]:
+    def _writable_queues(self, topic: str, *, max_queues: int | None) -> tuple[Queue, ...]:
         masters = {broker.name for broker in self.brokers if broker.master is not None}
-        # Java caps by the *read* count of the default topic, and writes what it read.
+        # Java caps by the *read* count of the default topic.
         sizes = [
-            (counts.broker, counts.write if cap is None else min(cap, counts.read))
+            (counts.broker, counts.write if max_queues is None else min(max_queues, counts.read))
             for counts in sorted(self.counts, key=lambda counts: utf16_units(counts.broker))
             if Permission.WRITE in counts.permission and counts.broker in masters
         ]
-        return self._numbered(topic, sizes)
+        return self._numbered_queues(topic, sizes)
 
-    def _fixed(self, order: str) -> tuple[Queue, ...]:
+    def _ordered_queues(self, order_config: str) -> tuple[Queue, ...]:
         sizes: list[tuple[str, int]] = []
-        for item in filter(None, order.split(";")):
+        for item in filter(None, order_config.split(";")):
             broker, _, number = item.partition(":")
-            # Nine digits always fit in Java's int; Python itself refuses to read thousands of them.
+            # Nine digits always fit in Java's int; Python itself refuses thousands of them.
             if not number.isascii() or not number.isdigit() or len(number) > 9:
                 raise ConfigurationError(
                     f"the order configuration of topic {self.topic!r} has the item {item[:80]!r}",
                     next_step="an item is a broker's name, a colon and a count, such as broker-a:4",
                 )
             sizes.append((broker, int(number)))
-        return self._numbered(self.topic, sizes)
+        return self._numbered_queues(self.topic, sizes)
 
-    def _numbered(self, topic: str, sizes: list[tuple[str, int]]) -> tuple[Queue, ...]:
+    def _numbered_queues(self, topic: str, sizes: list[tuple[str, int]]) -> tuple[Queue, ...]:
         total = sum(size for _, size in sizes if size > 0)
-        if total > _MOST_QUEUES:
+        if total > _MAX_QUEUES:
             raise ConfigurationError(
-                f"the route of topic {self.topic!r} names {total} queues; a topic may have {_MOST_QUEUES}",
+                f"the route of topic {self.topic!r} names {total} queues; a topic may have {_MAX_QUEUES}",
                 next_step="correct the queue counts of the topic",
             )
         return tuple(Queue(topic, broker, number) for broker, size in sizes for number in range(size))

@@ -1,38 +1,38 @@
-"""What a group wants of a topic: everything, some tags, or a SQL92 condition.
+"""A group's subscription to a topic: all messages, some tags, or a SQL92 expression.
 
-The broker compares tag hashes only, so two tags with one hash pass it; whoever hands a message to a handler checks the
-tag itself with `Subscription.takes`.
+The broker compares tag hashes only, and two tags may have the same hash: consumers check the tag itself with
+`Subscription.matches_tag`.
 """
 
 from dataclasses import dataclass, field
 from enum import Enum
 
 from steelyard.errors import ConfigurationError
-from steelyard.model.java_text import java_hash
+from steelyard.model.java_strings import java_hash
 
-__all__ = ["FilterKind", "Subscription", "plain_tags"]
+__all__ = ["ExpressionType", "Subscription", "normalize_tags"]
 
-_EVERYTHING = "*"
+_ALL_TAGS = "*"
 
-# What Java trims. Python's own idea of blanks is wider: U+00A0 is part of a tag to every other member.
-_BLANKS = "".join(map(chr, range(0x21)))
+# What Java trims. Python trims more: U+00A0 is part of a tag for every other member.
+_JAVA_BLANKS = "".join(map(chr, range(0x21)))
 
 
-class FilterKind(Enum):
-    """The two languages a subscription's expression can be written in, by their names on the wire."""
+class ExpressionType(Enum):
+    """The languages of a subscription's expression, by their names on the wire."""
 
     TAG = "TAG"
     SQL92 = "SQL92"
 
 
-def plain_tags(expression: str) -> str:
-    """Return a tag expression in the one way to write it: two that take the same messages become equal.
+def normalize_tags(expression: str) -> str:
+    """Return a tag expression in normal form: two that match the same messages become equal.
 
-    >>> plain_tags("sent||paid || sent"), plain_tags(" ")
+    >>> normalize_tags("sent||paid || sent"), normalize_tags(" ")
     ('paid || sent', '*')
     """
-    tags = {tag for part in expression.split("||") if (tag := part.strip(_BLANKS))}
-    return " || ".join(sorted(tags)) or _EVERYTHING
+    tags = {tag for part in expression.split("||") if (tag := part.strip(_JAVA_BLANKS))}
+    return " || ".join(sorted(tags)) or _ALL_TAGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,39 +40,39 @@ class Subscription:
     """A topic and an expression over it. ``version`` grows with each change, in milliseconds.
 
     >>> wanted = Subscription("orders", "paid || refunded")
-    >>> wanted.tags, wanted.takes("paid"), wanted.takes("lost"), wanted.takes(None)
+    >>> wanted.tags, wanted.matches_tag("paid"), wanted.matches_tag("lost"), wanted.matches_tag(None)
     (('paid', 'refunded'), True, False, False)
-    >>> Subscription("orders", " ").expression, Subscription("orders").takes(None)
+    >>> Subscription("orders", " ").expression, Subscription("orders").matches_tag(None)
     ('*', True)
     """
 
     topic: str
-    expression: str = _EVERYTHING
-    kind: FilterKind = FilterKind.TAG
+    expression: str = _ALL_TAGS
+    expression_type: ExpressionType = ExpressionType.TAG
     version: int = 0
     tags: tuple[str, ...] = field(init=False, default=())
-    """The tags of a tag expression in the order written, without repeats; empty means all."""
+    """The tags of a tag expression in their order, without duplicates; empty means all."""
 
     def __post_init__(self) -> None:
         if not self.topic or not isinstance(self.topic, str):
             raise ConfigurationError("a subscription names no topic", next_step="give the topic's name")
-        if not isinstance(self.expression, str) or not isinstance(self.kind, FilterKind):
+        if not isinstance(self.expression, str) or not isinstance(self.expression_type, ExpressionType):
             raise ConfigurationError(
-                f"the subscription to {self.topic!r} has the expression {self.expression!r} of kind {self.kind!r}",
-                next_step="give a text and a FilterKind",
+                f"the subscription to {self.topic!r} is {self.expression!r} of type {self.expression_type!r}",
+                next_step="give a text and an ExpressionType",
             )
-        expression = self.expression.strip(_BLANKS)
-        if self.kind is FilterKind.SQL92:
+        expression = self.expression.strip(_JAVA_BLANKS)
+        if self.expression_type is ExpressionType.SQL92:
             if not expression:
                 raise ConfigurationError(
                     f"the SQL92 condition on topic {self.topic!r} is empty",
                     next_step="write one, such as: amount > 10",
                 )
             return
-        if expression in ("", _EVERYTHING):
-            object.__setattr__(self, "expression", _EVERYTHING)
+        if expression in ("", _ALL_TAGS):
+            object.__setattr__(self, "expression", _ALL_TAGS)
             return
-        tags = tuple(dict.fromkeys(tag for part in expression.split("||") if (tag := part.strip(_BLANKS))))
+        tags = tuple(dict.fromkeys(tag for part in expression.split("||") if (tag := part.strip(_JAVA_BLANKS))))
         if not tags:
             raise ConfigurationError(
                 f"the tag expression {self.expression!r} on topic {self.topic!r} names no tag",
@@ -81,10 +81,10 @@ class Subscription:
         object.__setattr__(self, "tags", tags)
 
     @property
-    def hashes(self) -> tuple[int, ...]:
-        """Java's hash of each tag: what a broker compares with its index."""
+    def tag_hashes(self) -> tuple[int, ...]:
+        """Java's hash of each tag, which a broker compares with its consume queue."""
         return tuple(map(java_hash, self.tags))
 
-    def takes(self, tag: str | None) -> bool:
-        """Say whether a message with this tag is wanted. A SQL92 condition was decided by the broker: always."""
+    def matches_tag(self, tag: str | None) -> bool:
+        """Whether a message with this tag matches. SQL92 is evaluated by the broker: always."""
         return not self.tags or tag in self.tags

@@ -1,6 +1,6 @@
-"""The name server's core: who is there, and where each topic lives. A command and the time in, replies out."""
+"""The name server core: registered brokers, and the routes of topics. A command and the time in, replies out."""
 
-from steelyard.nameserver.core import NameServer
+from steelyard.nameserver.name_server import NameServerCore
 from steelyard.nameserver.options import NameServerOptions
 
-__all__ = ["NameServer", "NameServerOptions"]
+__all__ = ["NameServerCore", "NameServerOptions"]

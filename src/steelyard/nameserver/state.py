@@ -1,65 +1,63 @@
-"""What a name server knows, and the part of it that outlives the process.
+"""Name server state: all tables, and the part of them that outlives the process.
 
-Brokers and routes are not saved: brokers bring them again. Key-value settings and changed switches are, as one value in
-Apache's ``kvConfig.json`` form, with the switches beside the table, where Apache's name server passes over them.
+Brokers and routes are not saved: brokers register again. The key-value config and changed switches are, in the form of
+Apache's ``kvConfig.json``, with the switches beside the table, where Apache's name server ignores them.
 """
 
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from steelyard.errors import ConfigurationError, ProtocolError, ServerError
-from steelyard.nameserver.key_values import KeyValues
-from steelyard.nameserver.options import NameServerOptions
-from steelyard.nameserver.registry import Registry
-from steelyard.nameserver.settings import change_settings
+from steelyard.nameserver.broker_registry import BrokerRegistry
+from steelyard.nameserver.kv_config import KVConfig
+from steelyard.nameserver.options import NameServerOptions, apply_apache_settings
 from steelyard.wire.bodies import decode_body, encode_body
-from steelyard.wire.body import Body, always_map
-from steelyard.wire.command import Command
-from steelyard.wire.peers import Peer
+from steelyard.wire.command import Command, Peer
+from steelyard.wire.json_body import JsonBody, always_written_map
 
-__all__ = ["Handler", "State"]
-
-
-class _Saved(Body, frozen=True, kw_only=True):
-    key_values: Mapping[str, Mapping[str, str]] = always_map("configTable")
-    settings: Mapping[str, str] = always_map()
+__all__ = ["NameServerRequestHandler", "NameServerState"]
 
 
-class State:
+class _SavedState(JsonBody, frozen=True, kw_only=True):
+    key_values: Mapping[str, Mapping[str, str]] = always_written_map("configTable")
+    settings: Mapping[str, str] = always_written_map()
+
+
+class NameServerState:
     """All tables of one name server."""
 
     def __init__(self, options: NameServerOptions, saved: bytes | None) -> None:
-        was = _read(saved)
-        self.changed_settings = dict(was.settings)
+        loaded = _decode_saved(saved)
+        self.changed_settings = dict(loaded.settings)
         try:
-            self.options = change_settings(options, self.changed_settings)
+            self.options = apply_apache_settings(options, self.changed_settings)
         except ServerError as error:
-            raise _unfit(error.remark) from None
-        self.key_values = KeyValues(was.key_values)
-        self.registry = Registry()
-        self.is_changed = False
+            raise _invalid_saved_state(error.remark) from None
+        self.kv_config = KVConfig(loaded.key_values)
+        self.registry = BrokerRegistry()
+        self.has_unsaved_changes = False
         """Whether there is something to save."""
 
-    def saved(self) -> bytes:
+    def encode(self) -> bytes:
         """Return what outlives the process."""
-        return encode_body(_Saved(key_values=self.key_values.saved(), settings=self.changed_settings))
+        return encode_body(_SavedState(key_values=self.kv_config.export(), settings=self.changed_settings))
 
 
-def _read(saved: bytes | None) -> _Saved:
+def _decode_saved(saved: bytes | None) -> _SavedState:
     if not saved:
-        return _Saved()
+        return _SavedState()
     try:
-        return decode_body(_Saved, saved)
+        return decode_body(_SavedState, saved)
     except ProtocolError as error:
-        raise _unfit(str(error)) from None
+        raise _invalid_saved_state(str(error)) from None
 
 
-def _unfit(why: str) -> ConfigurationError:
+def _invalid_saved_state(why: str) -> ConfigurationError:
     return ConfigurationError(
         f"the saved settings of the name server cannot be used: {why}",
-        next_step="mend the file, or move it away to start without settings",
+        next_step="repair the file, or move it away to start without settings",
     )
 
 
-Handler: TypeAlias = Callable[[State, Command, Peer, int], Command]
-"""Takes (state, request, peer, now_ms) and returns the answer; it says no by raising an error of the tree."""
+NameServerRequestHandler: TypeAlias = Callable[[NameServerState, Command, Peer, int], Command]
+"""Takes (state, request, peer, now_ms) and returns the response; it refuses by raising an error of the tree."""

@@ -1,1 +1,1 @@
-"""Sockets, event loops and the only clock of the house; `OSError` never leaves this room."""
+"""Sockets, event loops and clocks; `OSError` never leaves this package."""

@@ -1,4 +1,4 @@
-"""Addresses as people write them: ``host:port``, several with ``;`` between them."""
+"""Addresses as users write them: ``host:port``, several with ``;`` between them."""
 
 from steelyard.errors import ConfigurationError
 
@@ -9,7 +9,7 @@ _PORT_DIGITS = 5
 
 
 def parse_addresses(text: str) -> tuple[str, ...]:
-    """Read a list of addresses; each stands in it once.
+    """Parse a list of addresses, without duplicates.
 
     >>> parse_addresses("127.0.0.1:9876; [::1]:9876;")
     ('127.0.0.1:9876', '[::1]:9876')
@@ -23,18 +23,18 @@ def parse_addresses(text: str) -> tuple[str, ...]:
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """Read one address.
+    """Parse one address.
 
     >>> parse_address("[::1]:9876"), parse_address("localhost:9876")
     (('::1', 9876), ('localhost', 9876))
     >>> parse_address("localhost")
     Traceback (most recent call last):
-    steelyard.errors.ConfigurationError: 'localhost' is no address; write host:port, and ; between several
+    steelyard.errors.ConfigurationError: 'localhost' is not an address; write host:port, and ; between several
     """
     host, _, port = text.rpartition(":")
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     is_host = bare.isprintable() and not any(letter.isspace() for letter in bare)
     is_port = port.isascii() and port.isdigit() and len(port) <= _PORT_DIGITS and 0 < int(port) < 65_536
     if not bare or not is_host or not is_port:
-        raise ConfigurationError(f"{text!r} is no address", next_step=_EXAMPLE)
+        raise ConfigurationError(f"{text!r} is not an address", next_step=_EXAMPLE)
     return bare, int(port)

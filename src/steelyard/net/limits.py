@@ -1,58 +1,58 @@
-"""What a server puts up with: each limit has a name, and its reason beside it.
+"""Limits of a server's connections, each with its reason.
 
-Anybody who reaches the port can open lines, send halves of frames, ask for much and read nothing. None of it may cost
-the others more than a little speed.
+Whoever reaches the port can open connections, send partial frames, request much and read nothing. None of that may cost
+other clients more than a little speed.
 """
 
 from dataclasses import dataclass, fields
 
 from steelyard.errors import ConfigurationError
 
-__all__ = ["LineLimits"]
+__all__ = ["ConnectionLimits"]
 
 _MIB = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class LineLimits:
-    """The limits of a server's lines.
+class ConnectionLimits:
+    """The limits of a server's connections.
 
-    >>> LineLimits(idle_ms=0)
+    >>> ConnectionLimits(idle_ms=0)
     Traceback (most recent call last):
     steelyard.errors.ConfigurationError: idle_ms is 0; give a positive number
     """
 
-    lines: int = 16_384
-    """Lines in all: a line takes some kilobytes and a file handle, and processes have few of these."""
-    lines_of_address: int = 8_192
-    """Lines of one host. Many clients may share one, behind a gateway or in a test; one must not take all there are."""
+    connections: int = 16_384
+    """Connections in all: each takes some kilobytes and a file descriptor, and processes have few of these."""
+    connections_per_host: int = 8_192
+    """Connections of one host. Many clients may share it, behind a gateway or in a test; it must not take all."""
 
     turn_ms: int = 5
-    """What the commands of one read may take before everybody else has a turn: a line that brings a thousand requests
-    at once must not cost the others the time of all of them."""
+    """What the commands of one read may take before other connections get a turn: a thousand requests at once must not
+    delay all others by the time that they take."""
 
     idle_ms: int = 120_000
-    """A line on which nobody said anything for so long is closed, as Apache does on both ends."""
-    frame_ms: int = 30_000
-    """How long a frame may take from its first byte to its last: 16 MiB in it is a slow line, a byte a second is no
-    line at all."""
-    stall_ms: int = 30_000
-    """How long a peer may take to read what it is owed, in steps of ``step_bytes``."""
-    step_bytes: int = 65_536
-    """What a peer must read within ``stall_ms``, if it is owed so much: who reads this slowly pins files of the log
-    that are long removed."""
-    closing_ms: int = 2_000
-    """How long a line that is being closed may take to get rid of the last answer."""
+    """A connection that is idle for so long is closed, as Apache does on both ends."""
+    frame_timeout_ms: int = 30_000
+    """From the first byte of a frame to its last: enough for 16 MiB over a slow network, and too little for a byte a
+    second."""
+    stall_timeout_ms: int = 30_000
+    """How long a peer may take to read ``min_read_bytes`` of its responses."""
+    min_read_bytes: int = 65_536
+    """What a peer must read within ``stall_timeout_ms``, if so much waits: a slower one pins log files that are long
+    deleted."""
+    close_timeout_ms: int = 2_000
+    """How long a connection that is being closed may take to send its last response."""
 
-    pause_bytes: int = 262_144
-    """What may lie ready for a peer before nothing more is read from it: one full pull."""
+    write_pause_bytes: int = 262_144
+    """What may wait for a peer before nothing more is read from it: one full pull."""
     backlog_bytes: int = 64 * _MIB
-    """What may lie ready for a peer before it is given up: pulls that waited are answered all at once, whether their
-    line is paused or not."""
-    all_backlogs_bytes: int = 512 * _MIB
-    """What may lie ready for all peers together; beyond it, those with most go first."""
-    all_halves_bytes: int = 256 * _MIB
-    """What half frames of all peers together may have; beyond it, the largest go first. One has at most 16 MiB."""
+    """What may wait for a peer before it is aborted: held pulls are answered all at once, whether their connection is
+    paused or not."""
+    total_backlog_bytes: int = 512 * _MIB
+    """What may wait for all peers together; beyond it, those with the most are aborted first."""
+    total_partial_frame_bytes: int = 256 * _MIB
+    """Partial frames of all peers together; beyond it, the largest are aborted first. One has at most 16 MiB."""
 
     def __post_init__(self) -> None:
         for each in fields(self):

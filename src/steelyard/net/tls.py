@@ -1,16 +1,16 @@
-"""Encrypted lines: what `tls=` means.
+"""TLS: what `tls=` means.
 
-    tls=True                                     the authorities that this machine trusts
-    tls="/etc/mq/ca.pem"                         your own: a file of them, or a directory
-    tls=Tls(certificate="shop.pem")              and show who we are, where the server wants to know
-    tls=Tls(verify=False)                        encrypt, but believe anybody: spelled out, because it is a hole
-    tls=my_context                               whatever you have made yourself
+    tls=True                                     trust the CAs of this machine
+    tls="/etc/mq/ca.pem"                         trust your own CAs: a file, or a directory
+    tls=Tls(certificate="shop.pem")              present a client certificate (mutual TLS)
+    tls=Tls(verify=False)                        encrypt without verifying the server: insecure
+    tls=my_context                               an `ssl.SSLContext` of your own
 
-The certificate must be of a trusted authority and name the host that was dialled. Brokers are dialled by the address
-that their route has, mostly a number, so their certificates must name that. Servers of Apache that were given no
-certificate make one themselves that names nobody: for those there is only `Tls(verify=False)`.
+The certificate must be signed by a trusted CA and name the host that we connect to. For brokers that is the address of
+their route, mostly a number. Apache servers without a certificate make one themselves that names no host: they need
+`Tls(verify=False)`.
 
-Left out: why a handshake failed (net/reaching.py), and TLS on our own servers.
+Left out: why a handshake failed (net/connect_errors.py), and TLS on our own servers.
 """
 
 from collections.abc import Iterator
@@ -29,31 +29,29 @@ __all__ = ["Tls", "tls_context"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tls:
-    """How lines are encrypted, where True or a file is not enough.
+    """TLS settings, where True or a file is not enough.
 
     >>> Tls(certificate="shop.pem", key="shop-key.pem", password="8F!x")
     Tls(ca=None, verify=True, certificate='shop.pem', key='shop-key.pem')
     >>> Tls(ca="ca.pem", verify=False)
     Traceback (most recent call last):
-    steelyard.errors.ConfigurationError: an authority to trust is given, and not to look at it; leave one of them out
+    steelyard.errors.ConfigurationError: ca is given, and verify is off; leave one of them out
     """
 
     ca: str | Path | None = None
-    """The authorities to trust, a file or a directory; without it those that this machine trusts."""
+    """The CAs to trust, a file or a directory; without it those that this machine trusts."""
     verify: bool = True
-    """Whether the server has to prove who it is. Without that anybody on the way can read and change everything."""
+    """Whether to verify the server's certificate. Without that, anyone on the way can read and change everything."""
     certificate: str | Path | None = None
-    """Our own certificate, for servers that ask for one; the file may hold its key too."""
+    """Our own certificate, for servers that require one; the file may hold its key too."""
     key: str | Path | None = None
     """The certificate's key, if it is in a file of its own."""
     password: str | None = field(default=None, repr=False)
-    """What the key is locked with."""
+    """The password of the key."""
 
     def __post_init__(self) -> None:
         if self.ca is not None and not self.verify:
-            raise ConfigurationError(
-                "an authority to trust is given, and not to look at it", next_step="leave one of them out"
-            )
+            raise ConfigurationError("ca is given, and verify is off", next_step="leave one of them out")
         for name in ("key", "password"):
             if getattr(self, name) is not None and self.certificate is None:
                 raise ConfigurationError(
@@ -62,7 +60,7 @@ class Tls:
 
 
 def tls_context(tls: "bool | str | Path | Tls | ssl.SSLContext | None") -> "ssl.SSLContext | None":
-    """Make what lines are encrypted with; None if they are not.
+    """Make the context of connections; None without TLS.
 
     >>> tls_context(False) is None
     True
@@ -72,61 +70,59 @@ def tls_context(tls: "bool | str | Path | Tls | ssl.SSLContext | None") -> "ssl.
     """
     if tls is None or tls is False:
         return None
-    # Here and not above: whoever only says how needs none of it, and it takes a while to load.
+    # Here and not above: it is slow to load, and settings alone do not need it.
     import ssl
 
     if isinstance(tls, ssl.SSLContext):
         return tls
-    wanted = _wanted(tls)
+    wanted = _parse_tls(tls)
     if wanted.verify:
-        context = _careful(wanted.ca)
+        context = _verifying_context(wanted.ca)
     else:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     if wanted.certificate is not None:
-        _show(context, wanted.certificate, wanted)
+        _load_certificate(context, wanted.certificate, wanted)
     return context
 
 
-def _wanted(tls: object) -> Tls:
+def _parse_tls(tls: object) -> Tls:
     if tls is True:
         return Tls()
     if isinstance(tls, str | Path) and str(tls):
         return Tls(ca=tls)
     if isinstance(tls, Tls):
         return tls
-    raise ConfigurationError(
-        f"tls is {tls!r}", next_step="give True, the file of an authority, Tls(...) or an ssl.SSLContext"
-    )
+    raise ConfigurationError(f"tls is {tls!r}", next_step="give True, a CA file, Tls(...) or an ssl.SSLContext")
 
 
-def _careful(ca: str | Path | None) -> "ssl.SSLContext":
-    """Make a context that trusts these authorities and no other, or without them what this machine trusts."""
+def _verifying_context(ca: str | Path | None) -> "ssl.SSLContext":
+    """Make a context that trusts these CAs only, or without them those of this machine."""
     import ssl
 
     if ca is None:
         return ssl.create_default_context()
     path = Path(ca)
-    with _explained("holds no certificates", path):
+    with _explain_file_errors("holds no certificates", path):
         return ssl.create_default_context(capath=path) if path.is_dir() else ssl.create_default_context(cafile=path)
 
 
-def _show(context: "ssl.SSLContext", certificate: str | Path, wanted: Tls) -> None:
-    files = [Path(each) for each in (certificate, wanted.key) if each is not None]
-    with _explained("does not fit its key, or the key its password", *files):
+def _load_certificate(context: "ssl.SSLContext", certificate: str | Path, tls: Tls) -> None:
+    files = [Path(each) for each in (certificate, tls.key) if each is not None]
+    with _explain_file_errors("does not fit its key, or the key its password", *files):
         # Without a password the library would ask for one on the terminal.
-        context.load_cert_chain(certificate, wanted.key, wanted.password or "")
+        context.load_cert_chain(certificate, tls.key, tls.password or "")
 
 
 @contextmanager
-def _explained(wrong: str, *files: Path) -> Iterator[None]:
-    """Say in words why files cannot be used; the first one is named, or the one that is missing."""
+def _explain_file_errors(wrong: str, *files: Path) -> Iterator[None]:
+    """Raise ConfigurationError if files cannot be used; it names the first, or the one that is missing."""
     import ssl
 
     try:
         for file in files:
-            file.stat()  # the library does not say which one it missed
+            file.stat()  # OpenSSL does not say which one is missing
         yield
     except FileNotFoundError as error:
         raise ConfigurationError(f"there is no file {error.filename}", next_step="check the path") from None

@@ -1,1 +1,1 @@
-"""Ready jobs on topics, run by Spark: archive, aggregate, replay and a report on balance."""
+"""Ready jobs on topics, run by Spark: archive, aggregate, replay and the balance report."""

@@ -1,15 +1,15 @@
-"""SQL over topics as they grow, with windows of event time → a topic, Parquet or the screen.
+"""Aggregation: streaming SQL over topics with event-time windows → a topic, Parquet or the screen.
 
     SELECT window.start, tags, count(*) AS orders, sum(get_json_object(text, '$.total')) AS total
     FROM messages GROUP BY window(event_time, '1 minute'), tags
 
-The query sees one view, ``messages``: the columns of the source, ``text``, which is the body as text, and
-``event_time``, the time that windows and the watermark go by. A window is told once, when the watermark has passed its
-end: a message that is later than that is left out. In the mode ``update`` a window is told whenever it changed.
+The query reads one view, ``messages``: the columns of the source, ``text``, the body as text, and ``event_time``, the
+time of windows and watermark. A window is emitted once, when the watermark has passed its end: later messages are
+dropped. In the mode ``update`` a window is emitted whenever it changed.
 
-To a topic, a row goes as JSON, and its columns ``keys``, ``tags`` and ``key`` are the message's, too; a query with a
-column ``body`` says itself what is sent. Rows that are sent again after a crash have the same message ids. To Parquet
-each row is written once (publishing.py).
+To a topic, a row goes as JSON, and its columns ``keys``, ``tags`` and ``key`` are also those of the message; a query
+with a column ``body`` defines the body itself. Rows that are resent after a crash have the same message ids. To Parquet
+each row is written once (parquet_sink.py).
 """
 
 from collections.abc import Callable
@@ -17,121 +17,117 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from steelyard.errors import ConfigurationError
-from steelyard.pipelines.files import HadoopFiles, full_path
-from steelyard.pipelines.publishing import Publishing, check_beside
-from steelyard.pipelines.running import Progress, run_stream
-from steelyard.pipelines.streaming import StreamOptions, alone_with
-from steelyard.pipelines.troubles import wrong_query
-from steelyard.pipelines.where import where_options
+from steelyard.pipelines.hadoop_files import HadoopFiles, absolute_path
+from steelyard.pipelines.parquet_sink import ParquetSink, check_checkpoint_location
+from steelyard.pipelines.stream_options import StreamOptions, connection_options, lock_checkpoint
+from steelyard.pipelines.stream_runner import JobControl, query_error, run_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["VIEW", "AggregateOptions", "result_of", "run"]
+__all__ = ["AggregateOptions", "query_result", "run"]
 
-VIEW = "messages"
+_VIEW = "messages"
 
 _MODES = ("append", "update")
-_ALSO = ("keys", "tags", "key")
+_MESSAGE_COLUMNS = ("keys", "tags", "key")
 
 
 @dataclass(frozen=True, slots=True)
 class AggregateOptions:
-    """What is asked, of which topics, and where the answer goes: to a topic, a directory, or else to the screen."""
+    """A query, its topics, and its target: a topic, a directory, or else the screen."""
 
     stream: StreamOptions
     sql: str
     to_topic: str | None = None
     to: str | None = None
-    event_time: str = "stored_at"
-    """An expression of SQL that is the time of a message."""
-    watermark_ms: int = 600_000
-    """How late a message may be."""
+    event_time: str = "stored_at"  # a SQL expression for the time of a message
+    watermark_ms: int = 600_000  # how late a message may be
     mode: str = "append"
 
     def __post_init__(self) -> None:
         if self.to_topic is not None and self.to is not None:
-            raise ConfigurationError("the answer is to go to a topic and to files", next_step="say one of them")
+            raise ConfigurationError("the result goes to a topic and to files", next_step="give one of them")
         if self.mode not in _MODES:
             raise ConfigurationError(f"the mode is {self.mode!r}", next_step=f"give {' or '.join(_MODES)}")
         if self.to is not None and self.mode != "append":
             raise ConfigurationError(
-                "files hold each row once, and in the mode update a window has many", next_step="use the mode append"
+                "files have each row once, but in the mode update a window has many", next_step="use the mode append"
             )
         if self.to is not None:
-            object.__setattr__(self, "to", full_path(self.to))
-            check_beside(full_path(self.to), self.stream.checkpoint)
+            object.__setattr__(self, "to", absolute_path(self.to))
+            check_checkpoint_location(absolute_path(self.to), self.stream.checkpoint)
 
     @property
     def target(self) -> str:
-        """Where the answer goes, in words."""
+        """The target, as text."""
         if self.to_topic is not None:
             return f"topic {self.to_topic}"
         return self.to or "the screen"
 
 
-def result_of(spark: "SparkSession", options: AggregateOptions) -> "DataFrame":
-    """Return the answer as a stream; a query that Spark does not understand is a ConfigurationError."""
+def query_result(spark: "SparkSession", options: AggregateOptions) -> "DataFrame":
+    """Return the result as a stream; a query that Spark rejects is a ConfigurationError."""
     from pyspark.errors import AnalysisException
     from pyspark.sql.functions import col, expr
 
-    # A view of its own: somebody else's session may have one of that name.
+    # A session of its own: the user's may have a view of that name.
     own = spark.newSession()
     rows = options.stream.read(own).withColumn("text", col("body").cast("string"))
     try:
         timed = rows.withColumn("event_time", expr(options.event_time))
-        timed.withWatermark("event_time", f"{options.watermark_ms} milliseconds").createOrReplaceTempView(VIEW)
+        timed.withWatermark("event_time", f"{options.watermark_ms} milliseconds").createOrReplaceTempView(_VIEW)
     except AnalysisException as error:
-        raise wrong_query(f"the event time {options.event_time!r}", error) from error
+        raise query_error(f"the event time {options.event_time!r}", error) from error
     try:
         found = own.sql(options.sql)
     except AnalysisException as error:
-        raise wrong_query("the query", error) from error
+        raise query_error("the query", error) from error
     if not found.isStreaming:
-        raise ConfigurationError(f"the query reads nothing of {VIEW}", next_step=f"select FROM {VIEW}")
+        raise ConfigurationError(f"the query reads nothing of {_VIEW}", next_step=f"select FROM {_VIEW}")
     return _as_messages(found, options.to_topic) if options.to_topic is not None else found
 
 
 def run(
     spark: "SparkSession",
     options: AggregateOptions,
-    progress: Progress | None = None,
+    control: JobControl | None = None,
     *,
     show: Callable[[str], object] = print,
 ) -> int:
-    """Run the query until it ends, or is told to; return how many messages it read. ``show`` gets rows as JSON."""
+    """Run the query until it ends or is stopped; return how many messages it read. ``show`` gets rows as JSON."""
     stream, files = options.stream, HadoopFiles(spark)
-    with alone_with(stream.checkpoint):
-        stream.belongs_to(files, f"aggregate to {options.target} by {options.event_time}: {options.sql}")
+    with lock_checkpoint(stream.checkpoint):
+        stream.claim_checkpoint(files, f"aggregate to {options.target} by {options.event_time}: {options.sql}")
         return run_stream(
-            result_of(spark, options),
-            _handle(files, options, show),
+            query_result(spark, options),
+            _batch_handler(files, options, show),
             checkpoint=stream.query_checkpoint,
             trigger=stream.trigger,
             name=f"aggregate {', '.join(stream.topics)}",
             mode=options.mode,
-            progress=progress,
+            control=control,
         )
 
 
-def _handle(
+def _batch_handler(
     files: HadoopFiles, options: AggregateOptions, show: Callable[[str], object]
 ) -> "Callable[[DataFrame, str, int], None]":
-    """Return what is done with the rows of a batch."""
-    publishing = Publishing(files, options.to, f"{options.stream.checkpoint}/output") if options.to else None
-    if publishing is not None:
-        publishing.claim()
+    """Return the function that handles the rows of a batch."""
+    sink = ParquetSink(files, options.to, f"{options.stream.checkpoint}/output") if options.to else None
+    if sink is not None:
+        sink.claim()
 
     def handle(rows: "DataFrame", query: str, number: int) -> None:
-        rows = rows.persist()  # each look at them would run the query again
+        rows = rows.persist()  # each action would run the query again
         try:
             is_empty = rows.isEmpty()
-            if publishing is not None:
-                publishing.publish(number, lambda staged: None if is_empty else rows.write.parquet(staged))
+            if sink is not None:
+                sink.publish(number, lambda staged: None if is_empty else rows.write.parquet(staged))
             elif is_empty:
                 return
             elif options.to_topic is not None:
-                _send(rows, options, f"{query}-{number}")
+                _send_rows(rows, options, f"{query}-{number}")
             else:
                 for (line,) in rows.select(_json(rows)).toLocalIterator():
                     show(line)
@@ -141,24 +137,24 @@ def _handle(
     return handle
 
 
-def _send(rows: "DataFrame", options: AggregateOptions, write_id: str) -> None:
-    """Send the rows in an order that is the same each time, since their ids are made of it."""
+def _send_rows(rows: "DataFrame", options: AggregateOptions, write_id: str) -> None:
+    """Send the rows in a deterministic order, since their ids depend on it."""
     from pyspark.sql.types import MapType
 
     order = [field.name for field in rows.schema.fields if not isinstance(field.dataType, MapType)]
-    where = where_options(options.stream.connect)
+    connection = connection_options(options.stream.client_config)
     assert options.to_topic is not None
     (
         rows.sortWithinPartitions(*order)
         .write.format("rocketmq")
-        .options(**where, topic=options.to_topic, writeId=write_id)
+        .options(**connection, topic=options.to_topic, writeId=write_id)
         .mode("append")
         .save()
     )
 
 
 def _json(rows: "DataFrame") -> "Column":
-    """Return a column that is a whole row as JSON."""
+    """Return a column with the whole row as JSON."""
     from pyspark.sql.functions import struct, to_json
 
     return to_json(struct(*(rows[name] for name in rows.columns)))
@@ -166,10 +162,10 @@ def _json(rows: "DataFrame") -> "Column":
 
 def _as_messages(found: "DataFrame", topic: str | None) -> "DataFrame":
     """Return the rows as messages: as they are if they have a body, else as JSON."""
-    from steelyard.spark.encoding.row_columns import RowColumns
+    from steelyard.spark.schema import WriteColumns
 
     if "body" not in found.columns:
-        also = [name for name in _ALSO if name in found.columns]
+        also = [name for name in _MESSAGE_COLUMNS if name in found.columns]
         found = found.select(_json(found).alias("body"), *also)
-    RowColumns.of(found.schema, topic=topic)
+    WriteColumns.of(found.schema, topic=topic)
     return found

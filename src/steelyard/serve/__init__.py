@@ -1,1 +1,1 @@
-"""Processes: what runs the pure cores on real sockets and real files."""
+"""Server processes: they run the pure cores on real sockets and files."""

@@ -1,10 +1,10 @@
-"""A whole cluster inside a program: for tests, demonstrations, and whoever needs no other process.
+"""A whole cluster inside a program: for tests and demonstrations.
 
     with Cluster(brokers=2) as cluster:
         print(cluster.namesrv, cluster.brokers)
 
-Its loop runs in a thread of its own, so it serves blocking clients as well as those of another loop. Ports are free
-ones of the loopback unless others are asked for, and everything is in memory unless there is a directory.
+Its event loop runs in a thread, so it serves blocking clients as well as those of another loop. By default it uses free
+ports of the loopback interface, and keeps everything in memory.
 """
 
 import asyncio
@@ -18,11 +18,10 @@ from typing import Any, Self, TypeVar
 from steelyard.broker.options import BrokerOptions
 from steelyard.errors import ConfigurationError
 from steelyard.net.clock import now_ms as read_clock
-from steelyard.net.limits import LineLimits
-from steelyard.net.loops import new_loop
+from steelyard.net.event_loop import new_event_loop
+from steelyard.net.limits import ConnectionLimits
 from steelyard.serve.broker import RunningBroker
-from steelyard.serve.cluster import RunningCluster
-from steelyard.serve.plan import ClusterPlan
+from steelyard.serve.cluster import ClusterPlan, RunningCluster
 from steelyard.store.options import StoreOptions
 
 __all__ = ["Cluster"]
@@ -51,11 +50,11 @@ class Cluster:
         broker_name: str | None = None,
         broker_options: BrokerOptions | None = None,
         store_options: StoreOptions | None = None,
-        limits: LineLimits | None = None,
+        limits: ConnectionLimits | None = None,
         clock: Callable[[], int] = read_clock,
-        attend: Callable[[RunningBroker], None] | None = None,
+        on_broker_start: Callable[[RunningBroker], None] | None = None,
     ) -> None:
-        """Describe a cluster. ``clock`` is the brokers' time, and ``attend`` is shown each broker that starts."""
+        """Describe a cluster. ``clock`` is that of the brokers; ``on_broker_start`` is called before one accepts."""
         plan = ClusterPlan(
             brokers,
             name_servers,
@@ -66,14 +65,16 @@ class Cluster:
             cluster=cluster,
             broker_name=broker_name,
         )
-        self._cluster = RunningCluster(plan, broker_options or BrokerOptions(), store_options, limits, clock, attend)
+        self._cluster = RunningCluster(
+            plan, broker_options or BrokerOptions(), store_options, limits, clock, on_broker_start
+        )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._pid = 0
 
     @property
     def namesrv(self) -> str:
-        """The addresses of the name servers as clients are given them, with ``;`` between them."""
+        """The addresses of the name servers as clients take them, with ``;`` between them."""
         return ";".join(self._cluster.name_server_addresses)
 
     @property
@@ -90,13 +91,13 @@ class Cluster:
         """Start everything; when this returns, the brokers are registered."""
         if self._loop is None:
             self._pid = os.getpid()
-            self._loop = loop = new_loop()
-            self._thread = threading.Thread(target=self._run, args=(loop,), name="steelyard-cluster", daemon=True)
+            self._loop = loop = new_event_loop()
+            self._thread = threading.Thread(target=self._run_loop, args=(loop,), name="steelyard-cluster", daemon=True)
             self._thread.start()
             try:
-                self._do(self._cluster.start())
+                self._run_on_loop(self._cluster.start())
             except BaseException:
-                self._end()
+                self._stop_loop()
                 raise
         return self
 
@@ -104,48 +105,41 @@ class Cluster:
         """Stop everything, each directory closed in order."""
         if self.is_running:
             try:
-                self._do(self._cluster.stop())
+                self._run_on_loop(self._cluster.stop())
             finally:
-                self._end()
+                self._stop_loop()
 
     def start_broker(self, name: str) -> None:
-        """Start a broker that was stopped or killed, at the address that it had."""
-        self._do(self._cluster.start_broker(name))
+        """Start a broker that was stopped or killed, at the same address."""
+        self._run_on_loop(self._cluster.start_broker(name))
 
     def stop_broker(self, name: str) -> None:
-        """Stop a broker as a person does."""
-        self._do(self._cluster.stop_broker(name))
+        """Stop a broker in order."""
+        self._run_on_loop(self._cluster.stop_broker(name))
 
     def kill_broker(self, name: str) -> None:
-        """Stop a broker as a crash does: no goodbye, nothing saved."""
-        self._do(self._cluster.kill_broker(name))
-
-    def slow_broker(self, name: str, ms: int) -> None:
-        """Make a broker slow: each command is handled only so long after it arrived, in order. 0 ends that.
-
-        It is quick again after a restart, too.
-        """
-        self._do(self._cluster.slow_broker(name, ms))
+        """Stop a broker as a crash does: nothing is sent, nothing is saved."""
+        self._run_on_loop(self._cluster.kill_broker(name))
 
     def start_name_server(self, number: int = 0) -> None:
-        """Start a name server that was stopped, at the address that it had."""
-        self._do(self._cluster.start_name_server(number))
+        """Start a name server that was stopped, at the same address."""
+        self._run_on_loop(self._cluster.start_name_server(number))
 
     def stop_name_server(self, number: int = 0) -> None:
         """Stop a name server."""
-        self._do(self._cluster.stop_name_server(number))
+        self._run_on_loop(self._cluster.stop_name_server(number))
 
-    def call(self, look: Callable[[RunningCluster], T]) -> T:
-        """Call something with the running servers, on their loop, and return what it returns: for a look inside."""
+    def call(self, function: Callable[[RunningCluster], T]) -> T:
+        """Call a function with the running servers, on their loop, and return its result: to inspect them."""
 
         async def calling(running: RunningCluster) -> T:
-            return look(running)
+            return function(running)
 
         return self.run(calling)
 
     def run(self, work: Callable[[RunningCluster], Coroutine[Any, Any, T]]) -> T:
-        """Run a coroutine with the running servers, on their loop, and return what it returns."""
-        return self._do(work(self._cluster))
+        """Run a coroutine with the running servers, on their loop, and return its result."""
+        return self._run_on_loop(work(self._cluster))
 
     def __enter__(self) -> Self:
         """Start everything."""
@@ -158,28 +152,28 @@ class Cluster:
         self.stop()
 
     async def __aenter__(self) -> Self:
-        """Start everything without holding up the caller's loop."""
+        """Start everything without blocking the caller's loop."""
         await asyncio.to_thread(self.start)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop everything without holding up the caller's loop."""
+        """Stop everything without blocking the caller's loop."""
         await asyncio.to_thread(self.stop)
 
-    def _do(self, work: Coroutine[Any, Any, T]) -> T:
+    def _run_on_loop(self, work: Coroutine[Any, Any, T]) -> T:
         if self._loop is None:
             work.close()
             raise ConfigurationError("the cluster does not run", next_step="start it first")
         if self._pid != os.getpid():
-            # After a fork its thread is not here, and nobody would ever answer.
+            # After a fork its thread does not exist here, and no answer would ever come.
             work.close()
             raise ConfigurationError("the cluster runs in another process", next_step="reach it by its address")
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     @staticmethod
-    def _run(loop: asyncio.AbstractEventLoop) -> None:
+    def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
         asyncio.set_event_loop(loop)
         try:
             loop.run_forever()
@@ -187,7 +181,7 @@ class Cluster:
             loop.run_until_complete(loop.shutdown_default_executor())
             loop.close()
 
-    def _end(self) -> None:
+    def _stop_loop(self) -> None:
         loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
         if loop is not None and thread is not None:
             loop.call_soon_threadsafe(loop.stop)

@@ -8,8 +8,8 @@ import typing as _typing
 
 if _typing.TYPE_CHECKING:
     from steelyard.spark.lag import Lag, ProgressLog
-    from steelyard.spark.local import prepare, session
     from steelyard.spark.source import RocketMQSource
+    from steelyard.spark.spark_session import prepare, session
 
 __all__ = ["Lag", "ProgressLog", "RocketMQSource", "prepare", "session"]
 
@@ -17,13 +17,13 @@ _LATE = {
     "Lag": "steelyard.spark.lag",
     "ProgressLog": "steelyard.spark.lag",
     "RocketMQSource": "steelyard.spark.source",
-    "prepare": "steelyard.spark.local",
-    "session": "steelyard.spark.local",
+    "prepare": "steelyard.spark.spark_session",
+    "session": "steelyard.spark.spark_session",
 }
 
 
 def __getattr__(name: str) -> object:
-    """Load what is named when it is first named."""
+    """Load a name on first use."""
     if name not in _LATE:
         raise AttributeError(f"module 'steelyard.spark' has no attribute {name!r}")
     found: object = getattr(_importlib.import_module(_LATE[name]), name)
@@ -32,5 +32,5 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """List what there is to be named, loaded or not."""
+    """List all names, loaded or not."""
     return sorted({*globals(), *__all__})

@@ -1,4 +1,4 @@
-"""How far a stream is behind: from the progress that Spark reports, since a source in Python has no metrics there.
+"""The lag of a stream, from the progress that Spark reports, since a Python source has no metrics there.
 
 print(lag(query.lastProgress))
 spark.streams.addListener(ProgressLog())
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from steelyard.errors import ConfigurationError
-from steelyard.model import Queue, in_order
-from steelyard.spark.planning.offsets import Offsets
+from steelyard.model import Queue, sort_queues
+from steelyard.spark.stream_offset import StreamOffset
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import (
@@ -32,7 +32,7 @@ _log = logging.getLogger("steelyard")
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """How many messages are there and not in a batch yet.
+    """How many messages are not in a batch yet, by queue.
 
     >>> print(Lag({Queue("orders", "a", 0): 2, Queue("orders", "a", 1): 5}))
     7 messages, most of them in orders@a:1
@@ -42,12 +42,12 @@ class Lag:
 
     @property
     def total(self) -> int:
-        """How many in all queues together."""
+        """The sum over all queues."""
         return sum(self.queues.values())
 
     @property
     def most(self) -> Queue | None:
-        """The queue with most of them; None if there are none."""
+        """The queue with the largest lag; None if there is none."""
         return max(self.queues, key=lambda queue: self.queues[queue]) if self.total else None
 
     def __str__(self) -> str:
@@ -55,46 +55,46 @@ class Lag:
 
 
 def lag(progress: "StreamingQueryProgress | Mapping[str, object] | None") -> Lag:
-    """Return how far a query is behind the ends that it saw when a batch was planned; other sources count nothing.
+    """Return the lag of a query behind the max offsets when its last batch was planned; other sources do not count.
 
-    ``progress`` is what ``query.lastProgress`` returns, or one of its recent ones; None, before the first, is no lag.
+    ``progress`` is ``query.lastProgress``, or one of its recent ones; None, before the first, is no lag.
     """
     behind: dict[Queue, int] = {}
     sources = progress["sources"] if progress else ()
     for source in sources if isinstance(sources, list | tuple) else ():
-        latest, end = _offsets(source.get("latestOffset")), _offsets(source.get("endOffset"))
+        latest, end = _parse_offset(source.get("latestOffset")), _parse_offset(source.get("endOffset"))
         if latest is None or end is None:
             continue
-        for queue in in_order({*latest.places, *end.places}):
-            # A queue that is in no batch yet is behind from where the stream will begin there, which is not known here.
-            read = end.places.get(queue, latest.places.get(queue, 0))
-            behind[queue] = behind.get(queue, 0) + max(0, latest.places.get(queue, read) - read)
+        for queue in sort_queues({*latest.positions, *end.positions}):
+            # Where the stream will start in a queue that is in no batch yet is unknown here: it counts as no lag.
+            read = end.positions.get(queue, latest.positions.get(queue, 0))
+            behind[queue] = behind.get(queue, 0) + max(0, latest.positions.get(queue, read) - read)
     return Lag(behind)
 
 
-def _offsets(written: object) -> Offsets | None:
-    """Read an offset of a source; None if it is of another kind of source."""
+def _parse_offset(written: object) -> StreamOffset | None:
+    """Parse the offset of a source; None if it is another kind of source."""
     try:
-        return Offsets.of(json.loads(written) if isinstance(written, str) else written)
+        return StreamOffset.decode(json.loads(written) if isinstance(written, str) else written)
     except (ConfigurationError, ValueError, RecursionError):
         return None
 
 
 class ProgressLog(StreamingQueryListener):
-    """Writes a line about each batch into the log: rows a second, how far behind, how long it took."""
+    """Logs each batch: rows per second, lag, duration."""
 
     def __init__(self, logger: logging.Logger = _log) -> None:
         self._logger = logger
 
     def onQueryStarted(self, event: "QueryStartedEvent") -> None:
-        """Say that a query runs."""
+        """Log that a query runs."""
         self._logger.info("query %s runs", event.name or event.id)
 
     def onQueryProgress(self, event: "QueryProgressEvent") -> None:
-        """Say what a batch did."""
+        """Log a batch."""
         progress = event.progress
         self._logger.info(
-            "query %s: batch %d has %d rows in %d ms (%.0f rows/s), behind: %s",
+            "query %s: batch %d has %d rows in %d ms (%.0f rows/s), lag: %s",
             progress.name or progress.id,
             progress.batchId,
             progress.numInputRows,
@@ -104,10 +104,10 @@ class ProgressLog(StreamingQueryListener):
         )
 
     def onQueryIdle(self, event: "QueryIdleEvent") -> None:
-        """Say nothing: there is nothing new."""
+        """Log nothing: there is nothing new."""
 
     def onQueryTerminated(self, event: "QueryTerminatedEvent") -> None:
-        """Say that a query ended, and why."""
+        """Log that a query ended, and why."""
         if event.exception:
             self._logger.error("query %s failed: %s", event.id, event.exception)
         else:

@@ -1,8 +1,8 @@
-"""A RocketMQ as a data source of Spark: ``spark.read.format("rocketmq")`` and its three sisters.
+"""RocketMQ as a data source of Spark: ``format("rocketmq")`` for batch and stream, reads and writes.
 
-Everything is decided elsewhere: options in options.py, columns in schema.py, reading in batch.py and stream.py, writing
-in sink.py. There is no ``pushFilters`` on purpose: Spark 4.3 keeps what was pushed for one query in the next one of the
-same DataFrame, and returns too little; the options tags, sql and startingTimestamp leave out messages at the brokers.
+Options are in options.py, columns in schema.py, reading in batch_reader.py and stream_reader.py, writing in writer.py.
+There is no ``pushFilters`` on purpose: Spark 4.3 keeps what was pushed for one query in the next one of the same
+DataFrame, and returns too little; the options tags, sql and startingTimestamp leave out messages at the brokers.
 """
 
 from pyspark.sql.datasource import (
@@ -14,8 +14,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from steelyard.spark.options.checked import ReadOptions
-from steelyard.spark.schema import COLUMNS, PROPERTIES, columns_of, schema_of
+from steelyard.spark.options import ReadOptions
+from steelyard.spark.schema import COLUMNS, PROPERTIES, requested_columns, schema_for
 
 __all__ = ["RocketMQSource"]
 
@@ -25,37 +25,37 @@ class RocketMQSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return what ``format`` calls it."""
+        """Return the name that ``format`` takes."""
         return "rocketmq"
 
     def schema(self) -> StructType:
         """Return all columns, if the user gives no schema."""
         given = {name.lower(): value for name, value in self.options.items()}
-        is_out = str(given.get("includeproperties")).strip().lower() == "false"
-        return schema_of(tuple(name for name in COLUMNS if not (is_out and name == PROPERTIES)))
+        is_excluded = str(given.get("includeproperties")).strip().lower() == "false"
+        return schema_for(tuple(name for name in COLUMNS if not (is_excluded and name == PROPERTIES)))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Read what is there."""
-        from steelyard.spark.batch import BatchReader
+        """Read topics as a batch."""
+        from steelyard.spark.batch_reader import BatchReader
 
         options = ReadOptions.of(self.options, streaming=False)
-        return BatchReader(options, columns_of(schema, include_properties=options.include_properties))
+        return BatchReader(options, requested_columns(schema, include_properties=options.include_properties))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Read what is there and what comes."""
-        from steelyard.spark.stream import StreamReader
+        """Read topics as a stream."""
+        from steelyard.spark.stream_reader import StreamReader
 
         options = ReadOptions.of(self.options, streaming=True)
-        return StreamReader(options, columns_of(schema, include_properties=options.include_properties))
+        return StreamReader(options, requested_columns(schema, include_properties=options.include_properties))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """Write the rows of a DataFrame."""
-        from steelyard.spark.sink import batch_writer
+        from steelyard.spark.writer import batch_writer
 
         return batch_writer(self.options, schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
         """Write the rows of a stream."""
-        from steelyard.spark.sink import stream_writer
+        from steelyard.spark.writer import stream_writer
 
         return stream_writer(self.options, schema, overwrite=overwrite)

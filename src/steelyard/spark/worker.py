@@ -1,7 +1,7 @@
-"""The process of a task: what is set once in each of Spark's Python workers, which run task after task.
+"""Set-up of Spark's Python worker processes, which run task after task.
 
-After each task Spark has the garbage collector look through everything there is, and most of that are the modules that
-were imported: some 25 ms, more than many a task takes. They stay as long as the process does, so they are put aside.
+After each task Spark runs the garbage collector, which walks through all imported modules: some 25 ms, more than many a
+task takes. They live as long as the process does, so they are frozen.
 """
 
 import gc
@@ -9,15 +9,15 @@ from functools import cache
 
 from pyspark import TaskContext
 
-__all__ = ["settle_in"]
+__all__ = ["prepare_worker"]
 
 
-def settle_in() -> None:
-    """Set up this process if it is a worker; it may be called with each task."""
+def prepare_worker() -> None:
+    """Set up this process if it is a worker; may be called for each task."""
     if TaskContext.get() is not None:
-        _put_aside()
+        _freeze_modules()
 
 
 @cache
-def _put_aside() -> None:
+def _freeze_modules() -> None:
     gc.freeze()

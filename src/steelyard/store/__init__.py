@@ -1,1 +1,1 @@
-"""The broker's memory: a log, the indexes over it, and the small state beside it. A disk is handed in."""
+"""Message store: a commit log, consume queues over it, and the small state beside it. The disk is an argument."""

@@ -1,18 +1,17 @@
-"""Apache's checkpoint: how far log, queues and key index are safe on disk, as times of messages.
+"""Apache's checkpoint: up to which store time log, queues and key index are on disk.
 
-Steelyard needs none: it knows from the files themselves. It keeps the file true for the Java broker that may open the
-directory next, and that begins its repair after a crash three seconds before the earliest of these times. So no message
-that is not safe may be older than they say.
+Steelyard does not need it, since the files themselves say how far they are. It maintains the file for a Java broker
+that opens the directory next: after a crash that broker starts its repair three seconds before the earliest of these
+times. So no message that is not yet synced may be older than they say.
 
-Three 64-bit numbers, milliseconds, at the start of a page. Brokers from 5.0 on have two more behind them, positions
-that matter to replicas alone; these and all that may follow are left as they are.
+Three 64-bit numbers, milliseconds, at the start of a page. Brokers from 5.0 on write two more behind them, positions
+that matter only to replicas; these and everything behind them are left unchanged.
 """
 
 from dataclasses import dataclass
 from struct import Struct as Layout
 
-from steelyard.store.disk import Disk
-from steelyard.store.replace import replace_file
+from steelyard.store.disk import Disk, replace_file
 
 __all__ = ["CHECKPOINT_BYTES", "CHECKPOINT_PATH", "Checkpoint", "read_checkpoint", "write_checkpoint"]
 
@@ -25,7 +24,7 @@ _TIMES = Layout(">qqq")
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The store times of the last messages that are safe in the log, in their queues and in the key index."""
+    """The store times of the last messages that are synced in the log, in their queues and in the key index."""
 
     log_ms: int = 0
     queues_ms: int = 0
@@ -33,16 +32,16 @@ class Checkpoint:
 
 
 def read_checkpoint(disk: Disk) -> Checkpoint:
-    """Read the checkpoint; where there is none, or not enough of one, all times are 0."""
+    """Read the checkpoint; all times are 0 if the file is missing or too short."""
     return Checkpoint(*_TIMES.unpack_from(_page(disk)))
 
 
 def write_checkpoint(disk: Disk, checkpoint: Checkpoint) -> None:
-    """Write the checkpoint, safe from a loss of power when this returns; bytes of others stay as they are."""
+    """Write the checkpoint and sync it; bytes that other versions own are unchanged."""
     times = _TIMES.pack(checkpoint.log_ms, checkpoint.queues_ms, checkpoint.index_ms)
     replace_file(disk, CHECKPOINT_PATH, times + _page(disk)[_TIMES.size :])
 
 
 def _page(disk: Disk) -> bytes:
-    """Return the file as it should be: cut, or filled up with zeros, to its size."""
+    """Return the file truncated or zero-padded to its size."""
     return (disk.read(CHECKPOINT_PATH) or b"")[:CHECKPOINT_BYTES].ljust(CHECKPOINT_BYTES, b"\0")

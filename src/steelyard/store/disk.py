@@ -1,20 +1,21 @@
-"""What the store asks of a disk. A disk is handed in: the real one, or one that forgets and fails on purpose.
+"""The disk as the store needs it, and whole files replaced atomically. The real disk or a failing one is passed in.
 
-Paths are relative to the store's directory and separated by ``/``. Whatever goes wrong is a `DiskFailed`, or a
-`DiskFull` when there is no room; nothing else leaves a disk.
+Paths are relative to the store's directory and separated by ``/``. Every failure is a `DiskFailed`, or a `DiskFull`
+when there is no space left.
 
-A view is for records that are known to be there. On some file systems (tmpfs) looking at a hole of a mapped file takes
-room, and ends the process when there is none; so whatever may never have been written is asked for with `File.read`.
+What a disk guarantees, and all that the store relies on: bytes written to a file are visible in its view at once. They
+survive a crash of the process once `write` returned, and a power loss once `sync` returned without an error. After a
+failed `sync` nothing is known of the bytes since the last good one. A new file, a rename and a removal survive a power
+loss once `sync_folder` of their folder returned; until then, any part of them may have happened.
 
-What a disk promises, and all that the store builds on: bytes written to a file are seen by its view at once; they are
-safe from a crash of the process once `write` returned, and from a loss of power once `sync` returned without an error.
-After a failed `sync` nothing is known of the bytes since the last good one. A new file, a rename and a removal are safe
-from a loss of power once `sync_folder` of their folder returned. Until then, any part of it may have happened.
+Left out: which names a topic may have; that is checked before one becomes a folder.
 """
 
 from typing import Protocol
 
-__all__ = ["Disk", "File", "Lock"]
+from steelyard.errors import DiskFailed
+
+__all__ = ["DirectoryLock", "Disk", "File", "checked_path", "make_folder", "replace_file", "write_all"]
 
 
 class File(Protocol):
@@ -22,39 +23,43 @@ class File(Protocol):
 
     @property
     def size(self) -> int:
-        """How many bytes it has; those never written are zero."""
+        """Its size; bytes that were never written are zero."""
 
     def read(self, at: int, size: int) -> bytes:
-        """Read bytes from a position on, fewer where the file ends; those never written are zero, and stay so."""
+        """Read bytes from a position on, fewer at the end of the file; bytes that were never written are zero."""
 
     def write(self, at: int, data: bytes) -> int:
-        """Write at a position, growing the file if need be, and return how many bytes were written: maybe not all."""
+        """Write at a position, extending the file if needed, and return how many bytes were written: maybe not all."""
 
     def sync(self) -> None:
-        """Make what was written safe from a loss of power. May be called from another thread than the writes."""
+        """Make what was written survive a power loss. May be called from another thread than the writes."""
 
     def truncate(self, size: int) -> None:
-        """Cut or lengthen the file; new bytes are zero and take no room. No view may be open."""
+        """Shorten or extend the file; new bytes are zero and take no space. No view may be open."""
 
     def zeros_from(self) -> int:
-        """Return a position from which on there are only zeros; one that does not know it returns the size."""
+        """Return a position behind which there are only zeros; the size if that is unknown."""
 
     def view(self) -> memoryview:
-        """Return the whole file, of the size it has now, for reading; writes within it show at once."""
+        """Return the whole file at its present size, for reading; writes within it are visible at once.
+
+        Only for records that are known to exist. On some file systems (tmpfs) reading a hole of a mapped file allocates
+        space, and kills the process when there is none; use `read` for what may never have been written.
+        """
 
     def close(self) -> None:
-        """Let go of the file; views that somebody still holds stay valid."""
+        """Close the file; views that are still held stay valid."""
 
 
-class Lock(Protocol):
-    """A directory that is ours alone until it is released."""
+class DirectoryLock(Protocol):
+    """Exclusive use of a directory until it is released."""
 
     def release(self) -> None:
-        """Let others have it."""
+        """Release the directory."""
 
 
 class Disk(Protocol):
-    """A directory and what can be done in it."""
+    """A directory and its operations."""
 
     def open(self, path: str, *, create: bool = False) -> File:
         """Open a file for reading and writing; without ``create`` it must exist."""
@@ -66,22 +71,77 @@ class Disk(Protocol):
         """Read a whole small file; None if there is no such file."""
 
     def mkdir(self, folder: str) -> None:
-        """Make a folder and those above it; no error if it is there."""
+        """Create a folder and its parents; no error if it exists."""
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file another name, taking the place of a file that has it."""
+        """Rename a file, replacing a file of that name."""
 
     def remove(self, path: str) -> None:
-        """Remove a file, or a folder that is empty; no error if it is gone."""
+        """Remove a file or an empty folder; no error if it does not exist."""
 
     def sync_folder(self, folder: str) -> None:
-        """Make the names in a folder safe from a loss of power."""
+        """Make the names in a folder survive a power loss."""
 
     def free_bytes(self) -> int:
-        """Return how many bytes can still be written."""
+        """Return the free space in bytes."""
 
     def size_bytes(self) -> int | None:
-        """Return how many bytes there are at all, those of others too; None if nothing has an end."""
+        """Return the size of the file system in bytes; None if it is unlimited."""
 
-    def lock(self, path: str) -> Lock:
-        """Lock the directory by a file in it; `StoreLocked` if another process has it."""
+    def lock(self, path: str) -> DirectoryLock:
+        """Lock the directory by a file in it; `StoreLocked` if another process holds it."""
+
+
+def checked_path(path: str, operation: str) -> str:
+    """Return the path, or refuse one that leaves the store's directory; the empty path is that directory itself.
+
+    >>> checked_path("commitlog/00000000000000000000", "open")
+    'commitlog/00000000000000000000'
+    >>> checked_path("../lost", "open")
+    Traceback (most recent call last):
+    ...
+    steelyard.errors.DiskFailed: open of '../lost' failed (it leads elsewhere); check the disk's health
+    """
+    if path and ("\0" in path or not {"", ".", ".."}.isdisjoint(path.split("/"))):
+        raise DiskFailed(operation, path=repr(path), why="it leads elsewhere")
+    return path
+
+
+def make_folder(disk: Disk, folder: str) -> None:
+    """Create a folder and its parents, and sync all of them."""
+    disk.mkdir(folder)
+    while folder:
+        folder = folder.rpartition("/")[0]
+        disk.sync_folder(folder)
+
+
+def replace_file(disk: Disk, path: str, content: bytes, *, backup: str | None = None) -> None:
+    """Replace a file atomically, or create it in a folder that exists: the name stands for the old or the new bytes.
+
+    With ``backup``, the present file gets that name, which for a moment is its only one: readers try both. Errors of
+    the disk pass through; then the old bytes are still there, under one of the two names.
+    """
+    temporary = f"{path}.tmp"
+    file = disk.open(temporary, create=True)
+    try:
+        file.truncate(0)  # a failed attempt may have left something
+        write_all(file, 0, content, temporary)
+        file.sync()
+    finally:
+        file.close()
+    # No name is given before the bytes are synced. The order of the two renames does not matter to a reader that tries
+    # both names, so one sync of the folder is enough for both.
+    if backup is not None:
+        disk.rename(path, backup)
+    disk.rename(temporary, path)
+    disk.sync_folder(path.rpartition("/")[0])
+
+
+def write_all(file: File, at: int, data: bytes, path: str) -> None:
+    """Write all bytes; a disk that accepts none of them has failed."""
+    done = file.write(at, data)
+    while done < len(data):
+        count = file.write(at + done, data[done:])
+        if count <= 0:
+            raise DiskFailed("write", path=path, why=f"{done} of {len(data)} bytes were written")
+        done += count

@@ -1,4 +1,4 @@
-"""How a store is set up: one frozen value, checked once."""
+"""Store options: one frozen value, checked once."""
 
 from dataclasses import dataclass
 
@@ -20,24 +20,24 @@ class StoreOptions:
     """
 
     segment_bytes: int = 1 << 30
-    """Size of a log file. A directory that has some already keeps theirs."""
+    """Size of a log file. A directory that already has log files keeps their size."""
 
     keep_ms: int | None = 72 * _HOUR_MS
     """Log files whose newest message is older than this are removed; None keeps them whatever their age."""
 
     keep_bytes: int | None = None
-    """The oldest log files are removed while all together have more bytes than this."""
+    """The oldest log files are removed while the log is larger than this."""
 
     store_host: bytes = bytes((127, 0, 0, 1, 0, 0, 0x2A, 0x9F))
-    """The broker's address as records have it: 4 or 16 bytes, then the port in 4."""
+    """The broker's address as written to records: 4 or 16 bytes, then 4 bytes of port."""
 
     keeps_apache_keys: bool = False
-    """Whether the key index of an Apache broker that may open the directory next is kept up; `steelyard up` does."""
+    """Whether to maintain the key index of an Apache broker that opens the directory next; `steelyard up` does."""
 
     def __post_init__(self) -> None:
         if not _SMALLEST_SEGMENT <= self.segment_bytes <= 0x7FFFFFFF:
             raise ConfigurationError(
-                f"a log file of {self.segment_bytes} bytes cannot be",
+                f"a log file of {self.segment_bytes} bytes is not possible",
                 next_step=f"give {_SMALLEST_SEGMENT} to {0x7FFFFFFF}",
             )
         if len(self.store_host) not in (IPV4_BYTES, IPV6_BYTES):

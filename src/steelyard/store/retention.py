@@ -1,34 +1,39 @@
-"""Which log files go: those whose messages are all too old, and the oldest while there are too many bytes.
+"""Retention: which log files are deleted.
 
-The file that is written to never goes. A file's newest message is judged by the first of the next file, which is not
-older; so no file has to be read for it.
+A file is deleted if all its messages are too old, and the oldest files are deleted while the log is too large. The file
+that is being written is never deleted. The age of a file's newest message is judged by the first message of the next
+file, which is not older, so no file has to be read for it.
 """
 
-from steelyard.store.log import Log, Segment
+from steelyard.store.commit_log import CommitLog, Segment
+from steelyard.store.log_scan import ChecksumsBySegment, LogScan
 from steelyard.store.options import StoreOptions
-from steelyard.store.walk import SumsBySegment, Walk
 
-__all__ = ["old_segments"]
+__all__ = ["expired_segments"]
 
 
-def old_segments(log: Log, sums: SumsBySegment, options: StoreOptions, now_ms: int) -> list[Segment]:
-    """Return the log files that are too old or too many, the oldest first."""
-    old: list[Segment] = []
+def expired_segments(
+    log: CommitLog, checksums: ChecksumsBySegment, options: StoreOptions, now_ms: int
+) -> list[Segment]:
+    """Return the log files that exceed the age or the size limit, the oldest first."""
+    expired: list[Segment] = []
     for segment in log.segments[:-1]:
-        if not (_is_too_much(segment, log, options) or _is_too_old(segment, log, sums, options, now_ms)):
+        if not (_exceeds_size(segment, log, options) or _exceeds_age(segment, log, checksums, options, now_ms)):
             break
-        old.append(segment)
-    return old
+        expired.append(segment)
+    return expired
 
 
-def _is_too_much(segment: Segment, log: Log, options: StoreOptions) -> bool:
+def _exceeds_size(segment: Segment, log: CommitLog, options: StoreOptions) -> bool:
     return options.keep_bytes is not None and log.end - segment.start > options.keep_bytes
 
 
-def _is_too_old(segment: Segment, log: Log, sums: SumsBySegment, options: StoreOptions, now_ms: int) -> bool:
+def _exceeds_age(
+    segment: Segment, log: CommitLog, checksums: ChecksumsBySegment, options: StoreOptions, now_ms: int
+) -> bool:
     if options.keep_ms is None:
         return False
     later = log.segments[log.segments.index(segment) + 1 :]
-    # With their sums: a flipped bit in one time must not cost a file of messages.
-    first = next(iter(Walk(later, sums, stop=log.end)), None)
+    # Checksums are verified: one flipped bit in a timestamp must not cost a file of messages.
+    first = next(iter(LogScan(later, checksums, stop=log.end)), None)
     return first is not None and first.stored_ms < now_ms - options.keep_ms

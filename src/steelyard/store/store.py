@@ -1,8 +1,8 @@
-"""The store: a log, an index for each queue, and what is true of both right now.
+"""The message store: a commit log, a consume queue for each queue, and the present state of both.
 
-Nothing here waits and nothing here knows the time: the shell calls `flush` once for all that a read of a socket
-brought, runs `SyncJob`s in a thread, and calls `tick`. A message is there for readers once `flush` returned, safe from
-a crash of the process then, and safe from a loss of power once `durable` has passed it.
+Nothing here blocks or knows the time: the shell calls `flush` once for everything that one read of a socket brought,
+runs `SyncJob`s in a thread, and calls `tick`. A message is visible to readers, and survives a crash of the process,
+once `flush` returned; it survives a power loss once `durable` has passed it.
 """
 
 from contextlib import suppress
@@ -12,40 +12,49 @@ from itertools import count
 from msgspec import Struct
 
 from steelyard.errors import ConfigurationError, DiskFailed, LimitExceeded, StoreReadOnly
-from steelyard.store.apache_keys import ApacheKeys, remove_apache_keys
+from steelyard.store.apache_key_index import ApacheKeyIndex, remove_apache_key_index
 from steelyard.store.checkpoint import Checkpoint, write_checkpoint
-from steelyard.store.disk import Disk, Lock
-from steelyard.store.forgotten import forget_topic
-from steelyard.store.index_files import can_be_folder, checksum, save_indexes
-from steelyard.store.log import Segment
-from steelyard.store.lookup import Lookup
-from steelyard.store.marks import SCHEDULE_TOPIC, mark_of
-from steelyard.store.opening import give_back, is_left_open, look_at, mark_as_ours, refuse_others, take
+from steelyard.store.checksum_files import ChecksumFiles, LazyChecksums
+from steelyard.store.checksums import pack_checksums
+from steelyard.store.commit_log import Segment
+from steelyard.store.consume_queue import (
+    ENTRY_BYTES,
+    ConsumeQueue,
+    consume_queues_crc32,
+    is_valid_folder,
+    save_consume_queues,
+)
+from steelyard.store.deleted_queues import delete_topic_queues
+from steelyard.store.directory import (
+    check_directory,
+    has_abort_file,
+    inspect_directory,
+    mark_clean_shutdown,
+    mark_in_use,
+    write_abort_file,
+)
+from steelyard.store.disk import DirectoryLock, Disk
+from steelyard.store.json_documents import CleanShutdown
+from steelyard.store.log_scan import Damage
+from steelyard.store.message_lookup import MessageLookup
 from steelyard.store.options import StoreOptions
-from steelyard.store.queues import ENTRY_BYTES, QueueIndex
-from steelyard.store.reading import Reader
-from steelyard.store.retention import old_segments
-from steelyard.store.slices import Slice
-from steelyard.store.starting import Started, start
-from steelyard.store.state import Closed
-from steelyard.store.sum_files import SumFiles, SumsByNeed
-from steelyard.store.sums import pack_sums
-from steelyard.store.syncing import Syncing, SyncJob
-from steelyard.store.walk import Damage
-from steelyard.wire.batch import read_batch
-from steelyard.wire.batch_records import batch_records
+from steelyard.store.queue_reader import QueueReader, ReadResult
+from steelyard.store.recovery import RecoveredLog, recover
+from steelyard.store.retention import expired_segments
+from steelyard.store.sync import SyncJob, SyncTracker
+from steelyard.store.tags_code import SCHEDULE_TOPIC, compute_tags_code
+from steelyard.wire.batch import build_batch_records, decode_batch
 from steelyard.wire.limits import TOPIC_BYTES_V1
-from steelyard.wire.record import head_shape, pack_head, pack_tail
-from steelyard.wire.record_layout import BLANK_BYTES
+from steelyard.wire.record import BLANK_BYTES, head_layout_for, pack_head, pack_tail
 
-__all__ = ["Appended", "Flushed", "Store"]
+__all__ = ["AppendResult", "FlushResult", "Store"]
 
-_INDEXED_AT_CLOSE = 20_000
-"""So many messages that Apache's key index lacks are added to it at a close, which must not take long."""
+_MAX_INDEXED_AT_CLOSE = 20_000
+"""Messages that a close adds to Apache's key index at most: a close must not take long."""
 
 
-class Appended(Struct, frozen=True, gc=False):
-    """Where a message will be once it is flushed."""
+class AppendResult(Struct, frozen=True, gc=False):
+    """Where a message is once it is flushed."""
 
     offset: int
     position: int
@@ -53,47 +62,47 @@ class Appended(Struct, frozen=True, gc=False):
 
     @property
     def end(self) -> int:
-        """The position of the log that says that it is there, or safe."""
+        """The log position behind it: once passed, the message is flushed or durable."""
         return self.position + self.size
 
 
-class Flushed(Struct, frozen=True, gc=False):
-    """What a flush did: messages up to ``end`` are there; the others, if any, are not, because of ``error``."""
+class FlushResult(Struct, frozen=True, gc=False):
+    """Messages up to ``end`` are stored; any others are not, because of ``error``."""
 
     end: int
     error: DiskFailed | None = None
 
 
 class Store:
-    """A directory of messages. Make one with `Store.open`."""
+    """A directory of messages. Create one with `Store.open`."""
 
-    def __init__(self, disk: Disk, lock: Lock, options: StoreOptions, started: Started) -> None:
+    def __init__(self, disk: Disk, lock: DirectoryLock, options: StoreOptions, recovered: RecoveredLog) -> None:
         self._disk, self._lock, self._options = disk, lock, options
-        log, queues = self._log, self._queues = started.log, started.indexes
-        self._added: list[QueueIndex] = []
-        self._unsummed: list[tuple[int, bytes, bytes]] = []
-        """Position, head and tail of what was added: their sums are made when they are written."""
-        self._sum_files = SumFiles(disk)
-        self._old_sums = SumsByNeed(disk, log)
-        self._reader = Reader(log, queues, self._old_sums, started.trusted_from)
-        self._reader.damages += started.damages
-        self._syncing = Syncing(log)
-        self.recovery = started.recovery
+        log, queues = self._log, self._queues = recovered.log, recovered.consume_queues
+        self._appended_queues: list[ConsumeQueue] = []
+        self._unwritten_checksums: list[tuple[int, bytes, bytes]] = []
+        """Position, head and tail of appended records: their checksums are computed when they are written."""
+        self._checksum_files = ChecksumFiles(disk)
+        self._stored_checksums = LazyChecksums(disk, log)
+        self._reader = QueueReader(log, queues, self._stored_checksums, recovered.trusted_from)
+        self._reader.damages += recovered.damages
+        self._sync_tracker = SyncTracker(log)
+        self.recovery = recovered.recovery
         """What had to be done to open the directory."""
-        self.lookup = Lookup(disk, log, queues, self._old_sums)
-        """Messages by place, by time and by key."""
-        self.apache_keys = ApacheKeys(disk, log, self._old_sums) if options.keeps_apache_keys else None
-        """The key index of an Apache broker, if it is kept up."""
-        self.refusal: str | None = None
-        """Why no writes are taken, or None."""
+        self.lookup = MessageLookup(disk, log, queues, self._stored_checksums)
+        """Messages by position, by time and by key."""
+        self.apache_key_index = ApacheKeyIndex(disk, log, self._stored_checksums) if options.keeps_apache_keys else None
+        """The key index of an Apache broker, if it is maintained."""
+        self.read_only_reason: str | None = None
+        """Why writes are refused, or None."""
 
     @property
     def options(self) -> StoreOptions:
-        """How this store is set up."""
+        """The options of this store."""
         return self._options
 
-    def keep_for(self, keep_ms: int | None) -> None:
-        """Keep log files for another time than before; None keeps them whatever their age."""
+    def set_retention(self, keep_ms: int | None) -> None:
+        """Change how long log files are kept; None keeps them whatever their age."""
         self._options = replace(self._options, keep_ms=keep_ms)
 
     @property
@@ -107,32 +116,32 @@ class Store:
         return self._log.end
 
     @property
-    def files(self) -> int:
-        """How many files the log has."""
+    def segment_count(self) -> int:
+        """The number of log files."""
         return len(self._log.segments)
 
     @property
     def durable(self) -> int:
-        """Messages up to this position of the log are safe from a loss of power."""
-        return self._syncing.durable
+        """Messages up to this log position survive a power loss."""
+        return self._sync_tracker.durable
 
     @property
     def damages(self) -> list[Damage]:
-        """What was found to be lost since the store was opened."""
+        """What turned out to be lost since the store was opened."""
         return self._reader.damages
 
     @classmethod
     def open(cls, disk: Disk, options: StoreOptions) -> "Store":
-        """Open a directory, or make one of an empty directory; what is damaged is told in `damages`."""
-        refuse_others(disk)
+        """Open a directory, or initialise an empty one; damage is listed in `damages`."""
+        check_directory(disk)
         lock = disk.lock("lock")
         try:
-            found = look_at(disk, options.segment_bytes)
+            found = inspect_directory(disk, options.segment_bytes)
             try:
-                if is_left_open(disk):
-                    remove_apache_keys(disk)
-                take(disk, found)
-                return cls(disk, lock, options, start(disk, found))
+                if has_abort_file(disk):
+                    remove_apache_key_index(disk)
+                mark_in_use(disk, found)
+                return cls(disk, lock, options, recover(disk, found))
             except BaseException:
                 for segment in found.segments:
                     segment.file.close()
@@ -140,8 +149,6 @@ class Store:
         except BaseException:
             lock.release()
             raise
-
-    # -- writing ------------------------------------------------------------------------------------------------------
 
     def append(
         self,
@@ -157,22 +164,22 @@ class Store:
         sys_flag: int = 0,
         reconsume_times: int = 0,
         prepared_offset: int = 0,
-        mark: int | None = None,
-    ) -> Appended:
-        """Take a message; it is there after the next `flush`. ``mark`` spares the look at its properties."""
-        if self.refusal is not None or not self._log.is_healthy:
-            self._mend()
+        tags_code: int | None = None,
+    ) -> AppendResult:
+        """Append a message; the next `flush` stores it. Without ``tags_code`` its properties are parsed for it."""
+        if self.read_only_reason is not None or not self._log.is_tail_clean:
+            self._repair()
         store_host = self._options.store_host
-        shape, tail = head_shape(born_host, store_host), pack_tail(topic, properties)
+        shape, tail = head_layout_for(born_host, store_host), pack_tail(topic, properties)
         size = shape.size + len(body) + len(tail)
         log = self._log
         if size + BLANK_BYTES > log.segment_bytes:
-            self._refuse_if_too_large(size)
-        index = self._queues.get((topic, queue_id))
-        if index is None:
-            index = self._new_queue(topic, queue_id)
-        position = log.place(size)
-        offset = index.end
+            self._check_size(size)
+        queue = self._queues.get((topic, queue_id))
+        if queue is None:
+            queue = self._new_queue(topic, queue_id)
+        position = log.next_position(size)
+        offset = queue.end
         head = pack_head(
             shape,
             size,
@@ -190,11 +197,13 @@ class Store:
             reconsume_times,
             prepared_offset,
         )
-        log.add((head, body, tail), size, position)
-        index.add(position, size, mark_of(topic, properties, stored_ms) if mark is None else mark)
-        self._added.append(index)
-        self._unsummed.append((position, head, tail))
-        return Appended(offset, position, size)
+        log.append((head, body, tail), size, position)
+        queue.append(
+            position, size, compute_tags_code(topic, properties, stored_ms) if tags_code is None else tags_code
+        )
+        self._appended_queues.append(queue)
+        self._unwritten_checksums.append((position, head, tail))
+        return AppendResult(offset, position, size)
 
     def append_batch(
         self,
@@ -206,35 +215,35 @@ class Store:
         born_host: bytes,
         stored_ms: int,
         sys_flag: int = 0,
-    ) -> list[Appended]:
-        """Take all messages of a batch, one after the other, or none."""
-        if self.refusal is not None or not self._log.is_healthy:
-            self._mend()
+    ) -> list[AppendResult]:
+        """Append all messages of a batch in order, or none."""
+        if self.read_only_reason is not None or not self._log.is_tail_clean:
+            self._repair()
         store_host, log = self._options.store_host, self._log
-        index = self._queues.get((topic, queue_id))
-        start, offset = log.place(0), 0 if index is None else index.end
+        queue = self._queues.get((topic, queue_id))
+        start, offset = log.next_position(0), 0 if queue is None else queue.end
         records = None
         if len(topic) <= TOPIC_BYTES_V1:
-            shape = head_shape(born_host, store_host)
-            records = batch_records(
+            shape = head_layout_for(born_host, store_host)
+            records = build_batch_records(
                 batch, shape, topic, queue_id, offset, start, born_ms, born_host, stored_ms, store_host, sys_flag
             )
-        if records is None or log.place(records.end - start) != start:
-            return self._append_apart(topic, queue_id, batch, born_ms, born_host, stored_ms, sys_flag)
-        # They fit into one file, which is the rule.
-        if index is None:
-            index = self._new_queue(topic, queue_id)
-        log.add(records.parts, records.end - start, start)
+        if records is None or log.next_position(records.end - start) != start:
+            return self._append_one_by_one(topic, queue_id, batch, born_ms, born_host, stored_ms, sys_flag)
+        # They fit into one file, as is usual.
+        if queue is None:
+            queue = self._new_queue(topic, queue_id)
+        log.append(records.parts, records.end - start, start)
         if records.may_have_tags or topic == SCHEDULE_TOPIC:
-            marks = [mark_of(topic, properties, stored_ms) for properties in records.properties()]
+            tags_codes = [compute_tags_code(topic, properties, stored_ms) for properties in records.properties()]
         else:
-            marks = [0] * len(records.sizes)
-        index.add_many(records.positions, records.sizes, marks)
-        self._added += [index] * len(records.sizes)
-        self._unsummed += zip(records.positions, records.heads, records.tails, strict=True)
-        return list(map(Appended, count(offset), records.positions, records.sizes))
+            tags_codes = [0] * len(records.sizes)
+        queue.append_many(records.positions, records.sizes, tags_codes)
+        self._appended_queues += [queue] * len(records.sizes)
+        self._unwritten_checksums += zip(records.positions, records.heads, records.tails, strict=True)
+        return list(map(AppendResult, count(offset), records.positions, records.sizes))
 
-    def _append_apart(
+    def _append_one_by_one(
         self,
         topic: bytes,
         queue_id: int,
@@ -243,12 +252,12 @@ class Store:
         born_host: bytes,
         stored_ms: int,
         sys_flag: int,
-    ) -> list[Appended]:
-        """Take messages of a batch that do not fit into what is left of a file; a damaged one is refused here."""
-        items = list(read_batch(batch))
-        shape = head_shape(born_host, self._options.store_host)
+    ) -> list[AppendResult]:
+        """Append messages of a batch that do not fit into the rest of a file; a damaged batch is refused here."""
+        items = list(decode_batch(batch))
+        shape = head_layout_for(born_host, self._options.store_host)
         for item in items:
-            self._refuse_if_too_large(shape.size + len(item.body) + len(pack_tail(topic, item.properties)))
+            self._check_size(shape.size + len(item.body) + len(pack_tail(topic, item.properties)))
         return [
             self.append(
                 topic,
@@ -264,110 +273,106 @@ class Store:
             for item in items
         ]
 
-    def _refuse_if_too_large(self, size: int) -> None:
+    def _check_size(self, size: int) -> None:
         most = self._log.segment_bytes - BLANK_BYTES
         if size > most:
             raise LimitExceeded("a record", where="store", limit=most, found=size)
 
-    def _new_queue(self, topic: bytes, queue_id: int) -> QueueIndex:
-        if not can_be_folder(topic):
+    def _new_queue(self, topic: bytes, queue_id: int) -> ConsumeQueue:
+        if not is_valid_folder(topic):
             raise ConfigurationError(f"the topic {topic!r} cannot be a folder", next_step="give it another name")
-        index = self._queues[topic, queue_id] = QueueIndex()
-        return index
+        queue = self._queues[topic, queue_id] = ConsumeQueue()
+        return queue
 
     @property
-    def is_dirty(self) -> bool:
+    def has_unflushed(self) -> bool:
         """Whether something was appended since the last `flush`."""
-        return bool(self._added)
+        return bool(self._appended_queues)
 
-    def flush(self) -> Flushed:
-        """Write what was appended, in one write a file, and show it to readers."""
+    def flush(self) -> FlushResult:
+        """Write what was appended, with one write per file, and make it visible to readers."""
         log, start = self._log, self._log.end
         error = log.flush()
         if error is not None:
-            self._take_back(log.end)
-        added = self._added
-        for index in added if len(added) == 1 else set(added):
-            index.shown = index.end
+            self._discard_unwritten(log.end)
+        added = self._appended_queues
+        for queue in added if len(added) == 1 else set(added):
+            queue.visible_end = queue.end
         added.clear()
         if log.end > start:
             if start >= log.starts[-1]:
-                self._write_all_sums(log.starts[-1])
+                self._write_checksums_to(log.starts[-1])
             else:
-                self._write_sums(log.segments_from(start))
-        return Flushed(log.end, error)
+                self._write_checksums(log.segments_from(start))
+        return FlushResult(log.end, error)
 
-    def _take_back(self, end: int) -> None:
-        """Forget messages that did not get into the log."""
-        for index in reversed(self._added):
-            if index.end > index.shown and index.entry(index.end - 1).position >= end:
-                del index.entries[-ENTRY_BYTES:]
-        self._unsummed = [each for each in self._unsummed if each[0] < end]
-        self._refuse_if_unsure()
+    def _discard_unwritten(self, end: int) -> None:
+        """Drop messages that were not written to the log."""
+        for queue in reversed(self._appended_queues):
+            if queue.end > queue.visible_end and queue.entry(queue.end - 1).position >= end:
+                del queue.entries[-ENTRY_BYTES:]
+        self._unwritten_checksums = [each for each in self._unwritten_checksums if each[0] < end]
+        self._check_sync_error()
 
-    def _refuse_if_unsure(self) -> None:
-        if self._log.unsure is not None:
-            self._refuse(self._log.unsure)
+    def _check_sync_error(self) -> None:
+        if self._log.sync_error is not None:
+            self._enter_read_only(self._log.sync_error)
 
-    def _refuse(self, error: DiskFailed) -> None:
-        """Take no more writes, since a sync failed, and let the next process know."""
-        if self.refusal is None:
-            self.refusal = f"a sync failed, so nobody knows what the disk holds: {error.what}"
-            mark_as_ours(self._disk, self._log.segment_bytes, self.durable)
+    def _enter_read_only(self, error: DiskFailed) -> None:
+        """Refuse all further writes after a failed sync, and record it for the next process."""
+        if self.read_only_reason is None:
+            self.read_only_reason = f"a sync failed, so the contents of the disk are unknown: {error.what}"
+            write_abort_file(self._disk, self._log.segment_bytes, self.durable)
 
-    def _mend(self) -> None:
-        """Heal the log before it is written to, or say why nothing is written."""
-        if self.refusal is None:
+    def _repair(self) -> None:
+        """Repair the log before it is written to, or raise `StoreReadOnly`."""
+        if self.read_only_reason is None:
             try:
-                self._log.heal()
+                self._log.repair_tail()
             except DiskFailed as error:
-                self._refuse_if_unsure()
-                if self.refusal is None:
+                self._check_sync_error()
+                if self.read_only_reason is None:
                     raise StoreReadOnly(
                         f"a failed write cannot be undone yet: {error.what}", next_step=error.next_step
                     ) from error
-        if self.refusal is not None:
-            raise StoreReadOnly(self.refusal, next_step="look at the disk, then restart the broker")
+        if self.read_only_reason is not None:
+            raise StoreReadOnly(self.read_only_reason, next_step="check the disk, then restart the broker")
 
-    def _write_all_sums(self, segment_start: int) -> None:
-        """Write the sums of what was added, all of it to one segment, which is the rule."""
-        self._syncing.note(segment_start)
-        if self._unsummed:
-            self._sum_files.write(segment_start, pack_sums(self._unsummed))
-            self._unsummed.clear()
+    def _write_checksums_to(self, segment_start: int) -> None:
+        """Write the checksums of what was appended, all of it to one segment, as is usual."""
+        self._sync_tracker.mark_written(segment_start)
+        if self._unwritten_checksums:
+            self._checksum_files.write(segment_start, pack_checksums(self._unwritten_checksums))
+            self._unwritten_checksums.clear()
 
-    def _write_sums(self, written: list[Segment]) -> None:
-        unsummed, self._unsummed = self._unsummed, []
+    def _write_checksums(self, written: list[Segment]) -> None:
+        unwritten, self._unwritten_checksums = self._unwritten_checksums, []
         for segment in written:
-            self._syncing.note(segment.start)
-            own = unsummed if segment is written[-1] else [each for each in unsummed if each[0] < segment.end]
-            unsummed = unsummed[len(own) :]
+            self._sync_tracker.mark_written(segment.start)
+            own = unwritten if segment is written[-1] else [each for each in unwritten if each[0] < segment.end]
+            unwritten = unwritten[len(own) :]
             if own:
-                self._sum_files.write(segment.start, pack_sums(own))
-
-    # -- syncing ------------------------------------------------------------------------------------------------------
+                self._checksum_files.write(segment.start, pack_checksums(own))
 
     def begin_sync(self) -> SyncJob:
-        """Return what has to be synced for all that is flushed now; run it in a thread, then call `end_sync`."""
-        return self._syncing.begin()
+        """Return the sync of everything flushed so far; run it in a thread, then call `end_sync`."""
+        return self._sync_tracker.begin()
 
     def end_sync(self, job: SyncJob) -> None:
-        """Take note of how a sync went. After a failure nothing is acked any more."""
+        """Record the result of a sync. After a failure nothing more is acknowledged."""
         if job.error is not None:
-            self._refuse(job.error)
-        if self.refusal is None:
-            self._syncing.end(job)
-
-    # -- reading ------------------------------------------------------------------------------------------------------
+            self._enter_read_only(job.error)
+        if self.read_only_reason is None:
+            self._sync_tracker.end(job)
 
     def bounds(self, topic: bytes, queue_id: int) -> tuple[int, int]:
-        """Return the first offset that a queue still has, and the next to be written."""
-        index = self._queues.get((topic, queue_id))
-        return (index.start, index.shown) if index is not None else (0, 0)
+        """Return the first and the next offset of a queue."""
+        queue = self._queues.get((topic, queue_id))
+        return (queue.start, queue.visible_end) if queue is not None else (0, 0)
 
     def queues(self) -> list[tuple[bytes, int]]:
-        """List the queues that have or had messages, by topic and number."""
-        return sorted(queue for queue, index in self._queues.items() if index.shown)
+        """List the queues that have or had messages, by topic and queue id."""
+        return sorted(key for key, queue in self._queues.items() if queue.visible_end)
 
     def read(
         self,
@@ -375,100 +380,98 @@ class Store:
         queue_id: int,
         offset: int,
         *,
-        most: int = 32,
-        most_bytes: int = 1 << 18,
-        marks: frozenset[int] | None = None,
-    ) -> Slice:
-        """Read messages from an offset on; with ``marks`` only those that have one of them. The first always fits."""
-        return self._reader.read(topic, queue_id, offset, most, most_bytes, marks)
+        max_messages: int = 32,
+        max_bytes: int = 1 << 18,
+        tags_codes: frozenset[int] | None = None,
+    ) -> ReadResult:
+        """Read messages from an offset on, with ``tags_codes`` only those that have one. The first always fits."""
+        return self._reader.read(topic, queue_id, offset, max_messages, max_bytes, tags_codes)
 
     def entries(self, topic: bytes, queue_id: int, start: int, end: int) -> list[tuple[int, int, int]]:
-        """Return position, size and mark of the messages between two offsets, of those that are there."""
-        index = self._queues.get((topic, queue_id))
-        if index is None or (start := max(start, index.start)) >= (end := min(end, index.shown)):
+        """Return position, size and tags code of the messages that exist between two offsets."""
+        queue = self._queues.get((topic, queue_id))
+        if queue is None or (start := max(start, queue.start)) >= (end := min(end, queue.visible_end)):
             return []
-        return list(index.slice(start, end))
+        return list(queue.iter_entries(start, end))
 
-    def forget_topic(self, topic: bytes) -> None:
-        """Give up all messages of a topic, for good; whatever comes later goes on with the next numbers."""
+    def delete_topic(self, topic: bytes) -> None:
+        """Delete all messages of a topic; later messages continue with the next offsets."""
         self.flush()
-        forget_topic(self._disk, self._queues, topic)
+        delete_topic_queues(self._disk, self._queues, topic)
 
-    # -- keeping and closing ------------------------------------------------------------------------------------------
-
-    def tick(self, now_ms: int) -> list[str]:
-        """Remove log files that are too old or too many; return their paths."""
-        old = old_segments(self._log, self._old_sums, self._options, now_ms)
-        if not old:
+    def delete_expired_segments(self, now_ms: int) -> list[str]:
+        """Delete log files that exceed the age or size limit; return their paths."""
+        expired = expired_segments(self._log, self._stored_checksums, self._options, now_ms)
+        if not expired:
             return []
         with suppress(DiskFailed):
-            # An index is all that remembers the numbers of messages that go.
-            save_indexes(self._disk, self._queues, old[-1].end)
+            # Only the consume queues remember the offsets of messages that are deleted.
+            save_consume_queues(self._disk, self._queues, expired[-1].end)
         removed: list[str] = []
         try:
-            for segment in old:
-                if segment.start in self._syncing.unsafe:
+            for segment in expired:
+                if segment.start in self._sync_tracker.unsynced_segments:
                     break  # a thread may be syncing its file
-                self._sum_files.remove(segment.start)
-                self._log.drop_first()
+                self._checksum_files.remove(segment.start)
+                self._log.remove_oldest()
                 removed.append(segment.path)
         finally:
             start = self._log.start
-            for index in self._queues.values():
-                index.forget_before(start)
-            self._old_sums.forget_before(start)
-            self.lookup.forget_before(start)
+            for queue in self._queues.values():
+                queue.drop_before_position(start)
+            self._stored_checksums.drop_before(start)
+            self.lookup.drop_before(start)
         return removed
 
-    def save_indexes(self) -> None:
-        """Write index files as far as they changed; without that they are made again from the log."""
-        save_indexes(self._disk, self._queues, self._log.start)
+    def save_consume_queues(self) -> None:
+        """Write consume queues as far as they changed; without that they are rebuilt from the log."""
+        save_consume_queues(self._disk, self._queues, self._log.start)
 
     def close(self, now_ms: int) -> None:
-        """Flush, sync, write the indexes and say that all is in order; if it is not, the next start looks at it all."""
+        """Flush, sync, write the indexes and mark a clean shutdown; if that fails, the next start scans the log."""
         try:
             flushed = self.flush()
-            job = self._syncing.begin(again=True)
+            job = self._sync_tracker.begin(include_running=True)
             job.run()
             self.end_sync(job)
-            if self.refusal is None and flushed.error is None:
-                self._log.heal()
-                self._sum_files.sync()
-                for index in self._queues.values():
-                    index.forget_holes()  # a queue begins with a message, also for who reads the files
-                self.save_indexes()
-                self.lookup.save()
-                self._save_apache_keys(now_ms)
+            if self.read_only_reason is None and flushed.error is None:
+                self._log.repair_tail()
+                self._checksum_files.sync()
+                for queue in self._queues.values():
+                    queue.drop_leading_holes()  # a queue begins with a message, also in its files
+                self.save_consume_queues()
+                self.lookup.save_key_index()
+                self._save_apache_key_index(now_ms)
                 write_checkpoint(self._disk, Checkpoint(log_ms=now_ms, queues_ms=now_ms))
-                give_back(
+                mark_clean_shutdown(
                     self._disk,
-                    Closed(
+                    CleanShutdown(
                         end=self._log.end,
                         closed_ms=now_ms,
                         segment_bytes=self._log.segment_bytes,
-                        indexes_crc32=checksum(self._queues),
+                        indexes_crc32=consume_queues_crc32(self._queues),
                     ),
                 )
         finally:
             self.abandon()
 
-    def _save_apache_keys(self, now_ms: int) -> None:
-        if self.apache_keys is None:
+    def _save_apache_key_index(self, now_ms: int) -> None:
+        if self.apache_key_index is None:
             return
         try:
-            self.apache_keys.follow(_INDEXED_AT_CLOSE)
-            self.apache_keys.save(now_ms)
+            self.apache_key_index.build(_MAX_INDEXED_AT_CLOSE)
+            self.apache_key_index.save(now_ms)
         except DiskFailed:
-            # Half of it would hide what was there before. None is no loss: it is made again from the log.
+            # Half of it would hide the old entries. Without it nothing is lost: it is rebuilt from the log.
             with suppress(DiskFailed):
-                remove_apache_keys(self._disk)
+                remove_apache_key_index(self._disk)
 
     def abandon(self) -> None:
-        """Let go of the directory as a crash does: nothing more is written, and the next start looks at it all."""
-        if self.apache_keys is not None:
-            self.apache_keys.close()
+        """Release the directory as a crash does: nothing more is written, and the next start scans the log."""
+        if self.apache_key_index is not None:
+            self.apache_key_index.close()
         for segment in self._log.segments:
             segment.view.release()
         self._log.close()
-        self._sum_files.close()
+        self._checksum_files.close()
         self._lock.release()

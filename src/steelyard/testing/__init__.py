@@ -1,6 +1,6 @@
-"""A message queue in a test: for pytest the fixtures `mq`, `mq_async`, `mq_cluster` and `mq_external`; else `cluster`.
+"""A message queue for tests: the pytest fixtures `mq`, `mq_async`, `mq_cluster` and `mq_external`; or `cluster`.
 
-Importing this loads next to nothing: what is named is loaded then. pytest itself is needed for the fixtures alone.
+Importing this loads next to nothing: names are loaded on first use. pytest is needed for the fixtures alone.
 
 >>> from steelyard.testing import cluster
 >>> with cluster() as mq:
@@ -13,23 +13,23 @@ import importlib as _importlib
 import typing as _typing
 
 if _typing.TYPE_CHECKING:
-    from steelyard.testing.awaiting import MqAsync
-    from steelyard.testing.elsewhere import ExternalMq, external
+    from steelyard.testing.external_cluster import ExternalMq, external
     from steelyard.testing.mq import Mq, cluster
+    from steelyard.testing.mq_async import MqAsync
 
 __all__ = ["ExternalMq", "Mq", "MqAsync", "cluster", "external"]
 
 _LATE = {
-    "ExternalMq": "steelyard.testing.elsewhere",
+    "ExternalMq": "steelyard.testing.external_cluster",
     "Mq": "steelyard.testing.mq",
-    "MqAsync": "steelyard.testing.awaiting",
+    "MqAsync": "steelyard.testing.mq_async",
     "cluster": "steelyard.testing.mq",
-    "external": "steelyard.testing.elsewhere",
+    "external": "steelyard.testing.external_cluster",
 }
 
 
 def __getattr__(name: str) -> object:
-    """Load what is named when it is first named."""
+    """Load a name on first use."""
     if name not in _LATE:
         raise AttributeError(f"module 'steelyard.testing' has no attribute {name!r}")
     return getattr(_importlib.import_module(_LATE[name]), name)

@@ -1,27 +1,54 @@
-"""The cluster's clock: a test puts it forward and need not wait.
+"""The clock of a cluster: a test advances it instead of waiting.
 
-What moves with it: delayed messages and messages with a time of their own fall due, retries of messages that failed
-too; half messages of transactions are asked about; messages grow old, so three days on the oldest are gone.
-
-What does not: nobody who is connected grows older by it. Members and producers stay, their lines stay open, and locks
-live as long as before. The clocks of clients, ours or others, are not touched: a time of day that a client sends, such
-as ``deliver_at``, is compared with the cluster's clock, and a pause that a client makes by itself takes its time.
+It moves delayed and scheduled messages, retries of failed messages, checks of half messages, and the age of messages:
+three days on, the oldest are deleted. It does not move connections, sessions of members and producers, and locks. The
+clocks of clients are not touched: a timestamp that a client sends, such as ``deliver_at``, is compared with the
+cluster's clock, and a pause that a client makes takes its time.
 """
 
 from datetime import UTC, datetime, timedelta
 
 from steelyard.errors import ConfigurationError
+from steelyard.net.clock import now_ms
 from steelyard.serve.cluster import RunningCluster
 from steelyard.serve.embedded import Cluster
-from steelyard.serve.movable_clock import MovableClock
 
-__all__ = ["ClusterClock"]
+__all__ = ["AdvanceableClock", "ClusterClock"]
+
+_MAX_AHEAD_MS = 100 * 366 * 86_400_000
+
+
+class AdvanceableClock:
+    """The wall clock plus an offset. It never goes back.
+
+    >>> clock = AdvanceableClock()
+    >>> before_ms = clock()
+    >>> clock.advance(60_000)
+    >>> clock() - before_ms >= 60_000, clock.ahead_ms
+    (True, 60000)
+    """
+
+    def __init__(self) -> None:
+        self.ahead_ms = 0
+        """The offset."""
+
+    def __call__(self) -> int:
+        """Return the time in milliseconds."""
+        return now_ms() + self.ahead_ms
+
+    def advance(self, by_ms: int) -> None:
+        """Move the clock forward."""
+        if by_ms < 0:
+            raise ConfigurationError(f"a clock cannot be set back by {-by_ms} ms", next_step="give a positive time")
+        if self.ahead_ms + by_ms > _MAX_AHEAD_MS:
+            raise ConfigurationError(f"a clock cannot be advanced by {by_ms} ms", next_step="stay in this century")
+        self.ahead_ms += by_ms
 
 
 class ClusterClock:
     """The clock of a cluster's brokers."""
 
-    def __init__(self, cluster: Cluster, clock: MovableClock) -> None:
+    def __init__(self, cluster: Cluster, clock: AdvanceableClock) -> None:
         self._cluster, self._clock = cluster, clock
 
     def now(self) -> datetime:
@@ -38,23 +65,22 @@ class ClusterClock:
         hours: float = 0.0,
         days: float = 0.0,
     ) -> None:
-        """Put the clock forward, by seconds or as the words say.
+        """Advance the clock, by seconds or by the keyword arguments.
 
-        When this returns, all that has fallen due is where consumers find it. Clients that are connected are not late
-        by it: see this module.
+        When this returns, all messages that are due are visible to consumers.
         """
         try:
             step = by if isinstance(by, timedelta) else timedelta(seconds=by)
             step += timedelta(milliseconds=milliseconds, seconds=seconds, minutes=minutes, hours=hours, days=days)
         except (OverflowError, ValueError) as error:
-            raise ConfigurationError(f"a clock cannot be put forward so ({error})", next_step="give a time") from None
+            raise ConfigurationError(f"a clock cannot be advanced ({error})", next_step="give a time") from None
         by_ms = round(step / timedelta(milliseconds=1))
 
-        def leap(running: RunningCluster) -> None:
+        def apply(running: RunningCluster) -> None:
             for broker in running.running_brokers:
-                broker.board.tick()  # one that was started just now has not looked at what waits, and when it is due
-            self._clock.put_forward(by_ms)
+                broker.server.tick()  # one that was just started does not know yet what is due
+            self._clock.advance(by_ms)
             for broker in running.running_brokers:
-                broker.put_forward(by_ms)
+                broker.clock_advanced(by_ms)
 
-        self._cluster.call(leap)
+        self._cluster.call(apply)

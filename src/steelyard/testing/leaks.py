@@ -1,8 +1,7 @@
-"""What a test left open: clients that are still connected to its cluster when it is over.
+"""Finds clients that are still connected to a test's cluster when the test is over.
 
-The cluster is the test's alone, so whatever has a line to it is of the test, be it in this process, in another one, or
-in another language. A line that is just being closed gets a moment. Left out: threads and files that never met the
-cluster.
+The cluster belongs to the test, so every connection to it does, be it from this process, from another one, or from
+another language. A connection that is being closed gets a moment. Left out: threads and files that never connected.
 """
 
 import sys
@@ -11,56 +10,55 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from steelyard.errors import NotAsExpected, SteelyardError
-from steelyard.serve import looking
-from steelyard.serve.attendant import Attendant
 from steelyard.serve.cluster import RunningCluster
 from steelyard.serve.embedded import Cluster
+from steelyard.testing import broker_inspection
+from steelyard.testing.fault_host import FaultHost
 
-__all__ = ["find_leaks", "refuse_leaks", "stop_consumers"]
+__all__ = ["refuse_leaks", "stop_consumers"]
 
-_GRACE_S = 0.5
-"""How long a line that was closed at the other end may take to be seen as closed here."""
-_LOOK_S = 0.0005
+_GRACE_S = 0.5  # how long a connection may take to be closed here after its client closed it
+_POLL_S = 0.0005
 
 
 @dataclass(frozen=True, slots=True)
-class _Open:
-    """A line that is open."""
+class _OpenConnection:
+    """An open connection."""
 
     server: str
     address: str
     client_id: str | None
-    last: str
+    last_request: str
 
 
-def refuse_leaks(cluster: Cluster, attendant: Attendant) -> None:
-    """Raise NotAsExpected if somebody is still connected."""
-    found = find_leaks(cluster, attendant)
+def refuse_leaks(cluster: Cluster, fault_host: FaultHost) -> None:
+    """Raise NotAsExpected if a client is still connected."""
+    found = _find_leaks(cluster, fault_host)
     if found:
         raise NotAsExpected(
             "\n".join(
                 [
                     f"the test is over, and its cluster at {cluster.namesrv} still has clients:",
-                    *(f"  {line}" for line in found),
+                    *(f"  {each}" for each in found),
                     "close what the test opens, or allow it: @pytest.mark.mq(leaks=False), cluster(leaks=False)",
                 ]
             )
         )
 
 
-def stop_consumers(cluster: Cluster, attendant: Attendant) -> None:
-    """Stop the consumers that a test left in this process, while they can still leave.
+def stop_consumers(cluster: Cluster, fault_host: FaultHost) -> None:
+    """Stop the consumers that a test left open in this process, while they can still leave the group.
 
-    One whose cluster is gone tries for half a minute to commit before it ends, and so would the process at its exit.
+    One whose cluster is gone tries to commit for half a minute, and so would the process at its exit.
     """
-    if "steelyard.client.blocking.consumer" not in sys.modules:
+    if "steelyard.client.sync.consumer" not in sys.modules:
         return
-    from steelyard.client.blocking.consumer import Consumer
-    from steelyard.client.blocking.face import still_open
+    from steelyard.client.sync.client import open_clients
+    from steelyard.client.sync.consumer import Consumer
 
-    left = [each for each in still_open() if isinstance(each, Consumer)]
+    left = [each for each in open_clients() if isinstance(each, Consumer)]
     if left:
-        groups = attendant.witness.groups
+        groups = fault_host.request_log.groups
         here = cluster.call(lambda _: {member for group in groups.values() for member in group.members})
         for consumer in left:
             if consumer.id in here:
@@ -68,52 +66,53 @@ def stop_consumers(cluster: Cluster, attendant: Attendant) -> None:
                     consumer.stop(drain_s=0)
 
 
-def find_leaks(cluster: Cluster, attendant: Attendant, grace_s: float = _GRACE_S) -> list[str]:
-    """Say who is still connected, a line for each client; lines that are being closed get a moment."""
-    spent_s, pause_s = 0.0, _LOOK_S
-    # What was slept is counted, and no clock is read: a test may have stopped that of its process.
-    while cluster.call(_count) and spent_s < grace_s:
+def _find_leaks(cluster: Cluster, fault_host: FaultHost, grace_s: float = _GRACE_S) -> list[str]:
+    """Describe who is still connected, a sentence for each client."""
+    spent_s, pause_s = 0.0, _POLL_S
+    # The pauses are counted, and no clock is read: a test may have stopped that of its process.
+    while cluster.call(_count_connections) and spent_s < grace_s:
         time.sleep(pause_s)
         spent_s += pause_s
         pause_s *= 2
-    return cluster.call(lambda running: _found(running, attendant))
+    return cluster.call(lambda running: _describe_leaks(running, fault_host))
 
 
-def _count(running: RunningCluster) -> int:
-    at_brokers = sum(len(broker.board) for broker in running.running_brokers)
-    return at_brokers + sum(len(server.clients()) for server in running.running_name_servers)
+def _count_connections(running: RunningCluster) -> int:
+    at_brokers = sum(len(broker.server) for broker in running.running_brokers)
+    return at_brokers + sum(len(server.client_peers()) for server in running.running_name_servers)
 
 
-def _found(running: RunningCluster, attendant: Attendant) -> list[str]:
-    brokers, said = running.running_brokers, []
-    for (group, name), servers in looking.members(brokers).items():
-        said.append((name, f"member {name} of group {group}, online at {', '.join(servers)}"))
-    for (group, name), servers in looking.producers(brokers).items():
-        said.append((name, f"producer {name} of group {group}, connected to {', '.join(servers)}"))
-    named = {name for name, _ in said}
-    lines = [line for line in _lines(running, attendant) if line.client_id not in named]
+def _describe_leaks(running: RunningCluster, fault_host: FaultHost) -> list[str]:
+    brokers, clients = running.running_brokers, []
+    for (group, name), servers in broker_inspection.connected_members(brokers).items():
+        clients.append((name, f"member {name} of group {group}, online at {', '.join(servers)}"))
+    for (group, name), servers in broker_inspection.connected_producers(brokers).items():
+        clients.append((name, f"producer {name} of group {group}, connected to {', '.join(servers)}"))
+    named = {name for name, _ in clients}
     others = [
-        f"a line from {line.address} to {line.server}{f', which asked {line.last} last' if line.last else ''}"
-        for line in lines
+        f"a connection from {each.address} to {each.server}"
+        + (f", last request {each.last_request}" if each.last_request else "")
+        for each in _open_connections(running, fault_host)
+        if each.client_id not in named
     ]
-    at_name_servers = [peer.address for server in running.running_name_servers for peer in server.clients()]
+    at_name_servers = [peer.address for server in running.running_name_servers for peer in server.client_peers()]
     if at_name_servers:
-        # Every client has one; of a client that waits for its topic to be made there is nothing else.
-        others.append(f"lines to the name servers, one for each client: from {', '.join(at_name_servers)}")
-    return [sentence for _, sentence in said] + others
+        # Every client has one; one that waits for its topic to be created has nothing else.
+        others.append(f"connections to the name servers, one for each client: from {', '.join(at_name_servers)}")
+    return [sentence for _, sentence in clients] + others
 
 
-def _lines(running: RunningCluster, attendant: Attendant) -> list[_Open]:
+def _open_connections(running: RunningCluster, fault_host: FaultHost) -> list[_OpenConnection]:
     found = []
     for broker in running.running_brokers:
-        for peer in broker.board.peers():
-            seen = attendant.witness.lines.get(peer.number)
+        for peer in broker.server.peers():
+            seen = fault_host.request_log.connections.get(peer.connection_id)
             found.append(
-                _Open(
+                _OpenConnection(
                     broker.name,
                     peer.address,
                     None if seen is None else seen.client_id,
-                    "" if seen is None else seen.last,
+                    "" if seen is None else seen.last_request,
                 )
             )
     return found

@@ -1,34 +1,33 @@
-"""A cluster of a test's own: real brokers and a name server on free ports of this machine, in memory.
+"""A cluster for one test: real brokers and a name server on free ports of this machine, in memory.
 
     with cluster(brokers=2) as mq:
         mq.send("orders", b"{}")
         run_billing_once(mq.address)
         assert mq.handled("orders", group="billing") == 1
 
-It works without pytest; with it there are fixtures (testing/plugin.py). Each is fresh and empty and at an address of
-its own, so tests share nothing, not even with a client that an earlier test forgot.
+It works without pytest; with it there are fixtures (testing/plugin.py). Each cluster is new and empty and has its own
+address, so tests share nothing, not even with a client that an earlier test forgot.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from steelyard.client.connect import Connect
-from steelyard.serve.attendant import Attendant
+from steelyard.client.config import ClientConfig
 from steelyard.testing.clock import ClusterClock
-from steelyard.testing.expecting import Expecting
-from steelyard.testing.faults import Faults
+from steelyard.testing.cluster_under_test import ClusterUnderTest
+from steelyard.testing.fault_host import FaultHost
+from steelyard.testing.faults import FaultInjector
+from steelyard.testing.inspector import EmbeddedInspector
 from steelyard.testing.leaks import refuse_leaks, stop_consumers
-from steelyard.testing.sight import InsideSight
-from steelyard.testing.telling import tell_circumstances, tell_story
+from steelyard.testing.snapshots import describe_cluster, describe_messages
 
 __all__ = ["Mq", "cluster"]
 
-_MOST_TOPICS = 20
-"""So many a person reads about when a test failed."""
+_MAX_TOPICS = 20  # topics in the summary of a failed test
 
 
-class Mq(Expecting):
-    """A cluster under test, with a clock to advance and faults to survive. Make one with `cluster`.
+class Mq(ClusterUnderTest):
+    """A cluster under test, with a clock and fault injection. Make one with `cluster`.
 
     >>> with cluster() as mq:
     ...     sent = mq.send("orders", b"{}", tags="paid", delay_s=1800)
@@ -40,15 +39,16 @@ class Mq(Expecting):
 
     clock: ClusterClock
     """The cluster's clock."""
-    faults: Faults
-    """What goes wrong on purpose."""
+    faults: FaultInjector
+    """Fault injection."""
 
     def __init__(self, brokers: int = 1, name_servers: int = 1) -> None:
         """Start a cluster; `stop` ends it."""
-        self._attendant = attendant = Attendant()
-        self._cluster = attendant.cluster(brokers, name_servers).start()
-        super().__init__(Connect(self._cluster.namesrv, name="mq"), InsideSight(self._cluster, attendant))
-        self.clock, self.faults = ClusterClock(self._cluster, attendant.clock), Faults(self._cluster, attendant)
+        self._fault_host = fault_host = FaultHost()
+        self._cluster = fault_host.make_cluster(brokers, name_servers).start()
+        super().__init__(ClientConfig(self._cluster.namesrv, name="mq"), EmbeddedInspector(self._cluster, fault_host))
+        self.clock = ClusterClock(self._cluster, fault_host.clock)
+        self.faults = FaultInjector(self._cluster, fault_host)
 
     @property
     def brokers(self) -> dict[str, str]:
@@ -56,38 +56,38 @@ class Mq(Expecting):
         return self._cluster.brokers
 
     def summary(self) -> str:
-        """Say what every topic has, and what became of it in every group that was there: for a test that failed."""
+        """Describe every topic, and the state of its messages in every group: for a failed test."""
         if not self._cluster.is_running:
-            return "it was stopped, and cannot be looked into any more"
-        first = self._sight.look("")
+            return "it was stopped, and cannot be inspected any more"
+        first = self._inspector.inspect("")
         lines: list[str] = []
-        for topic in first.topics[:_MOST_TOPICS]:
-            looks = [self._sight.look(topic, group) for group in first.groups]
-            looks = [look for look in looks if look.group is not None and look.group.takes_part]
-            for look in looks or [self._sight.look(topic)]:
-                lines += tell_story(look)
-        if len(first.topics) > _MOST_TOPICS:
-            lines.append(f"and {len(first.topics) - _MOST_TOPICS} more topics")
-        return "\n".join([*lines, *tell_circumstances(first)]) or "nothing was sent, and nobody came"
+        for topic in first.topics[:_MAX_TOPICS]:
+            snapshots = [self._inspector.inspect(topic, group) for group in first.groups]
+            involved = [each for each in snapshots if each.group is not None and each.group.is_involved]
+            for snapshot in involved or [self._inspector.inspect(topic)]:
+                lines += describe_messages(snapshot)
+        if len(first.topics) > _MAX_TOPICS:
+            lines.append(f"and {len(first.topics) - _MAX_TOPICS} more topics")
+        return "\n".join([*lines, *describe_cluster(first)]) or "nothing was sent, and no client connected"
 
     def refuse_leaks(self) -> None:
-        """Close its own lines, and raise NotAsExpected if anybody else still has one."""
+        """Close its own connections, and raise NotAsExpected if another client still has one."""
         if self._cluster.is_running:
-            self._close()
-            refuse_leaks(self._cluster, self._attendant)
+            self._stop_clients()
+            refuse_leaks(self._cluster, self._fault_host)
 
     def stop(self) -> None:
-        """End everything; no error if it has ended. Consumers of this process that were left open are stopped, too."""
+        """Stop the cluster, and consumers of this process that were left open; idempotent."""
         if self._cluster.is_running:
             try:
-                self._close()
-                stop_consumers(self._cluster, self._attendant)
+                self._stop_clients()
+                stop_consumers(self._cluster, self._fault_host)
             finally:
                 self._cluster.stop()
 
-    def _close(self) -> None:
-        # With no fault in the way: a goodbye to a slow broker would take as long as the broker does.
-        self._cluster.call(lambda running: self._attendant.calm(running.running_brokers))
+    def _stop_clients(self) -> None:
+        # Without faults: unregistering at a slow broker would take as long as the broker does.
+        self._cluster.call(lambda running: self._fault_host.clear(running.running_brokers))
         self.close_clients()
 
 

@@ -1,66 +1,67 @@
-"""The numbers of the protocol: what is asked, how it was answered, who speaks which release.
+"""The numbers of the protocol: request codes, response codes, versions, languages.
 
-The names are the protocol's own, so that anyone who knows it finds them. Which answers are errors, and whose, is told
-by `steelyard.errors`; three kinds are not: done, stored with a reservation, and the results of a pull.
+The names are the protocol's own. Which responses are errors is decided by `steelyard.errors`; three kinds are not:
+success, stored with a delayed flush or replica, and results of a pull.
 """
 
 from enum import IntEnum
 
 __all__ = [
+    "CLIENT_LANGUAGE",
+    "CLIENT_VERSION",
     "LANGUAGES",
-    "OUR_LANGUAGE",
-    "OUR_VERSION",
-    "PULL_RESULTS",
+    "PULL_RESULT_CODES",
     "SERVER_VERSION",
-    "STORED",
+    "STORED_CODES",
     "HeaderType",
     "RequestCode",
     "ResponseCode",
     "Version",
+    "release_name",
 ]
 
 
 class HeaderType(IntEnum):
-    """How a frame's header is written: the high byte of its second word."""
+    """The encoding of a frame's header: the high byte of its second word."""
 
     JSON = 0
     BINARY = 1
 
 
 class Version(IntEnum):
-    """Release numbers that change what a peer does: places in a list with two entries a release."""
+    """Versions that change what a peer does. Each release counts two: its snapshot comes first."""
 
     V3_0_11 = 37
-    """From here a broker registers with a body that holds more than the topic table."""
+    """From here on a broker registers with a body that has more than the topic table."""
     V3_1_8_SNAPSHOT = 62
-    """From here a consumer answers for its running state."""
+    """From here on a consumer responds with its running state."""
     V3_4_9 = 121
-    """From here a consumer's own limit of retries counts."""
+    """From here on a consumer's own limit of retries counts."""
     V4_1_0_SNAPSHOT = 232
-    """From here a broker filters by SQL92."""
+    """From here on a broker filters by SQL92."""
     V4_9_3 = 399
     V4_9_4 = 401
-    """From here a caller reads routes with quoted ids."""
+    """From here on a client decodes routes with quoted ids."""
     V4_9_7 = 407
     V4_9_8 = 409
     V5_0_0 = 413
-    """From here a compressed registration has a section for static topics."""
+    """From here on a compressed registration has a section for static topics."""
     V5_1_4 = 441
     V5_3_1 = 475
-    """Above this a server that shuts down may answer GO_AWAY."""
+    """To newer clients a server that shuts down may respond GO_AWAY."""
     V5_3_2 = 477
     V5_3_3 = 479
     V5_3_4 = 481
     V5_5_0 = 513
 
 
-OUR_VERSION = int(Version.V5_3_3)
-"""The release whose behaviour our client promises to servers."""
+CLIENT_VERSION = int(Version.V5_3_3)
+"""The release whose behaviour our clients follow."""
 
 SERVER_VERSION = int(Version.V5_5_0)
-"""The release whose behaviour our servers promise to whoever asks them."""
+"""The release whose behaviour our servers follow."""
 
-OUR_LANGUAGE = "PYTHON"
+CLIENT_LANGUAGE = "PYTHON"
 
 LANGUAGES = (
     "JAVA",
@@ -78,11 +79,11 @@ LANGUAGES = (
     "RUST",
     "NODE_JS",
 )
-"""Languages by their number: JSON headers carry the name, binary ones the place in this list."""
+"""Languages by number: JSON headers have the name, binary ones the index in this list."""
 
 
 class ResponseCode(IntEnum):
-    """How a request was answered."""
+    """The code of a response."""
 
     SUCCESS = 0
     SYSTEM_ERROR = 1
@@ -148,15 +149,15 @@ class ResponseCode(IntEnum):
     POLICY_NOT_EXIST = 3002
 
 
-STORED = frozenset({0, 10, 11, 12})
-"""Answers to a send that mean: the message is stored. 10 to 12 add that a flush or a replica was late."""
+STORED_CODES = frozenset({0, 10, 11, 12})
+"""Responses to a send: the message is stored. 10 to 12 mean that a flush or a replica was late."""
 
-PULL_RESULTS = frozenset({0, 19, 20, 21})
-"""Answers to a pull that are results: found, nothing yet, move on, use another offset."""
+PULL_RESULT_CODES = frozenset({0, 19, 20, 21})
+"""Responses to a pull that are results: found, not found, retry immediately, offset moved."""
 
 
 class RequestCode(IntEnum):
-    """What is asked of a server, or by a broker of a client."""
+    """The code of a request to a server, or from a broker to a client."""
 
     SEND_MESSAGE = 10
     PULL_MESSAGE = 11
@@ -298,3 +299,19 @@ class RequestCode(IntEnum):
     POLLING_INFO = 200055
     POP_ROLLBACK = 200056
     BATCH_ACK_MESSAGE = 200151
+
+
+_FIRST_NAMED_VERSION = 213
+"""4.0.0. From here on every release counts two: its snapshot comes first."""
+
+
+def release_name(version: int) -> str:
+    """Return the name of the release of a version number; older ones stay numbers.
+
+    >>> release_name(407), release_name(479), release_name(512), release_name(62)
+    ('4.9.7', '5.3.3', '5.5.0-SNAPSHOT', 'version 62')
+    """
+    if version < _FIRST_NAMED_VERSION:
+        return f"version {version}"
+    number, odd = divmod(version - _FIRST_NAMED_VERSION + 1, 2)
+    return f"{4 + number // 100}.{number // 10 % 10}.{number % 10}{'' if odd else '-SNAPSHOT'}"

@@ -1,8 +1,9 @@
-"""A command: one request or one answer. Its fields stay as they came until somebody asks for them.
+"""A command: one request or one response. Its fields stay encoded until they are needed.
 
-Both header types give equal commands, and a typed header read from either is the same value: a core never sees which
-one a peer speaks. A server answers in the type it was asked in (`answer_to` does that); a client looks at each frame,
-since Apache 5.x answers in JSON whatever it was asked in.
+Both header types give equal commands, so a core never sees which one a peer uses. A server responds in the type of the
+request (`response_to`); a client checks each frame, since Apache 5.x always responds in JSON.
+
+A core never sees a socket. It sees a `Peer`, which is one connection, and returns a `Reply` for that peer or any other.
 """
 
 from collections.abc import Mapping
@@ -10,119 +11,183 @@ from collections.abc import Mapping
 from msgspec import Raw, Struct
 
 from steelyard.errors import ConfigurationError
-from steelyard.wire.binary_header import decode_binary, encode_binary, pack_fields, pack_header, texts_from_binary
-from steelyard.wire.codes import OUR_LANGUAGE, OUR_VERSION, SERVER_VERSION, HeaderType
-from steelyard.wire.fields import H, Header, from_json, from_texts, plan_of, texts_from_json
-from steelyard.wire.json_header import decode_json, encode_json
-from steelyard.wire.shapes import from_binary
+from steelyard.wire.binary_header import (
+    decode_binary_header,
+    encode_binary_header,
+    header_from_binary,
+    pack_fields,
+    pack_header,
+    texts_from_binary,
+)
+from steelyard.wire.codes import CLIENT_LANGUAGE, CLIENT_VERSION, SERVER_VERSION, HeaderType
+from steelyard.wire.header_codec import (
+    H,
+    Header,
+    decode_json_header,
+    encode_json_header,
+    header_from_json,
+    header_from_texts,
+    header_layout,
+    texts_from_json,
+)
+from steelyard.wire.hosts import host_bytes
 
-__all__ = ["ONEWAY", "RESPONSE", "Command", "Fields", "answer_to", "decode_command", "encode_header"]
+__all__ = [
+    "ONEWAY_FLAG",
+    "RESPONSE_FLAG",
+    "CloseConnection",
+    "Command",
+    "CommandFields",
+    "Peer",
+    "Reply",
+    "decode_command",
+    "encode_header",
+    "response_to",
+]
 
-RESPONSE = 1
-"""The flag's bit of an answer."""
 
-ONEWAY = 2
-"""The flag's bit of a request that must not be answered, not even with an error."""
+RESPONSE_FLAG = 1
+"""The bit of a response in the flag."""
 
-Fields = Header | Mapping[str, str] | Raw | bytes
-"""A command's fields: typed or named texts when we made them; as they came, JSON or packed, when we read them."""
+ONEWAY_FLAG = 2
+"""The bit of a request without a response, not even an error."""
 
-_NOTHING: Mapping[str, str] = {}
+CommandFields = Header | Mapping[str, str] | Raw | bytes
+"""The fields of a command: typed or named texts if we made it; raw JSON or packed bytes if we received it."""
+
+_NO_FIELDS: Mapping[str, str] = {}
 _JSON, _BINARY = HeaderType.JSON, HeaderType.BINARY
 
 
 class Command(Struct, frozen=True, gc=False):
-    """One request or answer.
+    """One request or response.
 
-    >>> ask = Command(105, {"topic": "orders"}, opaque=7)
-    >>> decode_command(HeaderType.JSON, encode_header(ask), b"").texts()
+    >>> request = Command(105, {"topic": "orders"}, opaque=7)
+    >>> decode_command(HeaderType.JSON, encode_header(request), b"").texts()
     {'topic': 'orders'}
     """
 
     code: int
-    fields: Fields = _NOTHING
+    fields: CommandFields = _NO_FIELDS
     body: bytes = b""
     opaque: int = 0
     flag: int = 0
     remark: str | None = None
-    version: int = OUR_VERSION
-    language: str = OUR_LANGUAGE
+    version: int = CLIENT_VERSION
+    language: str = CLIENT_LANGUAGE
     header_type: HeaderType = _JSON
     parts: tuple[memoryview, ...] = ()
-    """More of the body, behind ``body``: views of a log, which are written to the line without a copy."""
+    """More of the body, after ``body``: views of a log, which are sent without a copy."""
 
     @property
-    def is_answer(self) -> bool:
-        """Whether this is an answer; everything else is a request."""
-        return self.flag & RESPONSE != 0
+    def is_response(self) -> bool:
+        """Whether this is a response; everything else is a request."""
+        return self.flag & RESPONSE_FLAG != 0
 
     @property
     def is_oneway(self) -> bool:
-        """Whether this is a request that must not be answered."""
-        return self.flag & (RESPONSE | ONEWAY) == ONEWAY
+        """Whether this is a request without a response."""
+        return self.flag & (RESPONSE_FLAG | ONEWAY_FLAG) == ONEWAY_FLAG
 
     def header(self, kind: type[H]) -> H:
-        """Read the fields as a typed header; a missing or unreadable one raises MalformedHeader."""
+        """Decode the fields as a typed header; a missing or unreadable field raises MalformedHeader."""
         fields = self.fields
         if isinstance(fields, bytes):
-            return from_binary(kind, fields)
+            return header_from_binary(kind, fields)
         if isinstance(fields, Raw):
-            return from_json(kind, fields)
-        return fields if isinstance(fields, kind) else from_texts(kind, self.texts())
+            return header_from_json(kind, fields)
+        return fields if isinstance(fields, kind) else header_from_texts(kind, self.texts())
 
     def texts(self) -> dict[str, str]:
-        """Read the fields as named texts, known or not."""
+        """Decode the fields as named texts, known or not."""
         fields = self.fields
         if isinstance(fields, Raw):
             return texts_from_json(fields)
         if isinstance(fields, bytes):
             return texts_from_binary(fields)
         if isinstance(fields, Header):
-            named = zip(plan_of(type(fields)).names, fields.texts(), strict=True)
+            named = zip(header_layout(type(fields)).names, fields.texts(), strict=True)
             return {name: text for name, text in named if text}
         return dict(fields)
 
 
-def answer_to(
-    request: Command, code: int = 0, fields: Fields = _NOTHING, body: bytes = b"", remark: str | None = None
+def response_to(
+    request: Command, code: int = 0, fields: CommandFields = _NO_FIELDS, body: bytes = b"", remark: str | None = None
 ) -> Command:
-    """Make the answer to a request: same opaque, same header type, from a server of release 5.5.
+    """Make the response to a request: same opaque, same header type, from a server of release 5.5.
 
-    >>> answer_to(Command(105, opaque=7), 17, remark="no such topic").opaque
+    >>> response_to(Command(105, opaque=7), 17, remark="no such topic").opaque
     7
     """
     kind = request.header_type
-    return Command(code, fields, body, request.opaque, RESPONSE, remark, SERVER_VERSION, header_type=kind)
+    return Command(code, fields, body, request.opaque, RESPONSE_FLAG, remark, SERVER_VERSION, header_type=kind)
 
 
 def decode_command(header_type: HeaderType, header: bytes, body: bytes) -> Command:
-    """Make a command of a header's bytes and a body."""
-    fields: Fields
+    """Decode a command from the bytes of its header and its body."""
+    fields: CommandFields
     if header_type is _JSON:
-        code, language, version, opaque, flag, remark, fields = decode_json(header)
+        code, language, version, opaque, flag, remark, fields = decode_json_header(header)
     else:
-        code, language, version, opaque, flag, remark, fields = decode_binary(header)
+        code, language, version, opaque, flag, remark, fields = decode_binary_header(header)
     return Command(code, fields, body, opaque, flag, remark, version, language, header_type)
 
 
 def encode_header(command: Command) -> bytes:
-    """Write a command's header in its header type."""
+    """Encode a command's header in its header type."""
     try:
-        return _encoded(command)
+        return _encode_header(command)
     except UnicodeEncodeError as error:
         what = f"the header of request {command.code} has the text {error.object[:80]!r}, which is not fit for UTF-8"
         raise ConfigurationError(what, next_step="give text without halves of surrogate pairs") from None
 
 
-def _encoded(command: Command) -> bytes:
+def _encode_header(command: Command) -> bytes:
     fields = command.fields
     meta = command.code, command.language, command.version, command.opaque, command.flag, command.remark
     if command.header_type is _JSON:
         if isinstance(fields, Header):
-            return encode_json(*meta, plan_of(type(fields)).twin(*fields.texts()))
-        return encode_json(*meta, command.texts() if isinstance(fields, bytes) else fields)
+            return encode_json_header(*meta, header_layout(type(fields)).text_struct(*fields.texts()))
+        return encode_json_header(*meta, command.texts() if isinstance(fields, bytes) else fields)
     if isinstance(fields, Header):
         packed = pack_header(fields)
     else:
         packed = fields if isinstance(fields, bytes) else pack_fields(command.texts().items())
-    return encode_binary(*meta, packed)
+    return encode_binary_header(*meta, packed)
+
+
+class Peer(Struct, frozen=True, gc=False):
+    """One connection to this server. ``connection_id`` is unique in a process: use it as key.
+
+    >>> peer = Peer.at("127.0.0.1", 50_123, connection_id=7)
+    >>> peer.address, peer.born_host.hex()
+    ('127.0.0.1:50123', '7f0000010000c3cb')
+    """
+
+    connection_id: int
+    host: str
+    port: int
+    address: str
+    """Host and port as text."""
+    born_host: bytes
+    """Host and port as bytes of a record."""
+
+    @classmethod
+    def at(cls, host: str, port: int, *, connection_id: int) -> "Peer":
+        """Make the peer of a connection."""
+        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        return cls(connection_id, host, port, address, host_bytes(address))
+
+
+class Reply(Struct, frozen=True, gc=False):
+    """A command to send: a response, or a request of the server's own."""
+
+    peer: Peer
+    command: Command
+
+
+class CloseConnection(Struct, frozen=True, gc=False):
+    """A connection to close, and why."""
+
+    peer: Peer
+    why: str

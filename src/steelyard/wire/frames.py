@@ -1,7 +1,8 @@
-"""Frames: how commands follow each other on a line.
+"""Frames: how commands follow each other on a connection.
 
 A frame is four bytes of length, one byte of header type, three bytes of header length, the header, the body. There is
-no mark to find the next frame by: once one is broken the line is lost, so a splitter that has raised once raises again.
+no marker to find the next frame by: after a broken frame the connection is lost, so a decoder that has raised raises
+again.
 """
 
 from collections.abc import Iterator
@@ -13,20 +14,20 @@ from steelyard.wire import limits
 from steelyard.wire.codes import HeaderType
 from steelyard.wire.command import Command, decode_command, encode_header
 
-__all__ = ["Splitter", "command_at", "encode_frame", "encode_parts", "only_command"]
+__all__ = ["FrameDecoder", "decode_frame_at", "decode_single_frame", "encode_frame", "encode_frame_parts"]
 
 _LENGTHS = Layout(">ii")
 _LENGTH = Layout(">i")
-_MOST = limits.FRAME_BYTES - 4
+_MAX_LENGTH = limits.FRAME_BYTES - 4
 _TYPES = {kind.value: kind for kind in HeaderType}
-# A piece on a list costs about as much as this many bytes: with more pieces than that, they are joined.
-_PIECE_BYTES = 64
-# What pieces may cost beyond the bytes that they hold, and that are counted, before they are joined.
-_LOOSE_BYTES = 65_536
+# A chunk in a list costs about as much as this many bytes: with more chunks than that, they are joined.
+_CHUNK_COST_BYTES = 64
+# What chunks may cost beyond their counted bytes before they are joined.
+_MAX_CHUNK_OVERHEAD_BYTES = 65_536
 
 
 def encode_frame(command: Command) -> bytes:
-    """Write a command as one frame.
+    """Encode a command as one frame.
 
     >>> encode_frame(Command(34, opaque=1)).hex(" ", 4)[:17]
     '00000054 00000050'
@@ -36,36 +37,36 @@ def encode_frame(command: Command) -> bytes:
     if command.parts:
         size += sum(map(len, command.parts))
     if size + 4 > limits.FRAME_BYTES or len(header) > limits.WRITTEN_HEADER_BYTES:
-        raise _too_large(command.code, len(header), size + 4)
+        raise _size_error(command.code, len(header), size + 4)
     start = _LENGTHS.pack(size, command.header_type << 24 | len(header))
     return b"".join((start, header, command.body, *command.parts))
 
 
-def encode_parts(command: Command) -> list[bytes | memoryview]:
-    """Write a command as one frame in pieces: what comes of a log is not copied.
+def encode_frame_parts(command: Command) -> list[bytes | memoryview]:
+    """Encode a command as one frame in pieces: views of a log are not copied.
 
-    >>> list(map(bytes, encode_parts(Command(0, parts=(memoryview(b"record"),)))))[1]
+    >>> list(map(bytes, encode_frame_parts(Command(0, parts=(memoryview(b"record"),)))))[1]
     b'record'
     """
     header = encode_header(command)
     size = 4 + len(header) + len(command.body) + sum(map(len, command.parts))
     if size + 4 > limits.FRAME_BYTES or len(header) > limits.WRITTEN_HEADER_BYTES:
-        raise _too_large(command.code, len(header), size + 4)
+        raise _size_error(command.code, len(header), size + 4)
     start = _LENGTHS.pack(size, command.header_type << 24 | len(header))
     return [b"".join((start, header, command.body)), *command.parts]
 
 
-def _too_large(code: int, header: int, frame: int) -> LimitExceeded:
+def _size_error(code: int, header: int, frame: int) -> LimitExceeded:
     if header > limits.WRITTEN_HEADER_BYTES:
         return LimitExceeded("the header", where=f"request {code}", limit=limits.WRITTEN_HEADER_BYTES, found=header)
     return LimitExceeded("the frame", where=f"request {code}", limit=limits.FRAME_BYTES, found=frame)
 
 
-def only_command(data: bytes) -> Command | None:
-    """Return the command of bytes that are one whole frame; None where they are anything else: use a `Splitter`.
+def decode_single_frame(data: bytes) -> Command | None:
+    """Decode bytes that are exactly one frame; None for anything else: use a `FrameDecoder`.
 
     >>> frame = encode_frame(Command(34, opaque=1))
-    >>> only_command(frame).code, only_command(frame[:-1]), only_command(frame + frame)
+    >>> decode_single_frame(frame).code, decode_single_frame(frame[:-1]), decode_single_frame(frame + frame)
     (34, None, None)
     """
     if len(data) < 8:
@@ -77,104 +78,107 @@ def only_command(data: bytes) -> Command | None:
     return decode_command(kind, data[8:body_start], data[body_start:])
 
 
-def command_at(held: memoryview, start: int, end: int) -> tuple[Command | None, int]:
-    """Return the command whose frame begins at a place of a buffer, and where the frame ends.
+def decode_frame_at(buffer: memoryview, start: int, end: int) -> tuple[Command | None, int]:
+    """Decode the frame that begins at ``start``; return its command and its end.
 
-    Without the command if the bytes up to ``end`` are not all of it: then the place says how far it reaches at least.
-    Only the body is copied, once. A broken frame raises ProtocolError.
+    The command is None if the frame is not complete: then its end is at least the one returned. Only the body is
+    copied, once. A broken frame raises ProtocolError.
 
     >>> frame = memoryview(encode_frame(Command(34, opaque=1)))
-    >>> command_at(frame, 0, 7), command_at(frame, 0, 50), command_at(frame, 0, len(frame))[0].code
+    >>> decode_frame_at(frame, 0, 7), decode_frame_at(frame, 0, 50), decode_frame_at(frame, 0, len(frame))[0].code
     ((None, 8), (None, 88), 34)
     """
     if end - start < 8:
         return None, start + 8
-    length, mark = _LENGTHS.unpack_from(held, start)
+    length, mark = _LENGTHS.unpack_from(buffer, start)
     kind, header_bytes = _TYPES.get(mark >> 24), mark & 0xFFFFFF
     body_start, stop = start + 8 + header_bytes, start + 4 + length
-    if kind is None or length > _MOST or header_bytes > limits.HEADER_BYTES or body_start > stop:
-        raise _broken(bytes(held[start : start + 8]))
+    if kind is None or length > _MAX_LENGTH or header_bytes > limits.HEADER_BYTES or body_start > stop:
+        raise _frame_error(bytes(buffer[start : start + 8]))
     if stop > end:
         return None, stop
-    return decode_command(kind, bytes(held[start + 8 : body_start]), bytes(held[body_start:stop])), stop
+    return decode_command(kind, bytes(buffer[start + 8 : body_start]), bytes(buffer[body_start:stop])), stop
 
 
-class Splitter:
-    """Bytes in as they arrive, commands out; half a frame stays inside.
+class FrameDecoder:
+    """Bytes in as they arrive, commands out; a partial frame is kept.
 
-    >>> splitter = Splitter()
+    >>> decoder = FrameDecoder()
     >>> frame = encode_frame(Command(34, opaque=1)) + encode_frame(Command(35, opaque=2))
-    >>> [command.code for command in splitter.feed(frame[:90])], [command.code for command in splitter.feed(frame[90:])]
+    >>> [command.code for command in decoder.feed(frame[:90])], [command.code for command in decoder.feed(frame[90:])]
     ([34], [35])
     """
 
-    __slots__ = ("_broken", "_held", "_held_bytes", "_needed", "_taken")
+    __slots__ = ("_chunk_bytes", "_chunks", "_consumed_bytes", "_error", "_needed_bytes")
 
     def __init__(self) -> None:
-        self._held: list[bytes] = []
-        self._held_bytes = 0
-        self._needed = 4
-        self._taken = 0
-        self._broken: ProtocolError | None = None
+        self._chunks: list[bytes] = []
+        self._chunk_bytes = 0
+        self._needed_bytes = 4
+        self._consumed_bytes = 0
+        self._error: ProtocolError | None = None
 
     @property
-    def held_bytes(self) -> int:
-        """How many bytes are kept: of a frame that is not whole, and of commands that nobody took."""
-        return self._held_bytes - self._taken
+    def buffered_bytes(self) -> int:
+        """The number of bytes that are kept: of a partial frame, and of commands that were not consumed."""
+        return self._chunk_bytes - self._consumed_bytes
 
     def feed(self, data: bytes | bytearray | memoryview) -> Iterator[Command]:
-        """Take what arrived and yield each command it completes; those that nobody took come with the next call.
+        """Add bytes and yield each complete command; those that are not consumed come with the next call.
 
-        Commands before a broken frame are yielded, then ProtocolError is raised: close the line.
+        Commands before a broken frame are yielded, then ProtocolError is raised: close the connection.
         """
-        if self._broken is not None:
-            raise copy(self._broken)
-        if self._taken:
-            self._held, self._held_bytes = [self._held[0][self._taken :]], self._held_bytes - self._taken
-            self._taken = self._needed = 0
-        self._held.append(arrived := bytes(data))
-        self._held_bytes += len(arrived)
-        if self._held_bytes >= self._needed:
-            return self._commands()
-        if len(self._held) * _PIECE_BYTES > self._held_bytes + _LOOSE_BYTES:
-            self._held = [b"".join(self._held)]
+        if self._error is not None:
+            raise copy(self._error)
+        if self._consumed_bytes:
+            self._chunks, self._chunk_bytes = (
+                [self._chunks[0][self._consumed_bytes :]],
+                self._chunk_bytes - self._consumed_bytes,
+            )
+            self._consumed_bytes = self._needed_bytes = 0
+        self._chunks.append(arrived := bytes(data))
+        self._chunk_bytes += len(arrived)
+        if self._chunk_bytes >= self._needed_bytes:
+            return self._decode_commands()
+        if len(self._chunks) * _CHUNK_COST_BYTES > self._chunk_bytes + _MAX_CHUNK_OVERHEAD_BYTES:
+            self._chunks = [b"".join(self._chunks)]
         return iter(())
 
-    def _commands(self) -> Iterator[Command]:
-        held = self._held = [b"".join(self._held)]
-        arrived, start, end = held[0], self._taken, self._held_bytes
+    def _decode_commands(self) -> Iterator[Command]:
+        held = self._chunks = [b"".join(self._chunks)]
+        arrived, start, end = held[0], self._consumed_bytes, self._chunk_bytes
         try:
             while end - start >= 8:
                 length, mark = _LENGTHS.unpack_from(arrived, start)
                 kind, header_bytes = _TYPES.get(mark >> 24), mark & 0xFFFFFF
                 body_start, stop = start + 8 + header_bytes, start + 4 + length
-                if kind is None or length > _MOST or header_bytes > limits.HEADER_BYTES or body_start > stop:
-                    raise _broken(arrived[start : start + 8])
+                if kind is None or length > _MAX_LENGTH or header_bytes > limits.HEADER_BYTES or body_start > stop:
+                    raise _frame_error(arrived[start : start + 8])
                 if stop > end:
-                    self._needed = 4 + length
+                    self._needed_bytes = 4 + length
                     break
                 command = decode_command(kind, arrived[start + 8 : body_start], arrived[body_start:stop])
-                self._taken = start = stop
+                self._consumed_bytes = start = stop
                 yield command
-                if self._held is not held:
-                    return  # somebody else went on from here: another call, or what it returned
+                if self._chunks is not held:
+                    return  # another call of feed took over
             else:
-                self._needed = 8 if end - start >= 4 else 4
-                if end - start >= 4 and not 4 <= _LENGTH.unpack_from(arrived, start)[0] <= _MOST:
-                    raise _broken(arrived[start:])
+                self._needed_bytes = 8 if end - start >= 4 else 4
+                if end - start >= 4 and not 4 <= _LENGTH.unpack_from(arrived, start)[0] <= _MAX_LENGTH:
+                    raise _frame_error(arrived[start:])
         except ProtocolError as error:
-            # A copy has no traceback: nothing of what was read is kept, and nothing grows when it is raised again.
-            self._broken = copy(error)
-            self._held, self._held_bytes, self._taken = [], 0, 0
+            # A copy has no traceback, so it keeps no data and does not grow when it is raised again.
+            self._error = copy(error)
+            self._chunks, self._chunk_bytes, self._consumed_bytes = [], 0, 0
             raise
-        self._held, self._held_bytes, self._taken = [arrived[start:]] if start < end else [], end - start, 0
+        self._chunks, self._chunk_bytes, self._consumed_bytes = [arrived[start:]] if start < end else [], end - start, 0
 
 
-def _broken(start: bytes) -> ProtocolError:
-    """Say what is wrong with a frame's first bytes."""
+def _frame_error(start: bytes) -> ProtocolError:
+    """Make the error for the first bytes of a frame."""
     length, mark = int.from_bytes(start[:4], "big", signed=True), int.from_bytes(start[4:], "big")
     kind, header_bytes = mark >> 24, mark & 0xFFFFFF
-    if length > _MOST:
+    if length > _MAX_LENGTH:
         what = f"its length, read from {start[:4]!r},"
         return LimitExceeded(what, where="frame", limit=limits.FRAME_BYTES, found=length + 4, at=0)
     if length < 4:

@@ -1,14 +1,14 @@
-"""Hosts inside records: four or sixteen bytes of address, then the port in 32 bits.
+"""Hosts in records: four or sixteen bytes of address, then the port in 32 bits.
 
-In the program a host is text, ``10.0.0.1:10911`` or ``[::1]:10911``. Both ways are remembered: a reader meets the same
-few hosts again and again.
+In the program a host is text, ``10.0.0.1:10911`` or ``[::1]:10911``. Both directions are cached, since few hosts
+repeat in many records.
 """
 
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address
 
 from steelyard.errors import MalformedRecord
-from steelyard.model.message import host_digits
+from steelyard.model.message import host_hex
 
 __all__ = ["IPV4_BYTES", "IPV6_BYTES", "host_bytes", "host_text"]
 
@@ -33,9 +33,9 @@ def host_text(host: bytes) -> str:
 
 @lru_cache(maxsize=4096)
 def host_bytes(host: str) -> bytes:
-    """Return a host's text as a record has it.
+    """Return a host's text as bytes of a record.
 
     >>> host_bytes("127.0.0.1:10911").hex()
     '7f00000100002a9f'
     """
-    return bytes.fromhex(host_digits(host))
+    return bytes.fromhex(host_hex(host))

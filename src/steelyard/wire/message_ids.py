@@ -1,14 +1,12 @@
-"""The two ids of a message: one made of its place, one made by its producer.
+"""The ids of a message: the offset id, made of its place, and the unique key, made by its producer.
 
-The *offset id* is the store host and the position in that broker's log: enough to find the broker and the record. The
-*unique key* travels in the property UNIQ_KEY: address, process and time of the producer, and a counter. Both are
-upper-case hexadecimal, 32 digits with an IPv4 address and 56 with an IPv6 one: nothing in them tells the two apart.
+The *offset id* is the store host and the position in that broker's commit log. The *unique key* is the property
+UNIQ_KEY: address, process and time of the producer, and a counter. Both are upper-case hexadecimal, 32 digits with an
+IPv4 address and 56 with an IPv6 one, and cannot be distinguished. gRPC clients make keys of 34 digits: a version, the
+MAC address, the process, seconds since 2021 and a counter.
 
-Clients of 5.x's other protocol, gRPC, make keys of 34 digits: a version, the address of the machine's network card, the
-process, seconds since 2021 and a counter.
-
-A unique key counts its milliseconds from the start of the month, in the producer's local time. The clock, the counter
-and the time zone are the caller's: everything here is a function of its arguments.
+A unique key counts milliseconds from the start of the month, in the producer's local time. Clock, counter and time zone
+are arguments.
 """
 
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -21,29 +19,29 @@ from steelyard.model.message import offset_id
 from steelyard.wire.hosts import host_text
 
 __all__ = [
-    "CardKey",
+    "GrpcKey",
     "UniqueKey",
-    "month_of",
+    "make_unique_key",
+    "month_bounds",
     "offset_id",
-    "read_card_key",
-    "read_offset_id",
-    "read_unique_key",
-    "unique_key",
+    "parse_grpc_key",
+    "parse_offset_id",
+    "parse_unique_key",
     "unique_key_prefix",
 ]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DIGITS = frozenset("0123456789ABCDEFabcdef")
 _LENGTHS = (32, 56)
-_CARD_LENGTHS = (34,)
-_CARD_EPOCH_MS = 1_609_459_200_000
+_GRPC_LENGTHS = (34,)
+_GRPC_EPOCH_MS = 1_609_459_200_000
 
-# A clock that was set back a little across the month's start does not make the time negative.
-_FORGIVEN_MS = 1_000_000
+# A clock that is set back a little across the start of a month must not make the time negative.
+_MAX_CLOCK_STEP_BACK_MS = 1_000_000
 
 
 class UniqueKey(Struct, frozen=True, gc=False):
-    """What a unique key says: who made it, when, and as which one in a row."""
+    """The parts of a unique key: its producer, its time and its counter."""
 
     address: str
     pid: int
@@ -52,45 +50,45 @@ class UniqueKey(Struct, frozen=True, gc=False):
     counter: int
 
 
-class CardKey(Struct, frozen=True, gc=False):
-    """What a key of a gRPC client says."""
+class GrpcKey(Struct, frozen=True, gc=False):
+    """The parts of a gRPC client's key."""
 
     version: int
-    card: str
+    mac_address: str
     pid: int
     made_ms: int
     counter: int
 
 
-def read_card_key(text: str) -> CardKey:
-    """Read a key that a gRPC client made.
+def parse_grpc_key(text: str) -> GrpcKey:
+    """Parse the key of a gRPC client.
 
-    >>> key = read_card_key("0156F7E71C361B21BC024CCDBE00000007")
-    >>> key.card, key.pid, key.made_ms, key.counter
+    >>> key = parse_grpc_key("0156F7E71C361B21BC024CCDBE00000007")
+    >>> key.mac_address, key.pid, key.made_ms, key.counter
     ('56:f7:e7:1c:36:1b', 8636, 1648047038000, 7)
     """
-    raw = _digits(text, _CARD_LENGTHS)
-    return CardKey(
+    raw = _parse_hex(text, _GRPC_LENGTHS)
+    return GrpcKey(
         version=raw[0],
-        card=raw[1:7].hex(":"),
+        mac_address=raw[1:7].hex(":"),
         pid=int.from_bytes(raw[7:9], "big"),
-        made_ms=_CARD_EPOCH_MS + 1000 * int.from_bytes(raw[9:13], "big"),
+        made_ms=_GRPC_EPOCH_MS + 1000 * int.from_bytes(raw[9:13], "big"),
         counter=int.from_bytes(raw[13:], "big"),
     )
 
 
-def read_offset_id(text: str) -> tuple[str, int]:
-    """Return the store host and the position that an offset id is made of.
+def parse_offset_id(text: str) -> tuple[str, int]:
+    """Parse an offset id into store host and position.
 
-    >>> read_offset_id("C0A8010200002A9F0000000000000400")
+    >>> parse_offset_id("C0A8010200002A9F0000000000000400")
     ('192.168.1.2:10911', 1024)
     """
-    raw = _digits(text)
+    raw = _parse_hex(text)
     return host_text(raw[:-8]), int.from_bytes(raw[-8:], "big", signed=True)
 
 
 def unique_key_prefix(address: str, pid: int, process: int) -> str:
-    """Return how all keys of one producer begin; ``process`` is any number that tells two lives of one pid apart.
+    """Return the prefix of all keys of one producer; ``process`` is any number that differs when a pid is reused.
 
     >>> unique_key_prefix("10.0.0.7", 4242, 0x18B4AAC2)
     '0A000007109218B4AAC2'
@@ -102,30 +100,31 @@ def unique_key_prefix(address: str, pid: int, process: int) -> str:
     return f"{packed.hex().upper()}{pid & 0xFFFF:04X}{process & 0xFFFFFFFF:08X}"
 
 
-def unique_key(prefix: str, *, now_ms: int, month_start_ms: int, counter: int) -> str:
-    """Make the next unique key; the counter may run on, its low 16 bits count.
+def make_unique_key(prefix: str, *, now_ms: int, month_start_ms: int, counter: int) -> str:
+    """Make the next unique key; only the low 16 bits of the counter are used.
 
-    >>> unique_key("0A000007109218B4AAC2", now_ms=1_700_000_000_000, month_start_ms=1_698_796_800_000, counter=65_537)
+    >>> prefix, start_ms = "0A000007109218B4AAC2", 1_698_796_800_000
+    >>> make_unique_key(prefix, now_ms=1_700_000_000_000, month_start_ms=start_ms, counter=65_537)
     '0A000007109218B4AAC247B760000001'
     """
     since_ms = now_ms - month_start_ms
-    if -_FORGIVEN_MS < since_ms < 0:
+    if -_MAX_CLOCK_STEP_BACK_MS < since_ms < 0:
         since_ms = 0
     return f"{prefix}{since_ms & 0xFFFFFFFF:08X}{counter & 0xFFFF:04X}"
 
 
-def read_unique_key(text: str, *, now_ms: int, zone: tzinfo = UTC) -> UniqueKey:
-    """Read a unique key. Its month is not in it: the latest one is taken that does not put it after ``now_ms``.
+def parse_unique_key(text: str, *, now_ms: int, zone: tzinfo = UTC) -> UniqueKey:
+    """Parse a unique key. Its month is not in it: the latest one that is not after ``now_ms`` is assumed.
 
-    >>> key = read_unique_key("0A000007109218B4AAC247B760000001", now_ms=1_700_000_000_001)
+    >>> key = parse_unique_key("0A000007109218B4AAC247B760000001", now_ms=1_700_000_000_001)
     >>> key.address, key.pid, key.made_ms, key.counter
     ('10.0.0.7', 4242, 1700000000000, 1)
     """
-    raw = _digits(text)
+    raw = _parse_hex(text)
     since_ms = int.from_bytes(raw[-6:-2], "big")
-    start_ms, _ = month_of(now_ms, zone)
+    start_ms, _ = month_bounds(now_ms, zone)
     if start_ms + since_ms >= now_ms:
-        start_ms, _ = month_of(start_ms - 1, zone)
+        start_ms, _ = month_bounds(start_ms - 1, zone)
     return UniqueKey(
         address=str(ip_address(raw[:-12])),
         pid=int.from_bytes(raw[-12:-10], "big"),
@@ -135,12 +134,12 @@ def read_unique_key(text: str, *, now_ms: int, zone: tzinfo = UTC) -> UniqueKey:
     )
 
 
-def month_of(now_ms: int, zone: tzinfo = UTC) -> tuple[int, int]:
+def month_bounds(now_ms: int, zone: tzinfo = UTC) -> tuple[int, int]:
     """Return start and end of the calendar month around a time, in milliseconds; the end is the next month's start.
 
-    A producer keeps the pair and asks again when its clock has reached the end.
+    A producer caches the pair until its clock reaches the end.
 
-    >>> month_of(1_700_000_000_000)
+    >>> month_bounds(1_700_000_000_000)
     (1698796800000, 1701388800000)
     """
     try:
@@ -152,14 +151,14 @@ def month_of(now_ms: int, zone: tzinfo = UTC) -> tuple[int, int]:
         raise ConfigurationError(
             f"{now_ms} ms is no time of a calendar", next_step="give milliseconds since 1970"
         ) from None
-    return _ms(start), _ms(end)
+    return _to_ms(start), _to_ms(end)
 
 
-def _ms(moment: datetime) -> int:
+def _to_ms(moment: datetime) -> int:
     return (moment - _EPOCH) // timedelta(milliseconds=1)
 
 
-def _digits(text: str, lengths: tuple[int, ...] = _LENGTHS) -> bytes:
+def _parse_hex(text: str, lengths: tuple[int, ...] = _LENGTHS) -> bytes:
     if len(text) not in lengths or not _DIGITS.issuperset(text):
         raise MalformedRecord(
             f"{text[:80]!r} is not one",

@@ -1,8 +1,4 @@
-"""The properties that the protocol itself reads and writes: each spelling in one place.
-
-Reserved ones must not be set by users: `steelyard.model.message.RESERVED_PROPERTIES`. The three that a message has
-parameters for come from there.
-"""
+"""The names of properties that the protocol uses. Users must not set `steelyard.model.message.RESERVED_PROPERTIES`."""
 
 from steelyard.model.message import KEYS, TAGS, UNIQUE_KEY
 
@@ -18,15 +14,14 @@ __all__ = [
     "CORRECTION_FLAG",
     "CORRELATION_ID",
     "CRC32",
-    "DEAD_ORIGIN_ID",
-    "DEAD_ORIGIN_TOPIC",
     "DELAY_LEVEL",
-    "DUPLICATE",
-    "EXTENDED_UNIQUE",
+    "DLQ_ORIGIN_MESSAGE_ID",
+    "DLQ_ORIGIN_TOPIC",
+    "DUPLICATE_MARK",
+    "EXTENDED_UNIQUE_KEY",
     "FIRST_POP_TIME",
     "INNER_BASE",
     "INNER_COUNT",
-    "INNER_MULTI_DISPATCH",
     "INNER_MULTI_QUEUE_OFFSET",
     "INSTANCE_ID",
     "KEYS",
@@ -35,7 +30,6 @@ __all__ = [
     "MESSAGE_TYPE",
     "MIN_OFFSET",
     "MQ2_FLAG",
-    "ORIGIN_GROUP",
     "ORIGIN_MESSAGE_ID",
     "POP_RECEIPT",
     "POP_RECEIPT_OFFSET",
@@ -45,7 +39,6 @@ __all__ = [
     "REAL_QUEUE_ID",
     "REAL_TOPIC",
     "RECONSUME_TIME",
-    "REDIRECT",
     "REGION",
     "REPLY_TO_CLIENT",
     "RETRY_TOPIC",
@@ -60,31 +53,28 @@ __all__ = [
     "TIMER_ENQUEUED_MS",
     "TIMER_OUT_MS",
     "TIMER_ROLL_TIMES",
-    "TRACE_CONTEXT",
     "TRACE_ON",
     "TRANSACTION_ID",
     "TRANSACTION_PREPARED",
     "TRANSFER_FLAG",
-    "TRANSIENT_PREFIX",
     "TTL",
     "UNIQUE_KEY",
     "UNREADABLE_OFFSET",
     "UNREADABLE_QUEUE",
+    "UNREADABLE_REASON",
     "UNREADABLE_SYS_FLAG",
-    "UNREADABLE_WHY",
     "WAIT",
 ]
 
-# Said by senders. WAIT asks for an answer only once the message is safe; Java senders always say true.
+# Set by producers. WAIT requests a response only after the flush; Java producers always set true.
 WAIT = "WAIT"
 BUYER_ID = "BUYER_ID"
 SHARDING_KEY = "__SHARDINGKEY"
 INSTANCE_ID = "INSTANCE_ID"
-EXTENDED_UNIQUE = "EXTEND_UNIQ_INFO"
+EXTENDED_UNIQUE_KEY = "EXTEND_UNIQ_INFO"
 MESSAGE_TYPE = "MSG_TYPE"
-TRACE_CONTEXT = "TRACE_CONTEXT"
 
-# Delivered later: by the broker's levels, counted from 1, or at a time of one's own.
+# Delayed delivery: by delay level, counted from 1, or at a given time.
 DELAY_LEVEL = "DELAY"
 TIMER_DELAY_SECONDS = "TIMER_DELAY_SEC"
 TIMER_DELAY_MS = "TIMER_DELAY_MS"
@@ -96,19 +86,18 @@ TIMER_ROLL_TIMES = "TIMER_ROLL_TIMES"
 TIMER_OUT_MS = "TIMER_OUT_MS"
 TIMER_DELETED_KEY = "TIMER_DEL_UNIQKEY"
 
-# Where a message really belongs while it waits in another topic: delay, retry, dead letters.
+# The real place of a message in another topic: delay, retry, dead letters.
 REAL_TOPIC = "REAL_TOPIC"
 REAL_QUEUE_ID = "REAL_QID"
 RETRY_TOPIC = "RETRY_TOPIC"
 RECONSUME_TIME = "RECONSUME_TIME"
 MAX_RECONSUME_TIMES = "MAX_RECONSUME_TIMES"
 ORIGIN_MESSAGE_ID = "ORIGIN_MESSAGE_ID"
-ORIGIN_GROUP = "ORIGIN_GROUP"
-DEAD_ORIGIN_TOPIC = "DLQ_ORIGIN_TOPIC"
-DEAD_ORIGIN_ID = "DLQ_ORIGIN_MESSAGE_ID"
+DLQ_ORIGIN_TOPIC = "DLQ_ORIGIN_TOPIC"
+DLQ_ORIGIN_MESSAGE_ID = "DLQ_ORIGIN_MESSAGE_ID"
 
-# Ours: of a dead letter whose body could not be opened, why, where it lay, and what its system flag was.
-UNREADABLE_WHY = "UNREADABLE_REASON"
+# Ours, of a dead letter whose body could not be decoded: why, its place, and its system flag.
+UNREADABLE_REASON = "UNREADABLE_REASON"
 UNREADABLE_QUEUE = "UNREADABLE_QUEUE"
 UNREADABLE_OFFSET = "UNREADABLE_OFFSET"
 UNREADABLE_SYS_FLAG = "UNREADABLE_SYS_FLAG"
@@ -121,7 +110,7 @@ CHECK_IMMUNITY_SECONDS = "CHECK_IMMUNITY_TIME_IN_SECONDS"
 CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
 TRANSACTION_ID = "__transactionId__"
 
-# A request that wants a reply, and the reply.
+# Request-reply.
 CORRELATION_ID = "CORRELATION_ID"
 REPLY_TO_CLIENT = "REPLY_TO_CLIENT"
 TTL = "TTL"
@@ -135,10 +124,8 @@ TRACE_ON = "TRACE_ON"
 CRC32 = "__CRC32#"
 INNER_COUNT = "INNER_NUM"
 INNER_BASE = "INNER_BASE"
-INNER_MULTI_DISPATCH = "INNER_MULTI_DISPATCH"
 INNER_MULTI_QUEUE_OFFSET = "INNER_MULTI_QUEUE_OFFSET"
-DUPLICATE = "DUP_INFO"
-REDIRECT = "REDIRECT"
+DUPLICATE_MARK = "DUP_INFO"
 TRANSFER_FLAG = "TRANSFER_FLAG"
 CORRECTION_FLAG = "CORRECTION_FLAG"
 MQ2_FLAG = "MQ2_FLAG"
@@ -152,4 +139,3 @@ CONSUME_START_TIME = "CONSUME_START_TIME"
 POP_RECEIPT = "POP_CK"
 POP_RECEIPT_OFFSET = "POP_CK_OFFSET"
 FIRST_POP_TIME = "1ST_POP_TIME"
-TRANSIENT_PREFIX = "__RMQ.TRANSIENT."

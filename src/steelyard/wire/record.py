@@ -1,64 +1,193 @@
-"""A stored message as the broker's log and the answer to a pull have it: one record.
+"""The record: a stored message as the commit log and the response to a pull have it.
 
-This is the raw level, for store and broker: topic, properties and hosts stay the bytes they are; wire/stored.py makes
-of it what users see. The layout is drawn in wire/record_layout.py. The sizes of the parts must add up to the size of
-the whole, or the record is damaged.
+This is the raw level, for store and broker: topic, properties and hosts stay bytes; stored_messages.py makes messages
+of records. All integers are big-endian and signed::
 
-Reading is one unpack and three slices with few, cheap checks, and each length is checked before it is used. Where one
-fails, wire/record_damage.py looks again to say what is wrong and at which byte.
+    size 4 · magic 4 · body CRC 4 · queue 4 · flag 4 · offset 8 · position 8 · system flag 4
+    born ms 8 · born host 8 or 20 · stored ms 8 · store host 8 or 20 · reconsume times 4 · prepared offset 8
+    body 4 + n · topic 1 + n (version 2: 2 + n) · properties 2 + n
+
+The system flag tells which hosts are IPv6, so the head (all before the body) has four layouts. A topic of more than 127
+bytes has two bytes of length and another magic (version 2). A log file ends with a blank where the next record did not
+fit. Decoding is one unpack and three slices, and only finds *that* a record is damaged; `record_damage_error` then goes
+through it field by field to say what is wrong, and at which byte.
 """
 
 from collections.abc import Iterator
 from struct import Struct as Layout
 from struct import error as layout_error
+from typing import NamedTuple
 from zlib import crc32
 
 from msgspec import Struct
 
-from steelyard.errors import ConfigurationError, LimitExceeded
+from steelyard.errors import ConfigurationError, LimitExceeded, MalformedRecord
 from steelyard.wire import limits
 from steelyard.wire.hosts import IPV4_BYTES, IPV6_BYTES
-from steelyard.wire.record_damage import explain_damage
-from steelyard.wire.record_layout import (
-    HEADS,
-    IPV4_HEAD,
-    IPV6_BITS,
-    SMALLEST_BYTES,
-    V1_MAGIC,
-    V2_MAGIC,
-    Head,
-    peek_record,
-)
 from steelyard.wire.sysflag import BORN_IPV6, STORE_IPV6
 
 __all__ = [
-    "Record",
+    "BLANK_BYTES",
+    "BLANK_MAGIC",
+    "HEAD_LAYOUTS",
+    "IPV4_HEAD_LAYOUT",
+    "IPV6_BITS",
+    "MIN_RECORD_BYTES",
+    "V1_MAGIC",
+    "V2_MAGIC",
+    "HeadLayout",
+    "MessageRecord",
+    "RecordStart",
     "body_crc",
     "decode_record",
+    "decode_records",
     "encode_record",
-    "head_shape",
+    "head_layout_for",
+    "pack_blank",
     "pack_head",
     "pack_record",
     "pack_tail",
-    "read_records",
+    "peek_record",
+    "record_damage_error",
 ]
+
+
+V1_MAGIC = -626843481
+V2_MAGIC = -626843477
+
+BLANK_MAGIC = -875286124
+"""Marks the end of a log file, where the next record did not fit."""
+
+BLANK_BYTES = 8
+"""The least size of a blank: size and magic; what follows has no meaning."""
+
+IPV6_BITS = BORN_IPV6 | STORE_IPV6
+"""The bits of the system flag that decide the layout of the head."""
+
+_SIZE_AND_MAGIC = Layout(">ii")
+
+
+class HeadLayout(NamedTuple):
+    """One of the four layouts of a record's head."""
+
+    layout: Layout
+    size: int
+    ipv6_bits: int
+
+
+class RecordStart(Struct, frozen=True, gc=False):
+    """The first eight bytes of a record or a blank, unchecked."""
+
+    size: int
+    magic: int
+
+
+def _make_head_layout(ipv6_bits: int) -> HeadLayout:
+    born = IPV6_BYTES if ipv6_bits & BORN_IPV6 else IPV4_BYTES
+    store = IPV6_BYTES if ipv6_bits & STORE_IPV6 else IPV4_BYTES
+    layout = Layout(f">iiiiiqqiq{born}sq{store}siqi")
+    return HeadLayout(layout, layout.size, ipv6_bits)
+
+
+HEAD_LAYOUTS = {bits: _make_head_layout(bits) for bits in (0, BORN_IPV6, STORE_IPV6, IPV6_BITS)}
+"""The layouts by the system flag's `IPV6_BITS`."""
+
+IPV4_HEAD_LAYOUT = HEAD_LAYOUTS[0]
+
+MIN_RECORD_BYTES = IPV4_HEAD_LAYOUT.size + 1 + 2
+"""The smallest possible record: IPv4 hosts, everything else empty."""
+
+
+def peek_record(data: bytes | bytearray | memoryview, at: int = 0) -> RecordStart | None:
+    """Return size and magic at a byte, unchecked; None if fewer than eight bytes are left.
+
+    Recovery scans a log by it: `V1_MAGIC` or `V2_MAGIC` is a record, `BLANK_MAGIC` means the next file, anything else
+    is the end.
+
+    >>> peek_record(pack_blank(100))
+    RecordStart(size=100, magic=-875286124)
+    """
+    return RecordStart(*_SIZE_AND_MAGIC.unpack_from(data, at)) if len(data) - at >= _SIZE_AND_MAGIC.size else None
+
+
+def pack_blank(size: int) -> bytes:
+    """Encode a blank of ``size`` bytes, up to the end of its file."""
+    if not BLANK_BYTES <= size <= 0x7FFFFFFF:
+        raise ConfigurationError(
+            f"a blank cannot have {size} bytes", next_step=f"it takes {BLANK_BYTES} at least and must fit 31 bits"
+        )
+    return _SIZE_AND_MAGIC.pack(size, BLANK_MAGIC)
+
+
+_MAGIC_AT = 4
+_CRC_AT = 8
+_SYS_FLAG_AT = 36
+
+
+def record_damage_error(data: bytes | bytearray | memoryview, at: int) -> MalformedRecord:
+    """Make the error for a record that could not be decoded."""
+    left = len(data) - at
+    if left < MIN_RECORD_BYTES:
+        return _damage_error(f"{left} bytes are left, the smallest record has {MIN_RECORD_BYTES}", at)
+    size, magic = _int_at(data, at, 4), _int_at(data, at + _MAGIC_AT, 4)
+    if magic == BLANK_MAGIC:
+        return _damage_error("a blank is here: the end of a log file, not a message", at)
+    if magic not in (V1_MAGIC, V2_MAGIC):
+        return _damage_error(f"the magic is {magic & 0xFFFFFFFF:#010x}, not that of a message", at + _MAGIC_AT)
+    head = HEAD_LAYOUTS[_int_at(data, at + _SYS_FLAG_AT, 4) & IPV6_BITS]
+    smallest = head.size + (3 if magic == V1_MAGIC else 4)
+    if not smallest <= size <= left:
+        return _damage_error(
+            f"the size is {size}; a record like this has {smallest} or more, {left} bytes are left", at
+        )
+    return _section_damage_error(data, at, at + head.size, at + size, 1 if magic == V1_MAGIC else 2)
+
+
+def _section_damage_error(
+    data: bytes | bytearray | memoryview, at: int, body_at: int, end: int, topic_length_bytes: int
+) -> MalformedRecord:
+    room = end - body_at - topic_length_bytes - 2
+    body_bytes = _int_at(data, body_at - 4, 4)
+    if not 0 <= body_bytes <= room:
+        return _damage_error(f"the body's length is {body_bytes}, there is room for {room}", body_at - 4)
+    topic_length_at, room = body_at + body_bytes, room - body_bytes
+    topic_bytes = _int_at(data, topic_length_at, topic_length_bytes)
+    if not 0 <= topic_bytes <= room:
+        return _damage_error(f"the topic's length is {topic_bytes}, there is room for {room}", topic_length_at)
+    properties_length_at, room = topic_length_at + topic_length_bytes + topic_bytes, room - topic_bytes
+    properties_bytes = _int_at(data, properties_length_at, 2)
+    if properties_bytes != room:
+        return _damage_error(
+            f"the properties' length is {properties_bytes}, the record has {room} bytes left for them",
+            properties_length_at,
+        )
+    return _damage_error("the body's checksum does not fit the body", at + _CRC_AT)
+
+
+def _int_at(data: bytes | bytearray | memoryview, at: int, size: int) -> int:
+    return int.from_bytes(data[at : at + size], "big", signed=True)
+
+
+def _damage_error(what: str, at: int) -> MalformedRecord:
+    return MalformedRecord(what, where="record", at=at)
+
 
 _ONE_BYTE = Layout(">b")
 _TWO_BYTES = Layout(">h")
 
-# Bound once, because they are looked up for every message.
-_read_head = IPV4_HEAD.layout.unpack_from
+# Bound once, because they are used for every message.
+_read_head = IPV4_HEAD_LAYOUT.layout.unpack_from
 _read_one_byte = _ONE_BYTE.unpack_from
 _read_two_bytes = _TWO_BYTES.unpack_from
 _pack_one_byte = _ONE_BYTE.pack
 _pack_two_bytes = _TWO_BYTES.pack
-_HEAD_BYTES = IPV4_HEAD.size
+_HEAD_BYTES = IPV4_HEAD_LAYOUT.size
 _SHORT_TOPIC_BYTES = limits.TOPIC_BYTES_V1
 _PROPERTIES_BYTES = limits.PROPERTIES_BYTES
 
 
-class Record(Struct, frozen=True, gc=False):
-    """One record as it was read. ``offset`` counts in the queue, ``position`` is its place in the broker's log."""
+class MessageRecord(Struct, frozen=True, gc=False):
+    """A decoded record. ``offset`` is that in the queue, ``position`` that in the commit log."""
 
     topic: bytes
     queue_id: int
@@ -79,7 +208,7 @@ class Record(Struct, frozen=True, gc=False):
 
 
 def body_crc(body: bytes | memoryview) -> int:
-    """Return a body's checksum: CRC-32 without its highest bit, so that Java never sees a negative number.
+    """Return a body's checksum: CRC-32 without its highest bit, which Java would take for a sign.
 
     >>> body_crc(b"hello")
     907060870
@@ -105,7 +234,7 @@ def pack_record(
     prepared_offset: int = 0,
     crc: int | None = None,
 ) -> bytes:
-    """Write a record from its parts. The version follows from the topic, the IPv6 bits from the hosts.
+    """Encode a record from its parts. The version follows from the topic, the IPv6 bits from the hosts.
 
     >>> host = bytes.fromhex("7f00000100002a9f")
     >>> record = pack_record(b"orders", 0, 41, 0, b"{}", b"", born_ms=1, born_host=host, stored_ms=2, store_host=host)
@@ -113,10 +242,10 @@ def pack_record(
     (99, 41)
     """
     tail = pack_tail(topic, properties)
-    shape = head_shape(born_host, store_host)
+    layout = head_layout_for(born_host, store_host)
     head = pack_head(
-        shape,
-        shape.size + len(body) + len(tail),
+        layout,
+        layout.size + len(body) + len(tail),
         topic,
         queue_id,
         offset,
@@ -135,13 +264,17 @@ def pack_record(
     return b"".join((head, body, tail))
 
 
-def head_shape(born_host: bytes, store_host: bytes) -> Head:
-    """Return the shape of the head of a record with these hosts."""
-    return IPV4_HEAD if len(born_host) == IPV4_BYTES == len(store_host) else _head_for(born_host, store_host)
+def head_layout_for(born_host: bytes, store_host: bytes) -> HeadLayout:
+    """Return the layout of the head of a record with these hosts."""
+    return (
+        IPV4_HEAD_LAYOUT
+        if len(born_host) == IPV4_BYTES == len(store_host)
+        else _checked_head_layout(born_host, store_host)
+    )
 
 
 def pack_tail(topic: bytes, properties: bytes) -> bytes:
-    """Write what follows the body of a record; together with the head's and the body's size it gives the whole's."""
+    """Encode what follows the body of a record."""
     topic_bytes, properties_bytes = len(topic), len(properties)
     if properties_bytes > _PROPERTIES_BYTES:
         raise LimitExceeded("properties text", where="record", limit=_PROPERTIES_BYTES, found=properties_bytes)
@@ -155,7 +288,7 @@ def pack_tail(topic: bytes, properties: bytes) -> bytes:
 
 
 def pack_head(
-    shape: Head,
+    head_layout: HeadLayout,
     size: int,
     topic: bytes,
     queue_id: int,
@@ -172,10 +305,10 @@ def pack_head(
     prepared_offset: int,
     crc: int | None = None,
 ) -> bytes:
-    """Write what precedes the body of a record whose whole size is known."""
-    # Every message comes by here: arguments go by order and not by name, which costs half as much.
+    """Encode what precedes the body of a record of a known size."""
+    # Positional arguments cost half as much as named ones, and every message passes here.
     try:
-        return shape.layout.pack(
+        return head_layout.layout.pack(
             size,
             V1_MAGIC if len(topic) <= _SHORT_TOPIC_BYTES else V2_MAGIC,
             crc32(body) & 0x7FFFFFFF if crc is None else crc,
@@ -183,7 +316,7 @@ def pack_head(
             flag,
             offset,
             position,
-            sys_flag & ~IPV6_BITS | shape.ipv6_bits,
+            sys_flag & ~IPV6_BITS | head_layout.ipv6_bits,
             born_ms,
             born_host,
             stored_ms,
@@ -195,11 +328,13 @@ def pack_head(
     except layout_error:
         ints = {"queue_id": queue_id, "flag": flag, "sys_flag": sys_flag, "reconsume_times": reconsume_times}
         longs = {"offset": offset, "position": position, "born_ms": born_ms, "stored_ms": stored_ms}
-        raise _unfit(ints | {"crc": crc or 0, "size": size}, longs | {"prepared_offset": prepared_offset}) from None
+        raise _range_error(
+            ints | {"crc": crc or 0, "size": size}, longs | {"prepared_offset": prepared_offset}
+        ) from None
 
 
-def encode_record(record: Record) -> bytes:
-    """Write a record that was read. Not for the hot path: a broker calls `pack_record` with the parts it has."""
+def encode_record(record: MessageRecord) -> bytes:
+    """Encode a decoded record. Not for the hot path: a broker calls `pack_record` with the parts it has."""
     return pack_record(
         record.topic,
         record.queue_id,
@@ -219,38 +354,38 @@ def encode_record(record: Record) -> bytes:
     )
 
 
-def decode_record(data: bytes | bytearray | memoryview, at: int = 0, *, check_crc: bool = False) -> Record:
-    """Read the record that begins at a byte; damage is a `MalformedRecord` that says what and where.
+def decode_record(data: bytes | bytearray | memoryview, at: int = 0, *, check_crc: bool = False) -> MessageRecord:
+    """Decode the record at a byte; `MalformedRecord` says what is damaged, and where.
 
     >>> decode_record(b"no record")
     Traceback (most recent call last):
     steelyard.errors.MalformedRecord: record, byte 0: 9 bytes are left, the smallest record has 91
     """
-    record = _parse(data, at, check_crc) if isinstance(data, bytes) else _parse(_copy_one(data, at), 0, check_crc)
+    record = _decode(data, at, check_crc) if isinstance(data, bytes) else _decode(_copy_record(data, at), 0, check_crc)
     if record is None:
-        raise explain_damage(data, at)
+        raise record_damage_error(data, at)
     return record
 
 
-def read_records(data: bytes | bytearray | memoryview, *, check_crc: bool = False) -> Iterator[Record]:
-    """Yield the records that lie back to back in the answer to a pull.
+def decode_records(data: bytes | bytearray | memoryview, *, check_crc: bool = False) -> Iterator[MessageRecord]:
+    """Yield the records in the response to a pull.
 
-    Those before a damaged one are good: who takes them one by one has them before meeting `MalformedRecord`.
+    Those before a damaged one are good, and are yielded before `MalformedRecord` is raised.
     """
     whole = bytes(data)
     at, end = 0, len(whole)
     while at < end:
-        record = _parse(whole, at, check_crc)
+        record = _decode(whole, at, check_crc)
         if record is None:
-            raise explain_damage(whole, at)
+            raise record_damage_error(whole, at)
         yield record
         at += record.size
 
 
-def _parse(data: bytes, at: int, check_crc: bool) -> Record | None:
-    """Read a record; None when anything about it is wrong."""
+def _decode(data: bytes, at: int, check_crc: bool) -> MessageRecord | None:
+    """Decode a record; None if anything is wrong."""
     left = len(data) - at
-    if left < SMALLEST_BYTES:
+    if left < MIN_RECORD_BYTES:
         return None
     (
         size,
@@ -271,7 +406,7 @@ def _parse(data: bytes, at: int, check_crc: bool) -> Record | None:
     ) = _read_head(data, at)
     body_at = at + _HEAD_BYTES
     if sys_flag & IPV6_BITS:
-        head = HEADS[sys_flag & IPV6_BITS]
+        head = HEAD_LAYOUTS[sys_flag & IPV6_BITS]
         if left < head.size:
             return None
         shifted = head.layout.unpack_from(data, at)[8:]
@@ -294,7 +429,7 @@ def _parse(data: bytes, at: int, check_crc: bool) -> Record | None:
     body = data[body_at:body_end]
     if check_crc and crc32(body) & 0x7FFFFFFF != crc:
         return None
-    return Record(
+    return MessageRecord(
         data[topic_at:topic_end],
         queue_id,
         offset,
@@ -314,23 +449,23 @@ def _parse(data: bytes, at: int, check_crc: bool) -> Record | None:
     )
 
 
-def _copy_one(data: bytearray | memoryview, at: int) -> bytes:
+def _copy_record(data: bytearray | memoryview, at: int) -> bytes:
     """Copy the one record that begins at a byte, and nothing of the log around it; nothing where its size lies."""
     start = peek_record(data, at)
     return bytes(data[at : at + start.size]) if start and 0 < start.size <= len(data) - at else b""
 
 
-def _head_for(born_host: bytes, store_host: bytes) -> Head:
+def _checked_head_layout(born_host: bytes, store_host: bytes) -> HeadLayout:
     for host in (born_host, store_host):
         if len(host) not in (IPV4_BYTES, IPV6_BYTES):
             raise ConfigurationError(
                 f"a host of a record is {host!r}", next_step="give 4 or 16 bytes of address and 4 bytes of port"
             )
     born = BORN_IPV6 if len(born_host) == IPV6_BYTES else 0
-    return HEADS[born | (STORE_IPV6 if len(store_host) == IPV6_BYTES else 0)]
+    return HEAD_LAYOUTS[born | (STORE_IPV6 if len(store_host) == IPV6_BYTES else 0)]
 
 
-def _unfit(ints: dict[str, int], longs: dict[str, int]) -> ConfigurationError:
+def _range_error(ints: dict[str, int], longs: dict[str, int]) -> ConfigurationError:
     for bits, numbers in ((32, ints), (64, longs)):
         for name, number in numbers.items():
             if not isinstance(number, int) or not -(1 << bits - 1) <= number < 1 << bits - 1:

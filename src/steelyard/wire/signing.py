@@ -1,14 +1,12 @@
-"""Signed requests: who asks, proven by a secret that never travels.
+"""Signed requests: the access key, and a signature with its secret (ACL 1.0 and 2.0).
 
-The signature is made of the values of all fields, in the order of their names, and then the body: HMAC-SHA1 with the
-secret, as Base64. The same signature serves both generations of access control, where the key is called a user name.
+The signature is HMAC-SHA1 with the secret, as Base64, over the values of all fields in the order of their names, then
+the body. A server verifies the fields as they arrived, so `sign_command` turns the fields into texts first: what is
+signed is exactly what is written. An empty text, which only a JSON header can carry, adds nothing.
 
-Whoever checks it takes the fields as they arrived. So what is signed is exactly what is written: `signed` gives the
-command its fields as texts, and an empty one, which only a JSON header can carry, adds nothing to what is signed.
-
-One field is an exception. Brokers of 4.9 leave ``_UNIQUE_KEY_QUERY`` out of what they check, and those from 5.3 on do
-so only for a caller that is as old as 4.9.3. A request with that field says it is, which changes nothing else in how a
-query is answered, and so both take the same signature. (5.0 and 5.1 check it always, and refuse such a query.)
+One field is an exception. Brokers of 4.9 leave ``_UNIQUE_KEY_QUERY`` out of the signature, and those from 5.3 on only
+for clients up to 4.9.3. A request with that field claims to be of 4.9.3, which changes nothing else in a query, so both
+accept one signature. (5.0 and 5.1 always include it, and refuse such a query.)
 """
 
 from base64 import b64encode
@@ -18,21 +16,21 @@ from hmac import digest
 from msgspec import structs
 
 from steelyard.errors import ConfigurationError
-from steelyard.model.java_text import utf16_units
+from steelyard.model.java_strings import utf16_units
 from steelyard.wire.codes import Version
 from steelyard.wire.command import Command
 
-__all__ = ["Credentials", "signed"]
+__all__ = ["Credentials", "sign_command"]
 
 _ACCESS_KEY = "AccessKey"
 _TOKEN = "SecurityToken"
 _SIGNATURE = "Signature"
-_UNSIGNED = "_UNIQUE_KEY_QUERY"
+_UNSIGNED_FIELD = "_UNIQUE_KEY_QUERY"
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """A key and its secret; a temporary key has a token as well. Neither of the last two is ever shown.
+    """An access key and its secret; a temporary key has a token, too. Secret and token are never shown.
 
     >>> Credentials("shop", "8F!x")
     Credentials(access_key='shop')
@@ -45,39 +43,39 @@ class Credentials:
     def __post_init__(self) -> None:
         for name in ("access_key", "secret_key", "token"):
             if name != "token" or self.token is not None:
-                _check(name, getattr(self, name))
+                _check_text(name, getattr(self, name))
 
 
-def _check(name: str, text: object) -> None:
+def _check_text(name: str, text: object) -> None:
     try:
         if isinstance(text, str) and text.strip() and text.encode():
             return
     except UnicodeEncodeError:
         pass
-    # What was given is not shown: it may be the secret.
+    # The value is not shown: it may be the secret.
     raise ConfigurationError(f"{name} is empty, or not a text", next_step="give the text that the broker knows")
 
 
-def signed(command: Command, credentials: Credentials) -> Command:
-    """Return a request signed; an answer, which nobody signs, comes back as it is.
+def sign_command(command: Command, credentials: Credentials) -> Command:
+    """Return a request with its signature; a response is returned as it is.
 
-    Sign last: whatever is added to the fields or to the body afterwards makes the signature false.
+    Sign last: any later change of fields or body invalidates the signature.
 
-    >>> ask = signed(Command(105, {"topic": "orders"}), Credentials("shop", "12345678"))
-    >>> ask.texts()
+    >>> request = sign_command(Command(105, {"topic": "orders"}), Credentials("shop", "12345678"))
+    >>> request.texts()
     {'topic': 'orders', 'AccessKey': 'shop', 'Signature': 'gcB5MAHkVnOESP8gfuybzfxcrLE='}
     """
-    if command.is_answer:
+    if command.is_response:
         return command
     texts = command.texts()
     texts[_ACCESS_KEY] = credentials.access_key
     if credentials.token is not None:
         texts[_TOKEN] = credentials.token
     texts.pop(_SIGNATURE, None)
-    is_excepted = _UNSIGNED in texts
-    # Every name in use is ASCII, which Java and Python sort alike.
+    is_excepted = _UNSIGNED_FIELD in texts
+    # Java and Python sort ASCII alike, and all names in use are ASCII.
     names = sorted(texts) if "".join(texts).isascii() else sorted(texts, key=utf16_units)
-    content = "".join([texts[name] for name in names if name != _UNSIGNED])
+    content = "".join([texts[name] for name in names if name != _UNSIGNED_FIELD])
     try:
         data = b"".join((content.encode(), command.body, *command.parts))
     except UnicodeEncodeError:

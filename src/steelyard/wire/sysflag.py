@@ -1,9 +1,7 @@
-"""The bits of a record's system flag, named once.
+"""The bits of a record's system flag.
 
-Single bits are plain integers, because they are tested for every message. What several bits say together, a
-transaction's state and the kind of compression, is an enum that can also be compared as a number.
-
-Left out: the bits of a pull request, which share the name on the wire and nothing else: see wire/headers.
+Single bits are plain integers, because they are tested for every message. Several bits together, a transaction's state
+and the kind of compression, are enums. Left out: the bits of a pull request, which only share the name (wire/headers).
 """
 
 from enum import IntEnum
@@ -22,7 +20,7 @@ __all__ = [
     "TRANSACTION_BITS",
     "WRAPPED",
     "Compression",
-    "Transaction",
+    "TransactionFlag",
     "compression_of",
     "transaction_of",
     "with_transaction",
@@ -32,10 +30,10 @@ COMPRESSED = 0x001
 """The body is compressed; `COMPRESSION_BITS` say how."""
 
 MULTI_TAGS = 0x002
-"""The topic was made for several tags a message; nobody uses it any more."""
+"""The topic allows several tags per message; obsolete."""
 
 TRANSACTION_BITS = 0x00C
-"""Where a transaction's state is: see `Transaction`."""
+"""The bits of a `TransactionFlag`."""
 
 BORN_IPV6 = 0x010
 """The born host takes 20 bytes instead of 8."""
@@ -44,23 +42,23 @@ STORE_IPV6 = 0x020
 """The store host takes 20 bytes instead of 8."""
 
 NEEDS_UNWRAP = 0x040
-"""The reader has to unwrap the body; only together with `INNER_BATCH`."""
+"""The consumer has to unwrap the body; only together with `INNER_BATCH`."""
 
 INNER_BATCH = 0x080
-"""The body is a batch that was stored as one record."""
+"""The body is a batch that is stored as one record."""
 
 WRAPPED = NEEDS_UNWRAP | INNER_BATCH
-"""Both bits of a batch that was stored as one record: only then does a reader unwrap it."""
+"""Both bits of a batch that is stored as one record: only then a consumer unwraps it."""
 
 SEALED = COMPRESSED | NEEDS_UNWRAP
-"""A message with one of these bits may have to be opened before its body is what its sender gave."""
+"""A body with one of these bits may have to be decompressed or unwrapped."""
 
 COMPRESSION_BITS = 0x700
-"""Where the kind of compression is: see `Compression`."""
+"""The bits of a `Compression`."""
 
 
-class Transaction(IntEnum):
-    """The state of the transaction that a message belongs to, in place."""
+class TransactionFlag(IntEnum):
+    """The state of a message's transaction, as bits of the flag."""
 
     NONE = 0x0
     PREPARED = 0x4
@@ -69,41 +67,41 @@ class Transaction(IntEnum):
 
 
 class Compression(IntEnum):
-    """The kinds of compression, in place."""
+    """The kinds of compression, as bits of the flag."""
 
     LZ4 = 0x100
     ZSTD = 0x200
     ZLIB = 0x300
 
 
-_KINDS = {0: Compression.ZLIB} | {int(kind): kind for kind in Compression}
+_COMPRESSIONS = {0: Compression.ZLIB} | {int(kind): kind for kind in Compression}
 
 
-def transaction_of(sys_flag: int) -> Transaction:
+def transaction_of(sys_flag: int) -> TransactionFlag:
     """Return the state of the transaction in a system flag.
 
     >>> transaction_of(0x305).name
     'PREPARED'
     """
-    return Transaction(sys_flag & TRANSACTION_BITS)
+    return TransactionFlag(sys_flag & TRANSACTION_BITS)
 
 
-def with_transaction(sys_flag: int, state: Transaction) -> int:
+def with_transaction(sys_flag: int, state: TransactionFlag) -> int:
     """Return the system flag with another state of the transaction.
 
-    >>> with_transaction(0x305, Transaction.COMMITTED) == 0x309
+    >>> with_transaction(0x305, TransactionFlag.COMMITTED) == 0x309
     True
     """
     return sys_flag & ~TRANSACTION_BITS | state
 
 
 def compression_of(sys_flag: int) -> Compression:
-    """Return the kind of compression in a system flag; senders before 4.9.4 name none and mean zlib.
+    """Return the kind of compression in a system flag; clients before 4.9.4 set none and mean zlib.
 
     >>> compression_of(0x201).name, compression_of(0x001).name
     ('ZSTD', 'ZLIB')
     """
-    kind = _KINDS.get(sys_flag & COMPRESSION_BITS)
+    kind = _COMPRESSIONS.get(sys_flag & COMPRESSION_BITS)
     if kind is None:
         raise MalformedRecord(
             f"the system flag {sys_flag:#x} names the compression {sys_flag >> 8 & 7}",

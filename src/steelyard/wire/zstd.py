@@ -1,4 +1,4 @@
-"""Zstandard as the standard library has it since Python 3.14, or its backport from the extra ``fast`` before that."""
+"""Zstandard of the standard library since Python 3.14, or its backport of the extra ``fast`` before that."""
 
 import sys
 

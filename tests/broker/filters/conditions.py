@@ -2,23 +2,23 @@
 
 from hypothesis import strategies as st
 
-from steelyard.broker.filters.sql_tree import (
-    Among,
+from steelyard.broker.filters.parser import (
+    And,
     Between,
-    Compared,
-    Every,
+    BooleanLiteral,
+    Comparison,
+    InList,
     IsNull,
-    Negative,
+    Negation,
     Node,
     Not,
-    Number,
+    NumberLiteral,
     Operator,
-    Property,
-    Search,
-    Searched,
-    Some,
-    Text,
-    Truth,
+    Or,
+    PropertyRef,
+    StringMatch,
+    StringMatchKind,
+    TextLiteral,
 )
 
 __all__ = ["NAMES", "conditions", "messages", "values", "written"]
@@ -58,31 +58,31 @@ messages = st.dictionaries(st.sampled_from(NAMES), st.sampled_from(VALUES) | st.
 
 _ORDERS: tuple[Operator, ...] = (">", ">=", "<", "<=")
 _EQUALITIES: tuple[Operator, ...] = ("=", "<>")
-_SEARCHES: tuple[Search, ...] = ("CONTAINS", "STARTSWITH", "ENDSWITH")
+_SEARCHES: tuple[StringMatchKind, ...] = ("CONTAINS", "STARTSWITH", "ENDSWITH")
 
-_properties = st.builds(Property, st.sampled_from(NAMES))
-_numbers = st.builds(Number, st.sampled_from(_NUMBERS))
+_properties = st.builds(PropertyRef, st.sampled_from(NAMES))
+_numbers = st.builds(NumberLiteral, st.sampled_from(_NUMBERS))
 _texts = st.sampled_from(_TEXTS)
 _plain = _numbers | _properties
 
 
 def _negatives(operands: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
-    return st.builds(Negative, operands)
+    return st.builds(Negation, operands)
 
 
 _ordered: st.SearchStrategy[Node] = _plain | _negatives(_plain) | _negatives(_negatives(_plain))
 """What may be ordered."""
 
-values: st.SearchStrategy[Node] = _ordered | st.builds(Text, _texts)
+values: st.SearchStrategy[Node] = _ordered | st.builds(TextLiteral, _texts)
 """What is compared."""
 
 _leaves: st.SearchStrategy[Node] = (
-    st.builds(Truth, st.sampled_from((True, False, None)))
+    st.builds(BooleanLiteral, st.sampled_from((True, False, None)))
     | _properties
-    | st.builds(Compared, st.sampled_from(_ORDERS), _ordered, _ordered)
-    | st.builds(Compared, st.sampled_from(_EQUALITIES), values, values)
-    | st.builds(Among, _properties, st.lists(_texts, min_size=1, max_size=6).map(tuple), st.booleans())
-    | st.builds(Searched, st.sampled_from(_SEARCHES), values, _texts, st.booleans())
+    | st.builds(Comparison, st.sampled_from(_ORDERS), _ordered, _ordered)
+    | st.builds(Comparison, st.sampled_from(_EQUALITIES), values, values)
+    | st.builds(InList, _properties, st.lists(_texts, min_size=1, max_size=6).map(tuple), st.booleans())
+    | st.builds(StringMatch, st.sampled_from(_SEARCHES), values, _texts, st.booleans())
     | st.builds(Between, _ordered, _ordered, _ordered, st.booleans())
 )
 
@@ -92,13 +92,13 @@ def _larger(inner: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
     # Conditions may be compared too, and a minus sign makes null of one; few people write such things.
     odd = inner | values | _negatives(inner)
     return (
-        st.builds(Every, several)
-        | st.builds(Some, several)
+        st.builds(And, several)
+        | st.builds(Or, several)
         | st.builds(Not, inner)
         | st.builds(IsNull, odd, st.booleans())
-        | st.builds(Compared, st.sampled_from(_EQUALITIES), odd, odd)
-        | st.builds(Compared, st.sampled_from(_ORDERS), _negatives(inner), _ordered)
-        | st.builds(Searched, st.sampled_from(_SEARCHES), odd, _texts, st.booleans())
+        | st.builds(Comparison, st.sampled_from(_EQUALITIES), odd, odd)
+        | st.builds(Comparison, st.sampled_from(_ORDERS), _negatives(inner), _ordered)
+        | st.builds(StringMatch, st.sampled_from(_SEARCHES), odd, _texts, st.booleans())
     )
 
 
@@ -109,42 +109,46 @@ conditions: st.SearchStrategy[Node] = st.recursive(_leaves, _larger, max_leaves=
 def written(node: Node) -> str:
     """Write a tree as a condition, with a parenthesis around each part that could be read otherwise."""
     match node:
-        case Property() | Text() | Number() | Truth():
+        case PropertyRef() | TextLiteral() | NumberLiteral() | BooleanLiteral():
             return _leaf(node)
-        case Negative(operand):
+        case Negation(operand):
             return f"- {_part(operand)}"
         case Not(operand):
             return f"NOT {_part(operand)}"
-        case Compared(operator, left, right):
+        case Comparison(operator, left, right):
             return f"{_part(left)} {operator} {_part(right)}"
         case IsNull(operand, negated):
             return f"{_part(operand)} IS {_not(negated)}NULL"
-        case Among(Property(name), texts, negated):
+        case InList(PropertyRef(name), texts, negated):
             return f"{name} {_not(negated)}IN ({', '.join(map(_quoted, texts))})"
-        case Searched(search, operand, text, negated):
+        case StringMatch(search, operand, text, negated):
             return f"{_part(operand)} {_not(negated)}{search} {_quoted(text)}"
         case Between(operand, low, high, negated):
             return f"{_part(operand)} {_not(negated)}BETWEEN {_part(low)} AND {_part(high)}"
-        case Every(parts):
+        case And(parts):
             return " AND ".join(map(_part, parts))
-        case Some(parts):
+        case Or(parts):
             return " OR ".join(map(_part, parts))
 
 
-def _leaf(node: Property | Text | Number | Truth) -> str:
+def _leaf(node: PropertyRef | TextLiteral | NumberLiteral | BooleanLiteral) -> str:
     match node:
-        case Property(name):
+        case PropertyRef(name):
             return name
-        case Text(value):
+        case TextLiteral(value):
             return _quoted(value)
-        case Number(value):
+        case NumberLiteral(value):
             return repr(value)
-        case Truth(value):
+        case BooleanLiteral(value):
             return "NULL" if value is None else str(value).upper()
 
 
 def _part(node: Node) -> str:
-    return _leaf(node) if isinstance(node, Property | Text | Number | Truth) else f"({written(node)})"
+    return (
+        _leaf(node)
+        if isinstance(node, PropertyRef | TextLiteral | NumberLiteral | BooleanLiteral)
+        else f"({written(node)})"
+    )
 
 
 def _quoted(text: str) -> str:

@@ -8,9 +8,8 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from tests.interop.mixed.reporting import Held
-
 from steelyard.model import Queue
+from tests.interop.mixed.reporting_members import Held
 
 __all__ = ["CommandLineMember", "consuming"]
 
@@ -53,7 +52,7 @@ class CommandLineMember:
 @contextmanager
 def consuming(name_server: str, group: str, topics: Sequence[str], allocate: str) -> Iterator[CommandLineMember]:
     """Run `steelyard consume`; it is killed at the end unless it left."""
-    settings = ["--namesrv", name_server, "--group", group, "--allocate", allocate, "--events", "json"]
+    settings = ["--namesrv", name_server, "--group", group, "--strategy", allocate, "--events", "json"]
     command = [sys.executable, "-m", "steelyard", "consume", *topics, *settings]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
         try:

@@ -12,10 +12,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from tests.interop.mixed.strategies import strategy_of
-
 from steelyard import Consumer
-from steelyard.client.connect import Connect
+from steelyard.client.config import ClientConfig
+from tests.interop.mixed.strategies import strategy_of
 
 _out = threading.Lock()
 _consumers: dict[str, Consumer] = {}
@@ -24,14 +23,14 @@ _consumers: dict[str, Consumer] = {}
 def _start(words: dict[str, Any]) -> str:
     name = words["name"]
     consumer = Consumer(
-        Connect(words["name_server"], name=name),
+        ClientConfig(words["name_server"], name=name),
         group=words["group"],
-        allocate=strategy_of(words["allocate"]),
+        strategy=strategy_of(words["allocate"]),
         start_from="first",
     )
     for topic, _, tags in words["subscriptions"]:
         consumer.handles(topic, tags=None if tags == "*" else tags)(lambda _: None)
-    consumer.on_move(
+    consumer.on_rebalance(
         lambda moved: _tell(
             {"event": "queues", "of": name, "at_ms": moved.at_ms, "id": moved.id, "queues": list(moved.queues)}
         )

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from steelyard.balance.allocate import ByConfig, MachineRoom, Nearby, Strategy, find_strategy
+from steelyard.balance.assignors import ByConfig, MachineRoom, MachineRoomNearby, Strategy, find_strategy
 from steelyard.model import Queue
 
 __all__ = ["ROOMS", "SHARED_BY_ALL", "SHARED_WITH_JAVA", "Words", "room_of", "strategy_of"]
@@ -51,7 +51,7 @@ def strategy_of(words: Words) -> Strategy:
     if asked.name == "MACHINE_ROOM":
         return MachineRoom(asked.rooms)
     if asked.name == "MACHINE_ROOM_NEARBY":
-        return Nearby(room_of)
+        return MachineRoomNearby(room_of)
     if asked.name == "CONFIG":
         return ByConfig(asked.queues)
     return find_strategy(asked.name)

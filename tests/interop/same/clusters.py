@@ -4,12 +4,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.interop.backends import BROKER_NAME, CLUSTER_NAME, OURS, Cluster
-from tests.interop.servers import apache
-
 from steelyard.broker.options import BrokerOptions
 from steelyard.serve.embedded import Cluster as Steelyard
 from steelyard.store.options import StoreOptions
+from tests.interop.backends import BROKER_NAME, CLUSTER_NAME, OURS, Cluster
+from tests.interop.servers import apache
 
 __all__ = ["quiet_cluster"]
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from tests.interop.same.views import REMARK, View
+from tests.interop.same.answer_views import REMARK, View
 
 __all__ = ["Difference", "Intended", "all_differences", "differences", "unexplained", "unused"]
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from examples.demo.spark_process import kill_process_tree
 from steelyard import Admin
-from steelyard.cli.demo.families import kill_family
 from steelyard.errors import GroupNotFound
 from steelyard.model import Queue
 
@@ -48,7 +48,7 @@ def driver(
 def kill_whole(process: "subprocess.Popen[str]") -> None:
     """Kill -9 a driver and everything it started, all at once."""
     if process.poll() is None:
-        kill_family(process.pid)
+        kill_process_tree(process.pid)
         process.wait()
 
 
@@ -77,7 +77,7 @@ def group_offsets(namesrv: str, group: str, topic: str) -> dict[Queue, int]:
     """Return how far a group is, as every tool sees it; queues that it has not begun are left out."""
     with Admin(namesrv) as admin:
         try:
-            found = admin.offsets(group, topic)
+            found = admin.offsets.list(group, topic)
         except GroupNotFound:
             return {}  # it comes with its first offset
     return {each.queue: each.committed for each in found if each.committed is not None and each.committed > 0}

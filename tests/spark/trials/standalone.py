@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pyspark
 
-from steelyard.spark.local import prepare
+from steelyard.spark.spark_session import prepare
 
 __all__ = ["SparkCluster", "small_cluster", "standalone"]
 

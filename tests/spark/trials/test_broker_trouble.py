@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 
 import pytest
 from pyarrow import parquet
-from tests.client.grounds import Ground, one_more, our_ground
-from tests.spark.trials.drivers import committed_ends
 
 from steelyard import Admin, Message, Producer
+from tests.client.process_cluster import Ground, one_more, our_ground
+from tests.spark.trials.drivers import committed_ends
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,7 +33,7 @@ def ground(tmp_path: Path) -> Iterator[Ground]:
     (tmp_path / "ground").mkdir()
     with our_ground(tmp_path / "ground") as running:
         with Admin(running.namesrv) as admin:
-            admin.create_topic("orders", 2)
+            admin.topics.create("orders", 2)
         yield running
 
 
@@ -66,7 +66,7 @@ def test_what_a_broker_has_lost_is_named_and_by_option_passed_over(
         shutil.rmtree(tmp_path / "ground" / "broker-b")
         server.start()
         with Admin(ground.namesrv) as admin:
-            admin.create_topic("orders", 2)
+            admin.topics.create("orders", 2)
         ends = committed_ends(tmp_path / "checkpoint")
         anew = [queue for queue in ends if queue.broker == "broker-b"]
         with pytest.raises(Exception, match="failOnDataLoss") as caught:
@@ -95,9 +95,9 @@ def test_queues_brokers_and_topics_that_are_added_are_read_from_their_first_mess
         _send(ground, range(100))
         _until(query, lambda: len(_rows(tmp_path)) == 100)
         with one_more(ground, tmp_path / "ground", "broker-c"), Admin(ground.namesrv) as admin:
-            admin.add_queues("orders", 4)
-            admin.create_topic("orders", 4, brokers=["broker-c"])
-            admin.create_topic("orders-of-later", 2)
+            admin.topics.add_queues("orders", 4)
+            admin.topics.create("orders", 4, brokers=["broker-c"])
+            admin.topics.create("orders-of-later", 2)
             _send(ground, range(100, 300))
             _send(ground, range(300, 400), "orders-of-later")
             _until(query, lambda: len(_rows(tmp_path)) == 400)

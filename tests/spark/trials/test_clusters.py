@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from steelyard import Admin, Message, Producer
 from tests.live.clusters import Live, until
 from tests.spark.trials.copy import copy_all
 from tests.spark.trials.drivers import driver
 from tests.spark.trials.standalone import SparkCluster, small_cluster, standalone
-
-from steelyard import Admin, Message, Producer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -41,18 +41,21 @@ def test_a_cluster_gives_the_same_rows_as_local_spark(
     local, remote = f"{topic}-local", f"{topic}-cluster"
     with Producer(cluster.namesrv) as producer, Admin(cluster.namesrv) as admin:
         for copy in (local, remote):
-            admin.create_topic(copy, 2)
+            admin.topics.create(copy, 2)
         producer.send_many(
             Message(topic, b"%06d" % number, tags=f"t{number % 3}", keys=f"k{number}", properties={"n": str(number)})
             for number in range(_MESSAGES)
         )
-        until(lambda: admin.topic(topic).messages == _MESSAGES, "all are shown")
+        until(lambda: admin.topics.describe(topic).messages == _MESSAGES, "all are shown")
         copy_all(spark, cluster.namesrv, topic, local, tmp_path / "local")
         with _spark_cluster(tmp_path) as far:
             words = (cluster.namesrv, topic, remote, str(tmp_path / "cluster"), far.master)
             with driver("tests.spark.trials.copy", tmp_path / "cluster", *words, environ=far.environ) as process:
                 assert process.wait() == 0, (tmp_path / "cluster" / "driver.log").read_text()[-4000:]
-        until(lambda: all(admin.topic(copy).messages == 2 * _MESSAGES for copy in (local, remote)), "all are copied")
+        until(
+            lambda: all(admin.topics.describe(copy).messages == 2 * _MESSAGES for copy in (local, remote)),
+            "all are copied",
+        )
     for worker in far.workers:
         assert list(worker.glob("app-*/*/stderr")), "each worker had its part"
     for kind in ("batch", "stream"):

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from steelyard import Message, Producer
 from tests.live.clusters import Live
 from tests.spark.trials.drivers import batches, committed_ends, driver, group_offsets, kill_whole
 from tests.spark.trials.job import AVAILABLE_NOW, start_stream
-
-from steelyard import Message, Producer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

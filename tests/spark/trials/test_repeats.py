@@ -15,9 +15,9 @@ import pytest
 from _pytest.mark import ParameterSet
 from pyspark import TaskContext
 from pyspark.sql.functions import udf
-from tests.live.clusters import Live
 
 from steelyard import Admin, Message, Producer
+from tests.live.clusters import Live
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,7 +40,7 @@ def source(cluster: Live) -> str:
     """Fill a topic; every body is there twice."""
     name = f"source-{secrets.token_hex(4)}"
     with Admin(cluster.namesrv) as admin:
-        admin.create_topic(name, _QUEUES_EACH)
+        admin.topics.create(name, _QUEUES_EACH)
     with Producer(cluster.namesrv) as producer:
         producer.send_many([Message(name, b"%d" % (number // 2)) for number in range(_ROWS)])
     return name

@@ -1,1 +1,1 @@
-"""What a group wants of a topic, compiled: tag hashes to look up in an index, or a SQL92 condition over properties."""
+"""Message filters, compiled: tags codes to compare with the consume queue, or a SQL92 condition over properties."""

@@ -1,1 +1,1 @@
-"""What can be asked of a broker, one file per family of requests, the protocol's facts on top of each."""
+"""Request handlers of a broker, one file per family of requests, with the facts of the protocol on top of each."""

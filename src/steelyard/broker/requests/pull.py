@@ -1,81 +1,81 @@
-"""Pulling: 11 PULL_MESSAGE and 361 LITE_PULL_MESSAGE, which differ in nothing here.
+"""Pulling: 11 PULL_MESSAGE and 361 LITE_PULL_MESSAGE, which do not differ here.
 
-Flags: 1 the commit offset counts, 2 the pull may be held, 4 the filter comes with it. Others mean nothing to a broker.
-Order: may the group read (pulling.py), what is there, then the commit, then, if nothing is there, waiting: for as long
-as the client wants and not much longer, and not at all once too many wait; waking.py answers those who wait.
+Flags: 1 the commit offset counts, 2 the pull may be held, 4 the filter comes with it; others are ignored. Order: may
+the group read (fetch.py), the messages, the commit, and if there is no message, holding: as long as the client wants up
+to a limit, and not at all if too many pulls are held. long_polling.py answers held pulls.
 
-How much: 32 messages and 256 KiB is what Apache gives at most. Who asks for more than 32 gets up to 1,024, within 256
-KiB if nothing is said of bytes, else within what is said, up to 4 MiB.
-
-Left out: slaves (nobody is ever sent to one), static topics, the offsets of broadcasting members.
+Apache returns 32 messages and 256 KiB at most. A client that requests more than 32 gets up to 1,024, within 256 KiB if
+it names no bytes, else within those, up to 4 MiB. Left out: slaves, static topics, offsets of broadcasting members.
 """
 
 from collections.abc import Mapping
 from contextlib import suppress
 
-from steelyard.broker.fencing import commit
-from steelyard.broker.handlers import Handler
+from steelyard.broker.commit_fencing import commit_offset
+from steelyard.broker.fetch import choose_filter, compile_subscription, read_messages, resolve_target
+from steelyard.broker.held_pulls import HeldPull, PullSpec
 from steelyard.broker.options import BrokerOptions
-from steelyard.broker.parking import Ask, Parked
-from steelyard.broker.pulling import choose, compile_wanted, look, reach
-from steelyard.broker.state import State
+from steelyard.broker.state import BrokerCoreState, RequestHandler
 from steelyard.errors import ServerError
 from steelyard.wire.codes import RequestCode, ResponseCode
-from steelyard.wire.command import Command
-from steelyard.wire.headers.pull import Pull
-from steelyard.wire.peers import Peer
+from steelyard.wire.command import Command, Peer
+from steelyard.wire.headers.pull import PullMessage
 
 __all__ = ["HANDLERS"]
 
-_COMMITS, _MAY_WAIT, _BRINGS_FILTER = 1, 2, 4
-_JAVA_MESSAGES = 32
-_LONGEST_WAIT_MS = 300_000
-"""Whoever wants to wait longer is told that there is nothing, and may ask again."""
+_FLAG_COMMIT_OFFSET, _FLAG_SUSPEND, _FLAG_SUBSCRIPTION = 1, 2, 4
+_JAVA_MAX_MESSAGES = 32
+_MAX_SUSPEND_MS = 300_000
+"""A pull is not held for longer; its client pulls again."""
 
 
-def _pull(state: State, request: Command, peer: Peer, now_ms: int) -> Command | None:
-    header = request.header(Pull)
+def _pull(state: BrokerCoreState, request: Command, peer: Peer, now_ms: int) -> Command | None:
+    header = request.header(PullMessage)
     flags, queue_id = header.sys_flag, header.queue_id
-    reached = reach(state, header.consumer_group, header.topic, queue_id, request, now_ms)
-    if isinstance(reached, Command):
-        return reached
-    group, topic = reached.group.name, reached.topic.name
-    own = compile_wanted(state, header.expression_type, header.subscription) if flags & _BRINGS_FILTER else None
-    most, most_bytes = _room(header, state.options)
-    ask = Ask(group, topic, queue_id, header.queue_offset, most, most_bytes, own, header.sub_version)
-    wanted = choose(state, ask, reached.group, request, peer)
-    if isinstance(wanted, Command):
-        return wanted
-    answer = look(state, ask, reached, wanted, request, peer, ask.offset)
-    if flags & _COMMITS and header.commit_offset >= 0:
-        with suppress(ServerError):  # no room for one more offset: no reason not to read
-            commit(state, peer, group, topic, queue_id, header.commit_offset, None, now_ms)
-    wait_ms = min(header.suspend_timeout_millis, _LONGEST_WAIT_MS)
+    target = resolve_target(state, header.consumer_group, header.topic, queue_id, request, now_ms)
+    if isinstance(target, Command):
+        return target
+    group, topic = target.group.name, target.topic.name
+    own_filter = None
+    if flags & _FLAG_SUBSCRIPTION:
+        own_filter = compile_subscription(state, header.expression_type, header.subscription)
+    limits = _pull_limits(header, state.options)
+    spec = PullSpec(group, topic, queue_id, header.queue_offset, *limits, own_filter, header.sub_version)
+    message_filter = choose_filter(state, spec, target.group, request, peer)
+    if isinstance(message_filter, Command):
+        return message_filter
+    answer = read_messages(state, spec, target, message_filter, request, peer, spec.offset)
+    if flags & _FLAG_COMMIT_OFFSET and header.commit_offset >= 0:
+        with suppress(ServerError):  # no room for one more offset is no reason not to read
+            commit_offset(state, peer, group, topic, queue_id, header.commit_offset, None, now_ms)
+    wait_ms = min(header.suspend_timeout_millis, _MAX_SUSPEND_MS)
     if (
         answer.code != ResponseCode.PULL_NOT_FOUND
-        or not flags & _MAY_WAIT
+        or not flags & _FLAG_SUSPEND
         or wait_ms <= 0
         or request.is_oneway
-        or len(state.parking) >= state.options.parked_pulls
+        or len(state.held_pulls) >= state.options.max_held_pulls
     ):
         return answer
-    key = reached.topic.key
-    state.parking.park(
-        Parked(ask, key, peer, request.opaque, request.header_type, now_ms + wait_ms, wanted, ask.offset)
+    key = target.topic.name_bytes
+    state.held_pulls.hold(
+        HeldPull(spec, key, peer, request.opaque, request.header_type, now_ms + wait_ms, message_filter, spec.offset)
     )
-    if state.store.is_dirty:
-        # A message that came with the same read of the socket, and is not in the log yet, came before the waiting.
-        state.parking.arrived(key, ask.queue_id)
+    if state.store.has_unflushed:
+        # A message from the same read of the socket, not in the log yet, came before the pull was held.
+        state.held_pulls.notify_arrival(key, spec.queue_id)
     return None
 
 
-def _room(header: Pull, options: BrokerOptions) -> tuple[int, int]:
-    """Return how many messages and bytes the answer may have."""
-    most = max(1, min(header.max_msg_nums, options.max_pull_messages))
-    asked = header.max_msg_bytes
-    if asked is None or asked <= 0:
-        return most, options.default_pull_bytes
-    return most, min(asked, options.max_pull_bytes if most > _JAVA_MESSAGES else options.default_pull_bytes)
+def _pull_limits(header: PullMessage, options: BrokerOptions) -> tuple[int, int]:
+    """Return how many messages and bytes the response may have."""
+    messages = max(1, min(header.max_msg_nums, options.max_pull_messages))
+    max_bytes = header.max_msg_bytes
+    if max_bytes is None or max_bytes <= 0:
+        return messages, options.default_pull_bytes
+    return messages, min(
+        max_bytes, options.max_pull_bytes if messages > _JAVA_MAX_MESSAGES else options.default_pull_bytes
+    )
 
 
-HANDLERS: Mapping[int, Handler] = {RequestCode.PULL_MESSAGE: _pull, RequestCode.LITE_PULL_MESSAGE: _pull}
+HANDLERS: Mapping[int, RequestHandler] = {RequestCode.PULL_MESSAGE: _pull, RequestCode.LITE_PULL_MESSAGE: _pull}

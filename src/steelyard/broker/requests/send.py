@@ -1,113 +1,133 @@
-"""Sending: 10 and 310 (the same with short names), 320 (many messages for one queue), with or without an answer.
+"""Sending: 10, 310 and 320 (batch), sends back of failed messages (36), and replies (324, 325).
 
-Spec facts. The answer has the id made of the place, queue, offset, the sender's own id as ``transactionId``, and always
-``MSG_REGION`` and ``TRACE_ON``, also when it says no. Codes: 13 too large or a time that cannot be, 16 a topic of the
-broker's own, 17 no such topic and none to make it after, 26 no such group (retries), 29 a bad name or queue. A negative
-queue means any. A message gets MSG_REGION, TRACE_ON, CLUSTER and, if it has none, UNIQ_KEY; items of a batch get
-nothing. A send to ``%RETRY%group`` beyond the group's retries goes to its dead letters, and so does the last one of a
-group that holds a lock: 4.9's orderly members count no further when they give up, and would send it for ever.
+The response has the offset message id, queue and offset, the sender's unique key as ``transactionId``, and always
+``MSG_REGION`` and ``TRACE_ON``, also in errors. Codes: 13 too large or an impossible time, 16 a topic of the broker's
+own, 17 an unknown topic without a template, 26 an unknown group (retries), 29 an invalid name or queue. A negative
+queue means any. A message gets MSG_REGION, TRACE_ON, CLUSTER and, if it has none, UNIQ_KEY; items of a batch do not. A
+send to ``%RETRY%group`` beyond the group's retries becomes a dead letter, and so does the last one of a group that
+holds a lock: 4.9's orderly members count no further when they give up, and would send it for ever. After a broker
+became read-only (permission 4), sends of clients with old routes are accepted until routes are refreshed, except to
+ordered topics; Apache accepts them for ever. Unlike Apache, a refused send creates no topic, and an empty body is
+stored. No response has a recall handle.
 
-A broker whose permission is 4 is left by those who send: its name servers tell them. What is sent by those who do not
-know yet is taken, but for topics in strict order, whose senders do not go by the permission; it is refused later (16).
-Apache's takes it for ever.
+36 names the message by its position, and it goes to ``%RETRY%group`` after a delay: the requested level, or for 0 the
+third and one more with each attempt. Below 0, or after as many attempts as the member or else the group allows (16), it
+becomes a dead letter. RETRY_TOPIC keeps the original topic, ORIGIN_MESSAGE_ID the original id, DLQ_ORIGIN_TOPIC and
+DLQ_ORIGIN_MESSAGE_ID the same for dead letters, as with Apache's proxy. A group without retry queues keeps nothing.
 
-Unlike Apache, a send that is refused makes no topic, and an empty body is stored. No answer has a handle to recall the
-message by, since this broker does not recall.
-
-Most messages want nothing special. They are recognised by what their properties do not say, and take the short way.
+324 and 325 push a reply (326) to the client that REPLY_TO_CLIENT names; 1 if it is not connected or not named. Replies
+are not stored: the response has the id ``0``, as Apache's with ``storeReplyMessageEnable=false``. Unlike Apache, the
+broker does not wait for the client to confirm the push before it answers.
 """
 
 from collections.abc import Mapping
 
 from msgspec import structs
 
-from steelyard.broker.handlers import Handler
-from steelyard.broker.refusals import refusal, refused
-from steelyard.broker.state import State
-from steelyard.broker.storing import (
-    CLOSED_TOPICS,
-    Place,
-    as_text,
-    delayed_place,
-    half_place,
-    put,
-    whole_number,
+from steelyard.broker.append import (
+    BROKER_ONLY_TOPICS,
+    QueuePlace,
+    append_copy,
+    append_message,
+    encode_raw_properties,
+    parse_whole_number,
+    place_delayed,
+    place_half,
 )
-from steelyard.broker.topics import Topic
+from steelyard.broker.request_errors import error_response, request_error
+from steelyard.broker.state import BrokerCoreState, RequestHandler
+from steelyard.broker.topics import BrokerTopic
 from steelyard.errors import LimitExceeded, SteelyardError
-from steelyard.model.names import RETRY
-from steelyard.store.store import Appended
-from steelyard.wire.batch import read_batch
+from steelyard.model.reserved_names import DLQ_PREFIX, RETRY_PREFIX
+from steelyard.store.store import AppendResult
+from steelyard.wire.batch import decode_batch
 from steelyard.wire.codes import SERVER_VERSION, RequestCode, ResponseCode
-from steelyard.wire.command import ONEWAY, RESPONSE, Command
-from steelyard.wire.headers.send import Send, SendAnswer, SendShort
-from steelyard.wire.limits import TAKEN_ITEMS, TOPIC_BYTES_V1
-from steelyard.wire.peers import Peer
-from steelyard.wire.properties import find_property, parse_properties
+from steelyard.wire.command import ONEWAY_FLAG, RESPONSE_FLAG, Command, Peer, response_to
+from steelyard.wire.headers.send import (
+    PushReplyMessage,
+    SendMessage,
+    SendMessageBack,
+    SendMessageResponse,
+    SendMessageV2,
+)
+from steelyard.wire.limits import BROKER_BATCH_ITEMS, TOPIC_BYTES_V1
+from steelyard.wire.properties import decode_properties, find_property
 from steelyard.wire.property_names import (
-    DEAD_ORIGIN_ID,
-    DEAD_ORIGIN_TOPIC,
     DELAY_LEVEL,
+    DLQ_ORIGIN_MESSAGE_ID,
+    DLQ_ORIGIN_TOPIC,
+    ORIGIN_MESSAGE_ID,
     POP_RECEIPT,
+    PUSH_REPLY_TIME,
+    REGION,
+    REPLY_TO_CLIENT,
     RETRY_TOPIC,
+    TIMER_DELAY_MS,
+    TIMER_DELAY_SECONDS,
+    TIMER_DELIVER_MS,
+    TRACE_ON,
     TRANSACTION_PREPARED,
     UNIQUE_KEY,
 )
-from steelyard.wire.sysflag import TRANSACTION_BITS, Transaction
+from steelyard.wire.record import MessageRecord, decode_record
+from steelyard.wire.sysflag import TRANSACTION_BITS, TransactionFlag
 
-__all__ = ["HANDLERS", "check_place"]
+__all__ = ["HANDLERS"]
+
 
 _BATCH = int(RequestCode.SEND_BATCH_MESSAGE)
-_ROUTES_MS = 40_000
-"""Clients ask for routes every 30 s: until then they cannot know that they may not write here any more."""
-_UNIQUE = f"{UNIQUE_KEY}\x01"
+_ROUTE_REFRESH_MS = 40_000
+"""Clients refresh routes every 30 s: before that they cannot know that they may no longer write here."""
+_UNIQUE_KEY_PREFIX = f"{UNIQUE_KEY}\x01"
 
 
-def _take_short(state: State, request: Command, peer: Peer, now_ms: int) -> Command | None:
+def _send_v2(state: BrokerCoreState, request: Command, peer: Peer, now_ms: int) -> Command | None:
     try:
-        header = request.header(SendShort)
-        if state.closed_ms is not None:
-            _check_open(state, header.topic, state.closed_ms, now_ms)
+        header = request.header(SendMessageV2)
+        if state.write_disabled_ms is not None:
+            _check_writable(state, header.topic, state.write_disabled_ms, now_ms)
         if header.batch or request.code == _BATCH:
-            _take_batch(state, request, peer, now_ms, header)
+            _send_batch(state, request, peer, now_ms, header)
         else:
-            _take(state, request, peer, now_ms, header)
+            _send_one(state, request, peer, now_ms, header)
     except SteelyardError as error:
-        return _no(state, request, error)
+        return _send_error(state, request, error)
     return None
 
 
-def _take_long(state: State, request: Command, peer: Peer, now_ms: int) -> Command | None:
+def _send(state: BrokerCoreState, request: Command, peer: Peer, now_ms: int) -> Command | None:
     try:
-        header = request.header(Send)
-        if state.closed_ms is not None:
-            _check_open(state, header.topic, state.closed_ms, now_ms)
-        (_take_batch if header.batch else _take)(state, request, peer, now_ms, header)
+        header = request.header(SendMessage)
+        if state.write_disabled_ms is not None:
+            _check_writable(state, header.topic, state.write_disabled_ms, now_ms)
+        (_send_batch if header.batch else _send_one)(state, request, peer, now_ms, header)
     except SteelyardError as error:
-        return _no(state, request, error)
+        return _send_error(state, request, error)
     return None
 
 
-def _no(state: State, request: Command, error: SteelyardError) -> Command:
-    return structs.replace(refused(request, error), fields=state.stamps.on_refusals)
+def _send_error(state: BrokerCoreState, request: Command, error: SteelyardError) -> Command:
+    return structs.replace(error_response(request, error), fields=state.broker_properties.error_fields)
 
 
-def _check_open(state: State, name: str, closed_ms: int, now_ms: int) -> None:
-    """Refuse a send to a broker that is only read from, once its sender can know that from the route."""
+def _check_writable(state: BrokerCoreState, name: str, disabled_ms: int, now_ms: int) -> None:
+    """Refuse a send to a read-only broker once its sender can know that from the route."""
     topic = state.topics.get(name)
-    if now_ms - closed_ms >= _ROUTES_MS or (topic is not None and topic.settings.order):
+    if now_ms - disabled_ms >= _ROUTE_REFRESH_MS or (topic is not None and topic.settings.order):
         options = state.options
         remark = (
             f"the broker[{options.host}] sending message is forbidden: its brokerPermission is {options.permission}"
         )
-        raise refusal(ResponseCode.NO_PERMISSION, remark)
+        raise request_error(ResponseCode.NO_PERMISSION, remark)
 
 
-def _take(state: State, request: Command, peer: Peer, now_ms: int, header: Send | SendShort) -> None:
-    """Take one message."""
+def _send_one(
+    state: BrokerCoreState, request: Command, peer: Peer, now_ms: int, header: SendMessage | SendMessageV2
+) -> None:
+    """Append one message; one that needs nothing special is recognised by its properties, and takes the short way."""
     name, text, queue_id, body = header.topic, header.properties or "", header.queue_id, request.body
     topic = state.topics.get(name)
-    before, found, after = text.rpartition(_UNIQUE)
+    before, found, after = text.rpartition(_UNIQUE_KEY_PREFIX)
     unique = after.partition("\x02")[0]
     if (
         topic is None
@@ -123,20 +143,20 @@ def _take(state: State, request: Command, peer: Peer, now_ms: int, header: Send 
         or "TIMER_DELIVER" in text
         or "POP_CK" in text
         or "MSG_REGION" in text
-        or name in CLOSED_TOPICS
+        or name in BROKER_ONLY_TOPICS
     ):
-        _take_with_care(state, request, peer, now_ms, header)
+        _send_special(state, request, peer, now_ms, header)
         return
     if queue_id < 0:
         queue_id = _any_queue(state, topic.write_queues)
-    stamps, raw = state.stamps, text.encode()
-    done = put(
+    added, raw = state.broker_properties, text.encode()
+    appended = append_message(
         state,
         name,
-        topic.key,
+        topic.name_bytes,
         queue_id,
         body,
-        raw + stamps.added if raw[-1] == 2 else raw + b"\x02" + stamps.added,
+        raw + added.encoded if raw[-1] == 2 else raw + b"\x02" + added.encoded,
         header.born_timestamp,
         peer.born_host,
         now_ms,
@@ -144,46 +164,55 @@ def _take(state: State, request: Command, peer: Peer, now_ms: int, header: Send 
         header.sys_flag,
         header.reconsume_times or 0,
     )
-    if not request.flag & ONEWAY:
-        fields = SendAnswer(
-            stamps.place_id(done.position), queue_id, done.offset, unique, None, None, stamps.region, stamps.trace
+    if not request.flag & ONEWAY_FLAG:
+        fields = SendMessageResponse(
+            added.offset_message_id(appended.position),
+            queue_id,
+            appended.offset,
+            unique,
+            None,
+            None,
+            added.region,
+            added.trace_on,
         )
         answer = Command(
-            0, fields, b"", request.opaque, RESPONSE, None, SERVER_VERSION, header_type=request.header_type
+            0, fields, b"", request.opaque, RESPONSE_FLAG, None, SERVER_VERSION, header_type=request.header_type
         )
         waits = state.options.is_sync and find_property(raw, b"WAIT") != b"false"
-        state.acknowledge(peer, answer, done.position + done.size, waits=waits)
+        state.acknowledge(peer, answer, appended.position + appended.size, wait_for_sync=waits)
 
 
-def _take_with_care(state: State, request: Command, peer: Peer, now_ms: int, header: Send | SendShort) -> None:
-    """Take a message that wants something special, or refuse it before anything was changed."""
-    place = check_place(state, header)
+def _send_special(
+    state: BrokerCoreState, request: Command, peer: Peer, now_ms: int, header: SendMessage | SendMessageV2
+) -> None:
+    """Append a message that needs something special, or refuse it before anything changes."""
+    place = _resolve_queue(state, header)
     if len(request.body) > state.options.max_message_bytes:
         raise LimitExceeded("the body", where="message", limit=state.options.max_message_bytes, found=len(request.body))
-    properties = parse_properties((header.properties or "").encode())
+    properties = decode_properties((header.properties or "").encode())
     properties.pop(POP_RECEIPT, None)
-    properties.update(state.stamps.properties)
-    unique = properties.setdefault(UNIQUE_KEY, "") or state.stamps.unique_key(now_ms)
+    properties.update(state.broker_properties.properties)
+    unique = properties.setdefault(UNIQUE_KEY, "") or state.broker_properties.unique_key(now_ms)
     properties[UNIQUE_KEY] = unique
     sys_flag, reconsume_times = header.sys_flag, header.reconsume_times or 0
     final = place
-    if place.topic.startswith(RETRY):
+    if place.topic.startswith(RETRY_PREFIX):
         final = _retry_or_dead(state, header, place, properties, now_ms)
     if _is_half(properties, reconsume_times):
-        state.halves.check_room()
-        # A delay counts from its commit, which must not fail for it.
-        delayed_place(dict(properties), final, now_ms, most_ms=state.options.timer_max_ms)
-        final, sys_flag = half_place(properties, final), sys_flag & ~TRANSACTION_BITS
-    elif sys_flag & TRANSACTION_BITS in (Transaction.PREPARED, Transaction.ROLLED_BACK):
-        raise refusal(
+        state.half_messages.check_capacity()
+        # A delay counts from the commit, which must not fail because of it.
+        place_delayed(dict(properties), final, now_ms, max_delay_ms=state.options.timer_max_ms)
+        final, sys_flag = place_half(properties, final), sys_flag & ~TRANSACTION_BITS
+    elif sys_flag & TRANSACTION_BITS in (TransactionFlag.PREPARED, TransactionFlag.ROLLED_BACK):
+        raise request_error(
             ResponseCode.MESSAGE_ILLEGAL, f"the message is part of a transaction and has no {TRANSACTION_PREPARED}"
         )
     else:
-        final = delayed_place(properties, final, now_ms, most_ms=state.options.timer_max_ms)
-        state.timers.check_room(final.topic)
-    raw = as_text(properties)
-    state.topics.for_send(place.topic, header.default_topic, header.default_topic_queue_nums, now_ms)
-    done = put(
+        final = place_delayed(properties, final, now_ms, max_delay_ms=state.options.timer_max_ms)
+        state.timers.check_capacity(final.topic)
+    raw = encode_raw_properties(properties)
+    state.topics.get_or_create_for_send(place.topic, header.default_topic, header.default_topic_queue_nums, now_ms)
+    appended = append_message(
         state,
         final.topic,
         final.topic.encode(),
@@ -197,70 +226,78 @@ def _take_with_care(state: State, request: Command, peer: Peer, now_ms: int, hea
         sys_flag,
         reconsume_times,
     )
-    _acknowledge(state, request, peer, [done], place.queue_id, raw, unique)
+    _acknowledge(state, request, peer, [appended], place.queue_id, raw, unique)
 
 
-def check_place(state: State, header: Send | SendShort) -> Place:
-    """Return the queue that a send goes to, or refuse it; the topic may still have to be made."""
+def _resolve_queue(state: BrokerCoreState, header: SendMessage | SendMessageV2) -> QueuePlace:
+    """Return the queue of a send, or refuse it; the topic may still have to be created."""
     name, queue_id = header.topic, header.queue_id
-    if name in CLOSED_TOPICS:
-        raise refusal(ResponseCode.NO_PERMISSION, f"Sending message to topic[{name}] is forbidden.")
-    topic = state.topics.get(name) or Topic.of(
-        state.topics.planned(name, header.default_topic, header.default_topic_queue_nums)
+    if name in BROKER_ONLY_TOPICS:
+        raise request_error(ResponseCode.NO_PERMISSION, f"Sending message to topic[{name}] is forbidden.")
+    topic = state.topics.get(name) or BrokerTopic.from_settings(
+        state.topics.plan_auto_created(name, header.default_topic, header.default_topic_queue_nums)
     )
     if queue_id >= topic.queues:
-        raise refusal(
+        raise request_error(
             ResponseCode.INVALID_PARAMETER, f"request queueId[{queue_id}] is illegal, {name} has {topic.queues} queues"
         )
-    return Place(name, _any_queue(state, topic.write_queues) if queue_id < 0 else queue_id)
+    return QueuePlace(name, _any_queue(state, topic.write_queues) if queue_id < 0 else queue_id)
 
 
-def _any_queue(state: State, queues: int) -> int:
-    return state.next_turn() % max(1, queues)
+def _any_queue(state: BrokerCoreState, queues: int) -> int:
+    return state.next_round_robin() % max(1, queues)
 
 
 def _retry_or_dead(
-    state: State, header: Send | SendShort, place: Place, properties: dict[str, str], now_ms: int
-) -> Place:
-    """Return where a member's retry goes: to the retries, or to the dead letters if there were enough of them."""
-    group = state.groups.known(place.topic.removeprefix(RETRY), now_ms)
-    most = group.max_retries if header.max_reconsume_times is None else header.max_reconsume_times
+    state: BrokerCoreState,
+    header: SendMessage | SendMessageV2,
+    place: QueuePlace,
+    properties: dict[str, str],
+    now_ms: int,
+) -> QueuePlace:
+    """Return the queue of a member's retry: a retry queue, or the dead letter queue after too many attempts."""
+    group = state.groups.get_or_create(place.topic.removeprefix(RETRY_PREFIX), now_ms)
+    max_attempts = group.max_retries if header.max_reconsume_times is None else header.max_reconsume_times
     times = header.reconsume_times or 0
-    # A member of 4.9 that handles in order gives up with exactly the last one; put back, it would come again for ever.
-    is_orderly = times == most and next(state.locks.of(group.name, now_ms), None) is not None
-    if times <= most and not is_orderly:
+    # An orderly member of 4.9 gives up with exactly the last attempt; put back, it would come again for ever.
+    is_orderly = times == max_attempts and next(state.queue_locks.held_queues(group.name, now_ms), None) is not None
+    if times <= max_attempts and not is_orderly:
         return place
     properties.pop(DELAY_LEVEL, None)
     origin_topic = properties.get(RETRY_TOPIC) or place.topic
-    properties.setdefault(DEAD_ORIGIN_TOPIC, origin_topic)
-    properties.setdefault(DEAD_ORIGIN_ID, properties[UNIQUE_KEY])
-    state.tallies.dead.add(group.name, origin_topic)
-    return Place(state.topics.dead_letters(group.name, now_ms).name, 0)
+    properties.setdefault(DLQ_ORIGIN_TOPIC, origin_topic)
+    properties.setdefault(DLQ_ORIGIN_MESSAGE_ID, properties[UNIQUE_KEY])
+    state.event_counters.dead_letters.add(group.name, origin_topic)
+    return QueuePlace(state.topics.get_or_create_dead_letters(group.name, now_ms).name, 0)
 
 
 def _is_half(properties: dict[str, str], reconsume_times: int) -> bool:
-    """Whether a message waits for its transaction; old members send retries of such messages with the mark still on."""
-    is_retry = reconsume_times > 0 and (whole_number(properties.get(DELAY_LEVEL, "0")) or 0) > 0
+    """Return whether a message is a half message; old members send retries of such messages with the property."""
+    is_retry = reconsume_times > 0 and (parse_whole_number(properties.get(DELAY_LEVEL, "0")) or 0) > 0
     return properties.get(TRANSACTION_PREPARED, "").lower() == "true" and not is_retry
 
 
-def _take_batch(state: State, request: Command, peer: Peer, now_ms: int, header: Send | SendShort) -> None:
-    """Take the messages of a batch, all of them or none."""
-    place = check_place(state, header)
-    batch, most = request.body, state.options.max_message_bytes
-    if len(batch) > most:
-        raise LimitExceeded("the batch", where="message", limit=most, found=len(batch))
-    if not batch or place.topic.startswith(RETRY) or len(place.topic) > TOPIC_BYTES_V1:
+def _send_batch(
+    state: BrokerCoreState, request: Command, peer: Peer, now_ms: int, header: SendMessage | SendMessageV2
+) -> None:
+    """Append the messages of a batch, all of them or none."""
+    place = _resolve_queue(state, header)
+    batch, max_bytes = request.body, state.options.max_message_bytes
+    if len(batch) > max_bytes:
+        raise LimitExceeded("the batch", where="message", limit=max_bytes, found=len(batch))
+    if not batch or place.topic.startswith(RETRY_PREFIX) or len(place.topic) > TOPIC_BYTES_V1:
         why = "it is empty" if not batch else f"no batch can be sent to {place.topic}"
-        raise refusal(ResponseCode.MESSAGE_ILLEGAL, f"the batch is refused: {why}")
+        raise request_error(ResponseCode.MESSAGE_ILLEGAL, f"the batch is refused: {why}")
     if state.topics.get(place.topic) is None:
-        # One that is damaged or too long is refused before it makes a topic.
-        for count, _ in enumerate(read_batch(batch)):
-            if count == TAKEN_ITEMS:
-                raise LimitExceeded("number of messages", where="batch", limit=TAKEN_ITEMS)
-    topic = state.topics.for_send(place.topic, header.default_topic, header.default_topic_queue_nums, now_ms)
+        # A damaged or too long batch is refused before it creates a topic.
+        for count, _ in enumerate(decode_batch(batch)):
+            if count == BROKER_BATCH_ITEMS:
+                raise LimitExceeded("number of messages", where="batch", limit=BROKER_BATCH_ITEMS)
+    topic = state.topics.get_or_create_for_send(
+        place.topic, header.default_topic, header.default_topic_queue_nums, now_ms
+    )
     stored = state.store.append_batch(
-        topic.key,
+        topic.name_bytes,
         place.queue_id,
         batch,
         born_ms=header.born_timestamp,
@@ -268,41 +305,148 @@ def _take_batch(state: State, request: Command, peer: Peer, now_ms: int, header:
         stored_ms=now_ms,
         sys_flag=header.sys_flag & ~TRANSACTION_BITS,
     )
-    state.parking.arrived(topic.key, place.queue_id)
-    state.rates.sent(topic.name, len(stored), stored[-1].end - stored[0].position)
+    state.held_pulls.notify_arrival(topic.name_bytes, place.queue_id)
+    state.traffic.record_stored(topic.name, len(stored), stored[-1].end - stored[0].position)
     raw = (header.properties or "").encode()
     unique = find_property(raw, UNIQUE_KEY.encode())
     _acknowledge(state, request, peer, stored, place.queue_id, raw, unique.decode() if unique else None)
 
 
 def _acknowledge(
-    state: State,
+    state: BrokerCoreState,
     request: Command,
     peer: Peer,
-    stored: list[Appended],
+    stored: list[AppendResult],
     queue_id: int,
     properties: bytes,
     unique: str | None,
 ) -> None:
-    """Answer once the log has it."""
+    """Respond once the log is written."""
     if request.is_oneway:
         return
-    stamps = state.stamps
-    fields = SendAnswer(
-        msg_id=",".join([stamps.place_id(done.position) for done in stored]),
+    added = state.broker_properties
+    fields = SendMessageResponse(
+        msg_id=",".join([added.offset_message_id(appended.position) for appended in stored]),
         queue_id=queue_id,
         queue_offset=stored[0].offset,
         transaction_id=unique,
-        msg_region=stamps.region,
-        trace_on=stamps.trace,
+        msg_region=added.region,
+        trace_on=added.trace_on,
     )
-    answer = Command(0, fields, b"", request.opaque, RESPONSE, None, SERVER_VERSION, header_type=request.header_type)
+    answer = Command(
+        0, fields, b"", request.opaque, RESPONSE_FLAG, None, SERVER_VERSION, header_type=request.header_type
+    )
     waits = state.options.is_sync and find_property(properties, b"WAIT") != b"false"
-    state.acknowledge(peer, answer, stored[-1].end, waits=waits)
+    state.acknowledge(peer, answer, stored[-1].end, wait_for_sync=waits)
 
 
-HANDLERS: Mapping[int, Handler] = {
-    RequestCode.SEND_MESSAGE: _take_long,
-    RequestCode.SEND_MESSAGE_V2: _take_short,
-    RequestCode.SEND_BATCH_MESSAGE: _take_short,
+_FIRST_RETRY_LEVEL = 3
+
+
+def _send_back(state: BrokerCoreState, request: Command, peer: Peer, now_ms: int) -> Command | None:
+    header = request.header(SendMessageBack)
+    group = state.groups.get_or_create(header.group, now_ms)
+    if group.retry_queues <= 0:
+        return response_to(request)
+    record = _consumed_record_at(state, header.offset)
+    topic = record.topic.decode()
+    properties = decode_properties(record.properties)
+    origin_topic = properties.setdefault(RETRY_TOPIC, topic)
+    origin_id = properties.setdefault(ORIGIN_MESSAGE_ID, state.broker_properties.offset_message_id(record.position))
+    for name in (TIMER_DELIVER_MS, TIMER_DELAY_SECONDS, TIMER_DELAY_MS, DELAY_LEVEL):
+        properties.pop(name, None)  # the first delay is over
+    max_attempts = group.max_retries if header.max_reconsume_times is None else header.max_reconsume_times
+    if record.reconsume_times >= max_attempts or header.delay_level < 0:
+        properties.setdefault(DLQ_ORIGIN_TOPIC, origin_topic)
+        properties.setdefault(DLQ_ORIGIN_MESSAGE_ID, properties.get(UNIQUE_KEY) or origin_id)
+        place = QueuePlace(state.topics.get_or_create_dead_letters(group.name, now_ms).name, 0)
+    else:
+        properties[DELAY_LEVEL] = str(header.delay_level or _FIRST_RETRY_LEVEL + record.reconsume_times)
+        retries = state.topics.get_or_create_retry(group.name, group.retry_queues, now_ms)
+        place = QueuePlace(
+            retries.name, state.next_round_robin() % min(group.retry_queues, max(1, retries.write_queues))
+        )
+        place = place_delayed(properties, place, now_ms, max_delay_ms=state.options.timer_max_ms)
+    text, times = encode_raw_properties(properties), record.reconsume_times + 1
+    appended = append_copy(state, record, place, text, now_ms, reconsume_times=times)
+    if place.topic.startswith(DLQ_PREFIX):
+        state.event_counters.dead_letters.add(group.name, origin_topic)
+    if not request.is_oneway:
+        state.acknowledge(peer, response_to(request), appended.end, wait_for_sync=state.options.is_sync)
+    return None
+
+
+def _consumed_record_at(state: BrokerCoreState, position: int) -> MessageRecord:
+    """Return the message that is sent back; not one that consumers never see."""
+    found = state.store.lookup.record_at(position)
+    record = None if found is None else decode_record(found)
+    if record is None or record.topic.decode(errors="replace") in BROKER_ONLY_TOPICS:
+        raise request_error(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {position}")
+    return record
+
+
+def _reply(state: BrokerCoreState, request: Command, peer: Peer, now_ms: int) -> Command:
+    return _handle_reply(state, request, peer, now_ms, SendMessage)
+
+
+def _reply_v2(state: BrokerCoreState, request: Command, peer: Peer, now_ms: int) -> Command:
+    return _handle_reply(state, request, peer, now_ms, SendMessageV2)
+
+
+def _handle_reply(
+    state: BrokerCoreState, request: Command, peer: Peer, now_ms: int, kind: type[SendMessage] | type[SendMessageV2]
+) -> Command:
+    try:
+        return _push_reply(state, request, peer, now_ms, request.header(kind))
+    except SteelyardError as error:
+        return _send_error(state, request, error)
+
+
+def _push_reply(
+    state: BrokerCoreState, request: Command, peer: Peer, now_ms: int, header: SendMessage | SendMessageV2
+) -> Command:
+    """Push a reply to the client that waits for it."""
+    queue_id = _resolve_queue(state, header).queue_id
+    if len(request.body) > state.options.max_message_bytes:
+        raise LimitExceeded("the body", where="reply", limit=state.options.max_message_bytes, found=len(request.body))
+    properties = decode_properties((header.properties or "").encode())
+    client_id = properties.get(REPLY_TO_CLIENT)
+    if client_id is None:
+        raise request_error(ResponseCode.SYSTEM_ERROR, f"reply message properties[{REPLY_TO_CLIENT}] is null")
+    requester = state.producers.connection_of(client_id)
+    if requester is None:
+        raise request_error(
+            ResponseCode.SYSTEM_ERROR, f"push reply message fail, channel of <{client_id[:255]}> not found."
+        )
+    added = state.broker_properties
+    properties |= {REGION: added.region, TRACE_ON: added.trace_on, PUSH_REPLY_TIME: str(now_ms)}
+    fields = PushReplyMessage(
+        header.producer_group,
+        header.topic,
+        header.default_topic,
+        header.default_topic_queue_nums,
+        header.queue_id,
+        header.sys_flag,
+        header.born_timestamp,
+        header.flag,
+        encode_raw_properties(properties).decode(),
+        header.reconsume_times,
+        header.unit_mode or False,
+        born_host=peer.address,
+        store_host=state.options.address,
+        store_timestamp=now_ms,
+    )
+    code, opaque = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, state.next_opaque()
+    state.send(requester, Command(code, fields, request.body, opaque=opaque, version=SERVER_VERSION))
+    answer = SendMessageResponse("0", queue_id, 0, msg_region=added.region, trace_on=added.trace_on)
+    return response_to(request, fields=answer)
+
+
+HANDLERS: Mapping[int, RequestHandler] = {
+    RequestCode.SEND_MESSAGE: _send,
+    RequestCode.SEND_MESSAGE_V2: _send_v2,
+    RequestCode.SEND_BATCH_MESSAGE: _send_v2,
+    RequestCode.CONSUMER_SEND_MSG_BACK: _send_back,
+    RequestCode.SEND_REPLY_MESSAGE: _reply,
+    RequestCode.SEND_REPLY_MESSAGE_V2: _reply_v2,
 }

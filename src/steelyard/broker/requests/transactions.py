@@ -1,152 +1,155 @@
-"""The end of a transaction: 37; and a given up half message that is taken up again: 323.
+"""End of transactions: 37; and checks of a given up half message that are resumed: 323.
 
-Spec facts. 37 names a half by its offset in the topic of halves and its position in the log; both, and the group, must
-be right (1). It says 8 commit, 12 roll back, or 0 not known yet, which is not answered. A commit writes the message to
-its real queue, with the half's position as its prepared offset. Java's producers want no answer to it. With a time of
-its own before the first question, a half that is older than that is only ended by answers to questions (604).
+37 names a half message by its offset in the half topic and its position in the log; both, and the group, must match
+(1). It holds 8 commit, 12 roll back, or 0 unknown, which is not answered. A commit writes the message to its real
+queue, with the position of the half message as prepared offset. Java's producers send it oneway. One that has its
+own check immunity time, and is older than that, can only be ended in response to a check (604).
 
-Unlike Apache, a transaction ends once. The same end again changes nothing and is answered with 0, the other end with
-604, and an end that names an earlier record of the half, from before a question, ends it as well.
+Unlike Apache, a transaction ends once. The same outcome again changes nothing and is answered with 0, another outcome
+with 604, and one that names an earlier record of the half message, from before a check, counts as well.
 """
 
 from collections.abc import Mapping
 from contextlib import suppress
 
-from steelyard.broker.copies import trace_of
-from steelyard.broker.halves import Ending, Half
-from steelyard.broker.handlers import Handler
-from steelyard.broker.refusals import refusal
-from steelyard.broker.state import State
-from steelyard.broker.storing import as_text, make_topic, put_copy
+from steelyard.broker.append import append_copy, encode_raw_properties, ensure_topic
+from steelyard.broker.delivery_dedup import copy_marker
+from steelyard.broker.half_messages import OpenHalfMessage, TransactionOutcome
+from steelyard.broker.request_errors import request_error
+from steelyard.broker.state import BrokerCoreState, RequestHandler
 from steelyard.broker.transactions import (
     HALF_PLACE,
     catch_up,
     committed_place,
+    first_offset_of,
+    half_record_at,
     immunity_ms,
-    origin_of,
-    record_at,
-    write_ending,
+    write_outcome,
 )
 from steelyard.errors import ProtocolError, ServerError
-from steelyard.model.names import UNRESOLVED_TOPIC
-from steelyard.store.store import Appended
+from steelyard.model.reserved_names import UNRESOLVED_TRANSACTIONS_TOPIC
+from steelyard.store.store import AppendResult
 from steelyard.wire.codes import RequestCode, ResponseCode
-from steelyard.wire.command import Command, answer_to
-from steelyard.wire.headers.admin import ResumeCheck
+from steelyard.wire.command import Command, Peer, response_to
+from steelyard.wire.headers.admin import ResumeCheckHalfMessage
 from steelyard.wire.headers.send import EndTransaction
-from steelyard.wire.message_ids import read_offset_id
-from steelyard.wire.peers import Peer
-from steelyard.wire.properties import find_property, parse_properties
+from steelyard.wire.message_ids import parse_offset_id
+from steelyard.wire.properties import decode_properties, find_property
 from steelyard.wire.property_names import CHECK_IMMUNITY_SECONDS, CHECK_TIMES, PREPARED_QUEUE_OFFSET, PRODUCER_GROUP
-from steelyard.wire.record import Record, decode_record
-from steelyard.wire.sysflag import Transaction, with_transaction
+from steelyard.wire.record import MessageRecord, decode_record
+from steelyard.wire.sysflag import TransactionFlag, with_transaction
 
 __all__ = ["HANDLERS"]
 
-_ENDINGS: Mapping[int, Ending] = {Transaction.COMMITTED: Ending.COMMITTED, Transaction.ROLLED_BACK: Ending.ROLLED_BACK}
-_HOW = {
-    Ending.COMMITTED: "was committed",
-    Ending.ROLLED_BACK: "was rolled back",
-    Ending.GIVEN_UP: f"was given up, its message is in {UNRESOLVED_TOPIC}",
-    Ending.UNKNOWN: "has ended",
+_OUTCOMES: Mapping[int, TransactionOutcome] = {
+    TransactionFlag.COMMITTED: TransactionOutcome.COMMITTED,
+    TransactionFlag.ROLLED_BACK: TransactionOutcome.ROLLED_BACK,
+}
+_OUTCOME_TEXTS = {
+    TransactionOutcome.COMMITTED: "was committed",
+    TransactionOutcome.ROLLED_BACK: "was rolled back",
+    TransactionOutcome.GIVEN_UP: f"was given up, its message is in {UNRESOLVED_TRANSACTIONS_TOPIC}",
+    TransactionOutcome.UNKNOWN: "has ended",
 }
 
 
-def _end(state: State, request: Command, peer: Peer, now_ms: int) -> Command | None:
+def _end_transaction(state: BrokerCoreState, request: Command, peer: Peer, now_ms: int) -> Command | None:
     header = request.header(EndTransaction)
-    if header.commit_or_rollback == Transaction.NONE:
+    if header.commit_or_rollback == TransactionFlag.NONE:
         return None
-    ending = _ENDINGS.get(header.commit_or_rollback)
-    if ending is None:
-        raise _wrong(f"a transaction cannot end with {header.commit_or_rollback}: give 8, 12 or 0")
-    named = _named_record(state, header)
+    outcome = _OUTCOMES.get(header.commit_or_rollback)
+    if outcome is None:
+        raise _request_failed(f"a transaction cannot end with {header.commit_or_rollback}: give 8, 12 or 0")
+    named = _half_record(state, header)
     catch_up(state)
-    origin = origin_of(named)
-    before = state.halves.ending_of(origin)
-    if before is ending:
-        on_its_way = state.halves.ending.get(origin)
-        _answer_later(state, request, peer, on_its_way.end if on_its_way is not None else state.store.end)
+    first_offset = first_offset_of(named)
+    before = state.half_messages.outcome_of(first_offset)
+    if before is outcome:
+        pending = state.half_messages.pending_outcomes.get(first_offset)
+        _acknowledge(state, request, peer, pending.end if pending is not None else state.store.end)
         return None
-    half = state.halves.open.get(origin)
+    half = state.half_messages.open.get(first_offset)
     if before is not None or half is None:
-        how = _HOW[before] if before is not None else "ended long ago, or is lost"
-        raise refusal(ResponseCode.ILLEGAL_OPERATION, f"the transaction of {header.msg_id[:80]} {how}")
+        how = _OUTCOME_TEXTS[before] if before is not None else "ended long ago, or is lost"
+        raise request_error(ResponseCode.ILLEGAL_OPERATION, f"the transaction of {header.msg_id[:80]} {how}")
     if not header.from_transaction_check and _is_too_late(state, named, now_ms):
-        raise refusal(ResponseCode.ILLEGAL_OPERATION, "the transaction is about to be asked for: answer that question")
-    copy = _commit(state, half, now_ms) if ending is Ending.COMMITTED else None
-    _answer_later(state, request, peer, write_ending(state, half, ending, now_ms, copy).end)
-    tallies = state.tallies
-    (tallies.committed if ending is Ending.COMMITTED else tallies.rolled_back).add(half.topic)
+        raise request_error(ResponseCode.ILLEGAL_OPERATION, "the transaction is about to be checked: answer that check")
+    copy = _commit_half(state, half, now_ms) if outcome is TransactionOutcome.COMMITTED else None
+    _acknowledge(state, request, peer, write_outcome(state, half, outcome, now_ms, copy).end)
+    counters = state.event_counters
+    (counters.committed if outcome is TransactionOutcome.COMMITTED else counters.rolled_back).add(half.topic)
     return None
 
 
-def _named_record(state: State, header: EndTransaction) -> Record:
-    record = record_at(state, header.commit_log_offset)
+def _half_record(state: BrokerCoreState, header: EndTransaction) -> MessageRecord:
+    record = half_record_at(state, header.commit_log_offset)
     if record is None:
-        raise _wrong("Find prepared transaction message failed")
+        raise _request_failed("Find prepared transaction message failed")
     if find_property(record.properties, PRODUCER_GROUP.encode()) != header.producer_group.encode():
-        raise _wrong("The producer group wrong")
+        raise _request_failed("The producer group wrong")
     if record.offset != header.tran_state_table_offset:
-        raise _wrong("The transaction state table offset wrong")
+        raise _request_failed("The transaction state table offset wrong")
     return record
 
 
-def _is_too_late(state: State, record: Record, now_ms: int) -> bool:
-    has_own_time = find_property(record.properties, CHECK_IMMUNITY_SECONDS.encode()) is not None
-    return has_own_time and now_ms - record.born_ms > immunity_ms(state, record.properties)
+def _is_too_late(state: BrokerCoreState, record: MessageRecord, now_ms: int) -> bool:
+    has_own_immunity = find_property(record.properties, CHECK_IMMUNITY_SECONDS.encode()) is not None
+    return has_own_immunity and now_ms - record.born_ms > immunity_ms(state, record.properties)
 
 
-def _commit(state: State, half: Half, now_ms: int) -> Appended:
-    """Write a committed message to the queue it was meant for."""
-    record = record_at(state, half.position)
+def _commit_half(state: BrokerCoreState, half: OpenHalfMessage, now_ms: int) -> AppendResult:
+    """Append a committed message to its real queue."""
+    record = half_record_at(state, half.position)
     if record is None:
-        raise _wrong("Find prepared transaction message failed")
+        raise _request_failed("Find prepared transaction message failed")
     place, properties = committed_place(state, record, now_ms)
-    make_topic(state, place, now_ms)
-    return put_copy(
+    ensure_topic(state, place, now_ms)
+    return append_copy(
         state,
         record,
         place,
-        as_text(properties),
+        encode_raw_properties(properties),
         now_ms,
-        sys_flag=with_transaction(record.sys_flag, Transaction.COMMITTED),
-        prepared_offset=trace_of(half.position),
+        sys_flag=with_transaction(record.sys_flag, TransactionFlag.COMMITTED),
+        prepared_offset=copy_marker(half.position),
     )
 
 
-def _resume(state: State, request: Command, peer: Peer, now_ms: int) -> Command | None:
-    header = request.header(ResumeCheck)
+def _resume_check(state: BrokerCoreState, request: Command, peer: Peer, now_ms: int) -> Command | None:
+    header = request.header(ResumeCheckHalfMessage)
     record = None
     with suppress(ProtocolError):
-        _, position = read_offset_id(header.msg_id or "")
-        found = state.store.lookup.at(position)
+        _, position = parse_offset_id(header.msg_id or "")
+        found = state.store.lookup.record_at(position)
         record = decode_record(found) if found is not None else None
-    if record is None or record.topic != UNRESOLVED_TOPIC.encode():
-        raise _wrong(f"{(header.msg_id or '')[:80]!r} is no message of {UNRESOLVED_TOPIC}: give the id of its place")
-    if record.position in state.halves.resumed:
-        _answer_later(state, request, peer, state.halves.resumed[record.position])
+    if record is None or record.topic != UNRESOLVED_TRANSACTIONS_TOPIC.encode():
+        raise _request_failed(
+            f"{(header.msg_id or '')[:80]!r} is no message of {UNRESOLVED_TRANSACTIONS_TOPIC}: give its offset id"
+        )
+    if record.position in state.half_messages.resumed:
+        _acknowledge(state, request, peer, state.half_messages.resumed[record.position])
         return None
-    state.halves.check_room()
-    properties = parse_properties(record.properties)
+    state.half_messages.check_capacity()
+    properties = decode_properties(record.properties)
     properties[CHECK_TIMES] = "0"
     properties.pop(PREPARED_QUEUE_OFFSET, None)
-    done = put_copy(state, record, HALF_PLACE, as_text(properties), now_ms)
-    state.halves.resumed[record.position] = done.end
-    _answer_later(state, request, peer, done.end)
+    appended = append_copy(state, record, HALF_PLACE, encode_raw_properties(properties), now_ms)
+    state.half_messages.resumed[record.position] = appended.end
+    _acknowledge(state, request, peer, appended.end)
     return None
 
 
-def _answer_later(state: State, request: Command, peer: Peer, end: int) -> None:
-    """Answer once the log has it; who says again what is on its way there hears no sooner than who said it first."""
+def _acknowledge(state: BrokerCoreState, request: Command, peer: Peer, end: int) -> None:
+    """Respond once the log is written; a repeated request is not answered before the first one."""
     if not request.is_oneway:
-        state.acknowledge(peer, answer_to(request), end, waits=state.options.is_sync)
+        state.acknowledge(peer, response_to(request), end, wait_for_sync=state.options.is_sync)
 
 
-def _wrong(remark: str) -> ServerError:
-    return refusal(ResponseCode.SYSTEM_ERROR, remark)
+def _request_failed(remark: str) -> ServerError:
+    return request_error(ResponseCode.SYSTEM_ERROR, remark)
 
 
-HANDLERS: Mapping[int, Handler] = {
-    RequestCode.END_TRANSACTION: _end,
-    RequestCode.RESUME_CHECK_HALF_MESSAGE: _resume,
+HANDLERS: Mapping[int, RequestHandler] = {
+    RequestCode.END_TRANSACTION: _end_transaction,
+    RequestCode.RESUME_CHECK_HALF_MESSAGE: _resume_check,
 }

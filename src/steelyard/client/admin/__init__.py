@@ -1,4 +1,4 @@
-"""The administrator's client: topics, groups, offsets, members, messages and brokers, one file per noun."""
+"""The administrator's client: topics, groups, offsets, messages, brokers and access, one file for each noun."""
 
 from steelyard.client.admin.admin import Admin
 

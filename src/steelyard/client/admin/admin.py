@@ -1,34 +1,67 @@
-"""The administrator's client as a whole: every noun has a file, and this is all of them."""
+"""`Admin`, the administrator's client: one part for each noun, all over one session."""
 
-from steelyard.client.admin.accounts import PlainAccounts
-from steelyard.client.admin.controllers import Controllers
-from steelyard.client.admin.dead_letters import DeadLetters
-from steelyard.client.admin.exporting import Exporting
-from steelyard.client.admin.following import Following
-from steelyard.client.admin.moves import Moves
-from steelyard.client.admin.policies import Policies
-from steelyard.client.admin.probing import Probing
-from steelyard.client.admin.producers import Producers
-from steelyard.client.admin.replicas import Replicas
-from steelyard.client.admin.upkeep import Upkeep
+from typing import Self
+
+from steelyard.client.admin.access import AccessAdmin
+from steelyard.client.admin.admin_session import AdminSession
+from steelyard.client.admin.brokers import BrokerAdmin
+from steelyard.client.admin.dead_letters import DeadLetterAdmin
+from steelyard.client.admin.export import ClusterExport, export_cluster
+from steelyard.client.admin.groups import GroupAdmin
+from steelyard.client.admin.messages import MessageAdmin
+from steelyard.client.admin.name_servers import NameServerAdmin
+from steelyard.client.admin.offsets import OffsetAdmin
+from steelyard.client.admin.producers import ProducerAdmin
+from steelyard.client.admin.topics import TopicAdmin
+from steelyard.client.config import ClientConfig, NamesrvOrConfig
+from steelyard.client.process_guard import AsyncClient
 
 __all__ = ["Admin"]
 
 
-class Admin(
-    Exporting, DeadLetters, Following, Moves, Producers, Probing, Replicas, Upkeep, Controllers, Policies, PlainAccounts
-):
-    """Looks after a cluster: ours, or Apache's from 4.9 on.
+class Admin(AsyncClient):
+    """Administers a cluster: ours, or Apache's from 4.9 on.
 
-    It connects with the first question if it was not started before. What one of the brokers cannot tell is left out
-    and said once in the log; what was asked for and cannot be done is an error that says why.
+    It connects with the first request, if it was not opened before. What a broker cannot report is left out and logged
+    once; what was requested and cannot be done is an error that says why.
 
     >>> import asyncio
     >>> from steelyard.serve.embedded import Cluster
-    >>> async def make(namesrv: str) -> int:
+    >>> async def create(namesrv: str) -> int:
     ...     async with Admin(namesrv) as admin:
-    ...         return len((await admin.create_topic("orders", 8)).queues)
+    ...         return len((await admin.topics.create("orders", 8)).queues)
     >>> with Cluster(brokers=2) as cluster:
-    ...     asyncio.run(make(cluster.namesrv))
+    ...     asyncio.run(create(cluster.namesrv))
     16
     """
+
+    def __init__(self, namesrv: NamesrvOrConfig = None) -> None:
+        super().__init__()
+        self._session = AdminSession(ClientConfig.of(namesrv), self)
+        self.topics = TopicAdmin(self._session)
+        self.offsets = OffsetAdmin(self._session)
+        self.groups = GroupAdmin(self._session, self.topics)
+        self.messages = MessageAdmin(self._session, self.groups)
+        self.dead_letters = DeadLetterAdmin(self._session, self.topics, self.messages)
+        self.producers = ProducerAdmin(self._session)
+        self.brokers = BrokerAdmin(self._session)
+        self.name_servers = NameServerAdmin(self._session)
+        self.access = AccessAdmin(self._session, self.brokers)
+
+    async def open(self) -> Self:
+        """Connect now; otherwise the first request does it."""
+        await self._session.open()
+        return self
+
+    async def close(self) -> None:
+        """Disconnect. It may be called again; no request can be sent afterwards."""
+        if not self.is_forked:
+            await self._session.close()
+
+    async def export(self) -> ClusterExport:
+        """Return everything of a cluster except messages. Secrets in settings are left out."""
+        return await export_cluster(self._session, self.topics, self.brokers, self.name_servers)
+
+    def __repr__(self) -> str:
+        """Name its servers."""
+        return f"{type(self).__name__}({str(self._session.config)!r})"

@@ -1,50 +1,132 @@
-"""What a broker tells of its disk, of its flushing and of its last start.
+"""Broker reports: disk, flushing and last start of a broker, parsed from its runtime table.
 
-Brokers of ours tell all of it in a report. Apache's tell the disk and what is not flushed in words for people ("Total :
-252.0 GiB, Free : 1.2 GiB."), which are read as well as they are written; what they do not tell is None, not guessed.
+Our brokers send a report. Apache's send the disk and the unflushed bytes as text for people ("Total : 252.0 GiB, Free :
+1.2 GiB."), which is parsed as far as it goes; what they do not send is None, not guessed.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
-from steelyard.client.admin.readings import position, told_bytes
 from steelyard.errors import SteelyardError
 from steelyard.wire.bodies import decode_body
-from steelyard.wire.bodies.reports import REPORT_NAME, BrokerReport, DamageReport, RecoveryReport
+from steelyard.wire.bodies.stats import REPORT_NAME, BrokerReport, RecoveryReport
 
-__all__ = ["BrokerDisk", "Flushing", "LostBytes", "Recovery", "Reports", "read_reports"]
+__all__ = [
+    "BrokerDisk",
+    "BrokerRecovery",
+    "BrokerReports",
+    "FlushStatus",
+    "LogDamage",
+    "RateAverages",
+    "parse_int",
+    "parse_position",
+    "parse_rates",
+    "parse_ratio",
+    "parse_reports",
+]
+
+_MAX_START_MS = 366 * 24 * 3_600_000
+"""A broker that sends more is mistaken; without a limit the time span could not be represented."""
+_UNITS = {"B": 1, **{f"{letter}iB": 1 << 10 * power for power, letter in enumerate("KMGTPE", 1)}}
+
+
+@dataclass(frozen=True, slots=True)
+class RateAverages:
+    """A rate a second over the last ten seconds, minute and ten minutes; a young broker does not have all."""
+
+    ten_seconds: float
+    minute: float | None = None
+    ten_minutes: float | None = None
+
+
+def parse_rates(text: str | None) -> RateAverages | None:
+    """Parse up to three numbers with blanks between them.
+
+    >>> parse_rates("12.5 11.9 10.0"), parse_rates("soon")
+    (RateAverages(ten_seconds=12.5, minute=11.9, ten_minutes=10.0), None)
+    """
+    try:
+        numbers = [float(each) for each in (text or "").split()]
+    except ValueError:
+        return None
+    return RateAverages(*numbers[:3]) if numbers else None
+
+
+def parse_ratio(text: str | None) -> float | None:
+    """Parse a share of a disk, from 0 to 1; Apache writes -1 where it is unknown.
+
+    >>> parse_ratio("0.25"), parse_ratio("-1.0"), parse_ratio("")
+    (0.25, None, None)
+    """
+    try:
+        number = float(text or "")
+    except ValueError:
+        return None
+    return number if 0 <= number <= 1 else None
+
+
+def parse_position(text: str | None) -> int | None:
+    """Parse a position in the log; Apache writes -1 for the beginning of an empty one.
+
+    >>> parse_position("4096"), parse_position("-1"), parse_position(None)
+    (4096, 0, None)
+    """
+    number = parse_int(text)
+    return None if number is None else max(0, number)
+
+
+def parse_int(text: str | None) -> int | None:
+    """Parse an integer, if it is one."""
+    try:
+        return int(text or "")
+    except ValueError:
+        return None
+
+
+def _parse_bytes(text: str) -> int | None:
+    """Parse a number of bytes as Apache prints it, if it is one.
+
+    >>> _parse_bytes("940 B"), _parse_bytes("1.2 KiB"), _parse_bytes("plenty")
+    (940, 1229, None)
+    """
+    number, _, unit = text.partition(" ")
+    try:
+        count = float(number) * _UNITS[unit]
+    except (KeyError, ValueError):
+        return None
+    return round(count) if 0 <= count < 1 << 63 else None
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerDisk:
-    """The disk of a broker's log, and what the log takes of it."""
+    """The disk of a broker's log, and how much of it the log uses."""
 
     size_bytes: int | None
-    """All of the disk; None if it has no end, as in memory."""
+    """The size of the disk; None if it has no limit, as in memory."""
     free_bytes: int | None
     log_bytes: int | None = None
     log_files: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Flushing:
-    """How a broker makes messages safe from a loss of power."""
+class FlushStatus:
+    """How a broker flushes messages to disk."""
 
     mode: str | None
-    """``sync``: before it answers; ``async``: some time later. None if it does not tell; its settings do."""
+    """``sync``: before it answers; ``async``: some time later. None if only its settings say so."""
     interval_ms: int | None
     unflushed_bytes: int | None
-    """What a loss of power would cost right now."""
+    """What a power failure would lose now."""
     last_ms: float | None = None
     """How long the last flush took."""
 
 
 @dataclass(frozen=True, slots=True)
-class LostBytes:
-    """A place of the log that is no message any more.
+class LogDamage:
+    """A damaged place of the log.
 
-    >>> str(LostBytes("commitlog/00000000000000000000", 4_096, 120, 1, "damaged"))
+    >>> str(LogDamage("commitlog/00000000000000000000", 4_096, 120, 1, "damaged"))
     'commitlog/00000000000000000000, position 4096: 120 bytes are damaged, 1 messages lost'
     """
 
@@ -52,7 +134,7 @@ class LostBytes:
     position: int
     size_bytes: int
     messages: int | None
-    """How many messages it cost, as far as anything can tell."""
+    """How many messages were lost, as far as that is known."""
     what: str
 
     def __str__(self) -> str:
@@ -61,18 +143,18 @@ class LostBytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Recovery:
+class BrokerRecovery:
     """What a broker found when it was started, and what it had to do."""
 
     found: str
-    """``nothing``: an empty directory; ``closed``: all in order; ``unclosed``: the log had to be read again."""
+    """``nothing``: an empty directory; ``closed``: a clean shutdown; ``unclosed``: the log had to be scanned."""
     records: int
-    """Whole messages that were read."""
+    """Complete messages that were read."""
     read_bytes: int
     cut_bytes: int
-    """What was behind the last whole message, and was cut off."""
+    """Bytes after the last complete message, which were cut off."""
     damages: int
-    """Damaged places before that."""
+    """Damaged places before it."""
     took: timedelta | None
 
     def __str__(self) -> str:
@@ -88,7 +170,7 @@ class Recovery:
 
 
 _CUT_OFF = "cut off"
-"""What a broker calls the bytes behind the last whole message."""
+"""What a broker calls the bytes after the last complete message."""
 
 _FOUND = {
     "nothing": "the directory was empty",
@@ -98,22 +180,22 @@ _FOUND = {
 
 
 @dataclass(frozen=True, slots=True)
-class Reports:
-    """All of it. What a broker does not tell is None."""
+class BrokerReports:
+    """Disk, flushing and last start of a broker. What it does not report is None."""
 
     disk: BrokerDisk | None = None
-    flushing: Flushing | None = None
-    recovery: Recovery | None = None
+    flushing: FlushStatus | None = None
+    recovery: BrokerRecovery | None = None
     damages: int | None = None
-    """Damaged places that were found since the start, those of the start too."""
-    lost: tuple[LostBytes, ...] = ()
+    """Damaged places that were found since and during its start."""
+    lost: tuple[LogDamage, ...] = ()
     """The first of them."""
     refusal: str | None = None
-    """Why it takes no messages; None if it takes them, or does not tell."""
+    """Why it rejects messages; None if it accepts them, or does not report it."""
 
     @property
     def loss(self) -> str | None:
-        """What is lost, in words; None if nothing is, or it does not tell. A tail that nobody knew of is no loss."""
+        """What is lost, as text; None if nothing is known to be. A tail without acknowledged messages is no loss."""
         lost = [each for each in self.lost if each.what != _CUT_OFF or each.messages]
         if not lost:
             return None
@@ -124,58 +206,50 @@ class Reports:
         return f"its log is damaged, and {count}: {where} {lost[0]}"
 
 
-def read_reports(told: Mapping[str, str]) -> Reports:
-    """Read what a broker tells of itself in its runtime table.
+def parse_reports(table: Mapping[str, str]) -> BrokerReports:
+    """Parse the runtime table of a broker.
 
-    >>> read_reports({"commitLogDirCapacity": "Total : 252.0 GiB, Free : 1.0 KiB."}).disk
+    >>> parse_reports({"commitLogDirCapacity": "Total : 252.0 GiB, Free : 1.0 KiB."}).disk
     BrokerDisk(size_bytes=270582939648, free_bytes=1024, log_bytes=None, log_files=None)
-    >>> read_reports({})
-    Reports(disk=None, flushing=None, recovery=None, damages=None, lost=(), refusal=None)
+    >>> parse_reports({})
+    BrokerReports(disk=None, flushing=None, recovery=None, damages=None, lost=(), refusal=None)
     """
     try:
-        report = decode_body(BrokerReport, told[REPORT_NAME].encode()) if REPORT_NAME in told else None
+        report = decode_body(BrokerReport, table[REPORT_NAME].encode()) if REPORT_NAME in table else None
     except SteelyardError:
         report = None
-    return _of_apache(told) if report is None else _of_ours(report)
+    return _parse_apache_table(table) if report is None else _from_report(report)
 
 
-def _of_apache(told: Mapping[str, str]) -> Reports:
-    total, _, free = told.get("commitLogDirCapacity", "").partition(",")
-    size_bytes, free_bytes = (told_bytes(text.partition(":")[2].strip(" .")) for text in (total, free))
-    waiting = told_bytes(told.get("remainHowManyDataToFlush", ""))
-    start, end = (position(told.get(f"commitLog{which}Offset")) for which in ("Min", "Max"))
+def _parse_apache_table(table: Mapping[str, str]) -> BrokerReports:
+    total, _, free = table.get("commitLogDirCapacity", "").partition(",")
+    size_bytes, free_bytes = (_parse_bytes(text.partition(":")[2].strip(" .")) for text in (total, free))
+    waiting = _parse_bytes(table.get("remainHowManyDataToFlush", ""))
+    start, end = (parse_position(table.get(f"commitLog{which}Offset")) for which in ("Min", "Max"))
     log_bytes = None if start is None or end is None else max(0, end - start)
-    return Reports(
+    return BrokerReports(
         None if size_bytes is None and free_bytes is None else BrokerDisk(size_bytes, free_bytes, log_bytes),
-        None if waiting is None else Flushing(None, None, waiting),
+        None if waiting is None else FlushStatus(None, None, waiting),
     )
 
 
-def _of_ours(report: BrokerReport) -> Reports:
+def _from_report(report: BrokerReport) -> BrokerReports:
     last_us = report.flush_last_us
-    return Reports(
+    return BrokerReports(
         BrokerDisk(report.disk_bytes, report.disk_free_bytes, report.log_bytes, report.log_files),
-        Flushing(
+        FlushStatus(
             report.flush,
             report.flush_interval_ms,
             report.unflushed_bytes,
             None if last_us is None else last_us / 1_000,
         ),
-        None if report.recovery is None else _recovery(report.recovery),
+        None if report.recovery is None else _broker_recovery(report.recovery),
         report.damages,
-        tuple(map(_lost, report.damage or ())),
+        tuple(LogDamage(each.path, each.position, each.size, each.records, each.what) for each in report.damage or ()),
         report.refusal,
     )
 
 
-def _recovery(told: RecoveryReport) -> Recovery:
-    took = None if told.took_ms is None else timedelta(milliseconds=min(max(0, told.took_ms), _LONGEST_START_MS))
-    return Recovery(told.found, told.records, told.read_bytes, told.cut_bytes, told.damages, took)
-
-
-_LONGEST_START_MS = 366 * 24 * 3_600_000
-"""A broker that says more is mistaken, and no span may come of it that cannot be."""
-
-
-def _lost(told: DamageReport) -> LostBytes:
-    return LostBytes(told.path, told.position, told.size, told.records, told.what)
+def _broker_recovery(report: RecoveryReport) -> BrokerRecovery:
+    took = None if report.took_ms is None else timedelta(milliseconds=min(max(0, report.took_ms), _MAX_START_MS))
+    return BrokerRecovery(report.found, report.records, report.read_bytes, report.cut_bytes, report.damages, took)

@@ -1,46 +1,108 @@
-"""One broker: how it is in numbers, its settings, and how far behind groups are on it.
+"""Brokers: listed, described in numbers, configured, probed; writes stopped and allowed, expired files cleaned.
 
-Settings have the server's own names. A name that it does not list is not sent: Apache's brokers take it without a word
-and do nothing, and whoever wrote it believes that it counts.
+Settings have the server's own names. A name that a broker does not list is refused here: Apache's brokers accept it
+silently and ignore it. Whether clients may write to a broker is a part of the routes, which each name server keeps for
+itself: a change is sent to all of them, and those that cannot be reached are reported.
+
+A probe sends one message to the topic that every broker has under its own name; it expires with the broker's log.
 """
 
+import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from enum import Enum
 
-from steelyard.client.admin.broker_reports import Reports, read_reports
-from steelyard.client.admin.cluster import Brokers
-from steelyard.client.admin.readings import Rates, position, rates, share, whole
-from steelyard.client.admin.servers import Server
-from steelyard.client.admin.times import moment
-from steelyard.client.nearest import nearest
-from steelyard.dialect.hearing import uptime_ms
-from steelyard.errors import InvalidParameter, NoPermission, NotFound
-from steelyard.model import Queue
+from steelyard.client.admin.admin_session import AdminPart, BrokerInstance, gather_limited
+from steelyard.client.admin.broker_reports import (
+    BrokerReports,
+    RateAverages,
+    parse_int,
+    parse_position,
+    parse_rates,
+    parse_ratio,
+    parse_reports,
+)
+from steelyard.client.suggestions import closest_match
+from steelyard.client.times import from_epoch_ms
+from steelyard.errors import (
+    BrokerNotFound,
+    CannotConnect,
+    ConfigurationError,
+    InvalidParameter,
+    NoPermission,
+    NotFound,
+    ServerFailed,
+    SteelyardError,
+    error_for,
+)
+from steelyard.model import BrokerAddresses, Permission, Queue
+from steelyard.model.reserved_names import is_system_topic
+from steelyard.net.clock import now_ms, steady_ns
+from steelyard.protocol.member_responses import parse_uptime_ms
 from steelyard.wire.bodies import decode_body
-from steelyard.wire.bodies.settings_text import decode_settings, encode_settings
-from steelyard.wire.bodies.shared import TextTable
-from steelyard.wire.bodies.stats import BrokerConsumeStats as LagBody
-from steelyard.wire.codes import RequestCode, ResponseCode
-from steelyard.wire.headers.admin import BrokerConsumeStats
+from steelyard.wire.bodies.common import KVTable, decode_settings, encode_settings
+from steelyard.wire.bodies.stats import BrokerConsumeStats
+from steelyard.wire.bodies.topics import TopicConfigTable
+from steelyard.wire.codes import STORED_CODES, RequestCode, ResponseCode
+from steelyard.wire.command import Command
+from steelyard.wire.headers.admin import GetBrokerConsumeStats
+from steelyard.wire.headers.nameserver import WritePermissionRequest, WritePermissionResponse
+from steelyard.wire.headers.send import SendMessageV2
 
-__all__ = ["BrokerCare", "BrokerState", "Change", "GroupLag", "is_secret", "missing_setting"]
+__all__ = [
+    "BrokerAdmin",
+    "BrokerRuntime",
+    "BrokerStatus",
+    "BrokerThroughput",
+    "CleanTarget",
+    "GroupLag",
+    "NameServerUpdate",
+    "SettingChange",
+    "is_secret_setting",
+    "setting_not_found",
+]
 
-_SECRET = ("password", "secret", "credential", "token", "initauthenticationuser", "exporterheader")
-"""What the names of settings have in them that are nobody's business."""
+_FIRST_RATES_S = 1.2
+_SECRET_WORDS = ("password", "secret", "credential", "token", "initauthenticationuser", "exporterheader")
+"""Parts of the names of settings whose values are secret."""
+_PROBE_GROUP = "TOOLS_PROBE"
+_MAX_PROBE_BYTES = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerState:
-    """A broker in numbers. What it does not tell is None; ``told`` is all that it says, in its own words."""
+class BrokerStatus:
+    """The state of a broker. What it does not report is None; ``problem`` says why it reports nothing at all."""
 
-    server: Server
+    name: str
+    cluster: str
+    addresses: Mapping[int, str]
+    """By id: 0 is the master, others are replicas."""
+    version: str | None = None
+    started_at: datetime | None = None
+    up: timedelta | None = None
+    put_tps: float | None = None
+    """Messages stored a second, over the last ten."""
+    get_tps: float | None = None
+    """Messages delivered a second, over the last ten."""
+    disk_used: float | None = None
+    """The share of its disk that is full, from 0 to 1."""
+    problem: str | None = None
+    reports: BrokerReports | None = None
+    """Its disk, its flushing, and what its last start found."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRuntime:
+    """A broker in numbers. What it does not report is None; ``reported`` is its whole runtime table."""
+
+    server: BrokerInstance
     version: str | None
     started_at: datetime | None
     up: timedelta | None
-    put: Rates | None
+    put: RateAverages | None
     """Messages stored a second."""
-    delivered: Rates | None
+    delivered: RateAverages | None
     """Messages delivered a second."""
     stored_today: int | None
     """Messages stored since midnight of the broker's clock."""
@@ -50,26 +112,26 @@ class BrokerState:
     log_end: int | None
     """The position at which its log ends."""
     oldest_at: datetime | None
-    """When the oldest message that it still has was stored."""
+    """When its oldest message was stored."""
     log_disk_used: float | None
     """The share of the log's disk that is full, from 0 to 1."""
     index_disk_used: float | None
     index_behind_bytes: int | None
     """What is in the log and not in the indexes yet."""
     page_cache_ms: int | None
-    """How long the last writer has had the log for itself; much of it means that the disk is too slow."""
+    """For how long the last writer has held the log; long times mean that the disk is too slow."""
     sends_waiting: int | None
     send_wait_ms: int | None
-    """How long the first of those that wait has waited."""
+    """How long the first of them has waited."""
     pulls_waiting: int | None
     pull_wait_ms: int | None
-    reports: Reports
+    reports: BrokerReports
     """Its disk, its flushing, and what its last start found."""
-    told: Mapping[str, str]
+    reported: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class SettingChange:
     """A setting before and after."""
 
     name: str
@@ -79,60 +141,117 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class GroupLag:
-    """How far a group is in one queue of a broker."""
+    """A group's offset in one queue of a broker."""
 
     group: str
     queue: Queue
     committed: int
     end: int
     pulled: int | None
-    """Up to where it was delivered; 4.9 does not tell."""
+    """Up to where it was delivered; 4.9 does not report it."""
     consumed_at: datetime | None
-    """When the last message was stored that the group is done with."""
+    """When the last message that the group is done with was stored."""
 
     @property
     def lag(self) -> int:
-        """Messages that the group is not done with."""
+        """How many messages wait."""
         return max(0, self.end - self.committed)
 
 
-class BrokerCare(Brokers):
-    """What an administrator asks of one broker."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerThroughput:
+    """The rates of one process: a broker's master, or a replica. What it does not report is None."""
 
-    async def broker(self, name: str, *, broker_id: int | None = None) -> BrokerState:
-        """Tell how a broker is in numbers; its master, unless another id is given."""
-        server = await self._server(name, broker_id)
-        answer = await self._ask_server(server, RequestCode.GET_BROKER_RUNTIME_INFO)
-        return _state(server, decode_body(TextTable, answer.body).table)
+    cluster: str
+    broker: str
+    id: int
+    """0 is the master."""
+    address: str
+    version: str | None = None
+    in_tps: float | None = None
+    """Messages stored a second, over the last ten."""
+    out_tps: float | None = None
+    """Messages delivered a second, over the last ten."""
+    in_today: int | None = None
+    out_today: int | None = None
+    in_yesterday: int | None = None
+    out_yesterday: int | None = None
+    oldest_at: datetime | None = None
+    """When its oldest message was stored."""
+    disk_used: float | None = None
+    """The share of its disk that is full, from 0 to 1."""
+    up: timedelta | None = None
+    problem: str | None = None
+    """Why it reports nothing at all."""
 
-    async def broker_config(self, broker: str, *, broker_id: int | None = None) -> dict[str, str]:
-        """Return the settings of a broker, in the server's own words."""
-        server = await self._server(broker, broker_id)
-        return await self._settings_of(server)
 
-    async def plan_broker_config(
+class CleanTarget(Enum):
+    """What a broker can clean now instead of on its schedule."""
+
+    LOG = RequestCode.DELETE_EXPIRED_COMMITLOG
+    """Log files whose messages are older than the broker keeps them."""
+    INDEXES = RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE
+    """Indexes of messages that are gone from the log."""
+    TOPICS = RequestCode.CLEAN_UNUSED_TOPIC
+    """Indexes of topics that are deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class NameServerUpdate:
+    """A name server that got a change of a broker's write permission: how many topics changed, or its problem."""
+
+    address: str
+    topics: int | None = None
+    problem: str | None = None
+
+
+class BrokerAdmin(AdminPart):
+    """Brokers: `Admin.brokers`."""
+
+    async def instances(self, broker: str | None = None, *, cluster: str | None = None) -> list[BrokerInstance]:
+        """List the processes of a broker, of a cluster, or all: masters and replicas."""
+        places = await self._session.select_brokers(None if broker is None else [broker], cluster)
+        return [
+            BrokerInstance(place.name, place.cluster, broker_id, address)
+            for place in places
+            for broker_id, address in sorted(place.addresses.items())
+        ]
+
+    async def describe(self, name: str, *, broker_id: int | None = None) -> BrokerRuntime:
+        """Describe a broker in numbers; its master, unless another id is given."""
+        server = await self._instance(name, broker_id)
+        answer = await self._session.request_instance(server, RequestCode.GET_BROKER_RUNTIME_INFO)
+        return _parse_runtime(server, decode_body(KVTable, answer.body).table)
+
+    async def config(self, broker: str, *, broker_id: int | None = None) -> dict[str, str]:
+        """Return the settings of a broker, by the server's own names."""
+        return await self._instance_settings(await self._instance(broker, broker_id))
+
+    async def plan_config(
         self, broker: str, settings: Mapping[str, str], *, broker_id: int | None = None
-    ) -> list[Change]:
-        """Tell what settings would change from and to; a name that the broker does not list is an error."""
-        known = await self.broker_config(broker, broker_id=broker_id)
+    ) -> list[SettingChange]:
+        """Plan a change of settings, and change nothing; a name that the broker does not list is an error."""
+        known = await self.config(broker, broker_id=broker_id)
         for name in settings:
             if name not in known:
-                raise missing_setting(name, known, broker)
-        return [Change(name, known[name], value) for name, value in settings.items()]
+                raise setting_not_found(name, known, broker)
+        return [SettingChange(name, known[name], value) for name, value in settings.items()]
 
-    async def set_broker_config(
+    async def set_config(
         self, broker: str, settings: Mapping[str, str], *, broker_id: int | None = None
-    ) -> list[Change]:
-        """Change some settings of a broker while it runs, and tell what they were and are.
+    ) -> list[SettingChange]:
+        """Change settings of a running broker, and return their values before and after.
 
-        What a broker takes is not always what counts: some settings are looked at only when it starts.
+        Not every change has an effect: some settings are read only when the broker starts.
         """
-        planned = await self.plan_broker_config(broker, settings, broker_id=broker_id)
-        server = await self._server(broker, broker_id)
+        planned = await self.plan_config(broker, settings, broker_id=broker_id)
+        server = await self._instance(broker, broker_id)
         try:
-            await self._ask_server(server, RequestCode.UPDATE_BROKER_CONFIG, {}, encode_settings(settings))
+            await self._session.request_instance(
+                server, RequestCode.UPDATE_BROKER_CONFIG, {}, encode_settings(settings)
+            )
         except (NoPermission, InvalidParameter) as error:
-            # What these say to do next is about messages.
+            # The next step of these errors is about messages.
             raise type(error)(
                 error.remark,
                 code=error.code,
@@ -140,90 +259,213 @@ class BrokerCare(Brokers):
                 what=f"{server} refuses: {error.remark}",
                 next_step="",
             ) from None
-        now = await self._settings_of(server)
-        return [Change(each.name, each.before, now.get(each.name, "")) for each in planned]
+        now = await self._instance_settings(server)
+        return [SettingChange(each.name, each.before, now.get(each.name, "")) for each in planned]
 
-    async def broker_lag(self, broker: str, *, ordered_only: bool = False) -> list[GroupLag]:
-        """Tell how far every group is in the queues of a broker, by group and queue."""
-        server = await self._server(broker)
-        answer = await self._ask_server(
-            server, RequestCode.GET_BROKER_CONSUME_STATS, BrokerConsumeStats(is_order=ordered_only)
+    async def lag(self, broker: str, *, ordered_only: bool = False) -> list[GroupLag]:
+        """Return the offsets of every group in the queues of a broker, by group and queue."""
+        server = await self._instance(broker)
+        answer = await self._session.request_instance(
+            server, RequestCode.GET_BROKER_CONSUME_STATS, GetBrokerConsumeStats(is_order=ordered_only)
         )
         found = [
             GroupLag(
-                self._names.bare(group),
-                self._names.bare_queue(queue),
+                self._namespace.unwrap(group),
+                self._namespace.unwrap_queue(queue),
                 place.consumer_offset,
                 place.broker_offset,
                 place.pull_offset,
-                moment(place.consumed_ms),
+                from_epoch_ms(place.consumed_ms),
             )
-            for by_group in decode_body(LagBody, answer.body).groups
+            for by_group in decode_body(BrokerConsumeStats, answer.body).groups
             for group, stats in by_group.items()
-            if self._is_here(group)
+            if self._session.in_namespace(group)
             for each in stats
             for queue, place in each.queues.items()
         ]
         return sorted(found, key=lambda each: (each.group, each.queue.topic, each.queue.queue_id))
 
-    async def _settings_of(self, server: Server) -> dict[str, str]:
-        return decode_settings((await self._ask_server(server, RequestCode.GET_BROKER_CONFIG)).body)
+    async def throughput(self) -> list[BrokerThroughput]:
+        """Return the rates of every process of every broker; one that does not answer has a problem instead."""
+        return await gather_limited(self._broker_throughput, await self.instances())
+
+    async def probe(self, broker: str, *, size: int = 128) -> float:
+        """Send one message of so many bytes to a broker, and return the milliseconds until it is stored."""
+        if not 0 < size <= _MAX_PROBE_BYTES:
+            raise ConfigurationError(f"a message cannot have {size} bytes", next_step=f"give 1 to {_MAX_PROBE_BYTES}")
+        (place,) = await self._session.select_brokers([broker], None)
+        header = SendMessageV2(_PROBE_GROUP, broker, "TBW102", 1, 0, 0, now_ms(), 0, None, 0, False, None, False)
+        began_ns = steady_ns()
+        answer = await self._session.request(place, RequestCode.SEND_MESSAGE_V2, header, b"x" * size)
+        took_ms = (steady_ns() - began_ns) / 1e6
+        if answer.code not in STORED_CODES:
+            raise error_for(answer.code, answer.remark or "", server=broker)
+        return took_ms
+
+    async def stop_writes(self, broker: str) -> list[NameServerUpdate]:
+        """Remove the write permission of a broker at all name servers; it lasts until the broker changes a topic."""
+        return await self._set_write_permission(RequestCode.WIPE_WRITE_PERM_OF_BROKER, broker)
+
+    async def allow_writes(self, broker: str) -> list[NameServerUpdate]:
+        """Restore the write permission of a broker at all name servers, for all its topics."""
+        return await self._set_write_permission(RequestCode.ADD_WRITE_PERM_OF_BROKER, broker)
+
+    async def read_only_topics(self, broker: str) -> list[str]:
+        """List the topics of a broker whose own settings do not allow writes."""
+        server = await self._instance(broker)
+        answer = await self._session.request_instance(server, RequestCode.GET_ALL_TOPIC_CONFIG)
+        topics = decode_body(TopicConfigTable, answer.body).topics
+        return sorted(
+            self._namespace.unwrap(name)
+            for name, each in topics.items()
+            if not each.permission & Permission.WRITE and not is_system_topic(name)
+        )
+
+    async def clean(self, broker: str, what: CleanTarget) -> None:
+        """Have a broker clean something now instead of on its schedule."""
+        server = await self._instance(broker)
+        await self._session.request_instance(server, what.value)
+
+    async def _instance(self, broker: str, broker_id: int | None = None) -> BrokerInstance:
+        """Return the process of a broker with an id; without one its master, or a replica if it has none."""
+        servers = await self.instances(broker)
+        found = [server for server in servers if broker_id in (None, server.broker_id)]
+        if not servers:
+            raise CannotConnect(f"broker {broker} has no address", next_step="see whether it runs")
+        if not found:
+            raise BrokerNotFound(
+                code=int(ResponseCode.BROKER_NOT_EXIST),
+                server=str(self._session.config),
+                what=f"broker {broker!r} has no process with id {broker_id}",
+                next_step=f"known are: {', '.join(str(server.broker_id) for server in servers) or 'none'}",
+            )
+        return found[0]
+
+    async def _instance_settings(self, server: BrokerInstance) -> dict[str, str]:
+        return decode_settings((await self._session.request_instance(server, RequestCode.GET_BROKER_CONFIG)).body)
+
+    async def _runtime(self, place: BrokerAddresses) -> Command:
+        try:
+            return await self._session.request_ok(place, RequestCode.GET_BROKER_RUNTIME_INFO)
+        except ServerFailed:
+            # Apache's brokers fail to compute their rates in the first second.
+            await asyncio.sleep(_FIRST_RATES_S)
+            return await self._session.request_ok(place, RequestCode.GET_BROKER_RUNTIME_INFO)
+
+    async def _broker_status(self, place: BrokerAddresses) -> BrokerStatus:
+        status = BrokerStatus(place.name, place.cluster, place.addresses)
+        try:
+            table = decode_body(KVTable, (await self._runtime(place)).body).table
+        except SteelyardError as error:
+            return replace(status, problem=error.what)
+        runtime = _parse_runtime(BrokerInstance(place.name, place.cluster, 0, place.master or ""), table)
+        return replace(
+            status,
+            version=runtime.version,
+            started_at=runtime.started_at,
+            up=runtime.up,
+            put_tps=None if runtime.put is None else runtime.put.ten_seconds,
+            get_tps=None if runtime.delivered is None else runtime.delivered.ten_seconds,
+            disk_used=runtime.log_disk_used,
+            reports=runtime.reports,
+        )
+
+    async def _broker_throughput(self, server: BrokerInstance) -> BrokerThroughput:
+        place = BrokerThroughput(
+            cluster=server.cluster, broker=server.broker, id=server.broker_id, address=server.address
+        )
+        try:
+            state = await self.describe(server.broker, broker_id=server.broker_id)
+        except SteelyardError as error:
+            return replace(place, problem=error.what)
+        return replace(
+            place,
+            version=state.version,
+            in_tps=None if state.put is None else state.put.ten_seconds,
+            out_tps=None if state.delivered is None else state.delivered.ten_seconds,
+            in_today=state.stored_today,
+            out_today=state.delivered_today,
+            in_yesterday=_count_between(state.reported, "Put", "YesterdayMorning", "TodayMorning"),
+            out_yesterday=_count_between(state.reported, "Get", "YesterdayMorning", "TodayMorning"),
+            oldest_at=state.oldest_at,
+            disk_used=state.log_disk_used,
+            up=state.up,
+        )
+
+    async def _set_write_permission(self, code: RequestCode, broker: str) -> list[NameServerUpdate]:
+        await self._session.select_brokers([broker], None)
+
+        async def send(address: str) -> NameServerUpdate:
+            try:
+                answer = await self._session.request_at(address, code, WritePermissionRequest(broker))
+            except SteelyardError as error:
+                return NameServerUpdate(address, problem=error.what)
+            if answer.code != ResponseCode.SUCCESS:
+                return NameServerUpdate(address, problem=answer.remark or f"it answered {answer.code}")
+            counts = answer.header(WritePermissionResponse)
+            return NameServerUpdate(address, counts.wipe_topic_count or counts.add_topic_count or 0)
+
+        return await gather_limited(send, self._session.config.name_servers)
+
+    async def list(self) -> list[BrokerStatus]:
+        """List the brokers with their state; one that does not answer is listed with its problem."""
+        return await gather_limited(self._broker_status, (await self._session.broker_places()).values())
 
 
-def is_secret(setting: str) -> bool:
-    """Say whether a setting is one that is not to be seen by whoever looks over a shoulder.
+def is_secret_setting(setting: str) -> bool:
+    """Whether the value of a setting is secret and not to be shown.
 
-    >>> is_secret("innerClientAuthenticationCredentials"), is_secret("authenticationEnabled")
+    >>> is_secret_setting("innerClientAuthenticationCredentials"), is_secret_setting("authenticationEnabled")
     (True, False)
-    >>> is_secret("metricsGrpcExporterHeader")
+    >>> is_secret_setting("metricsGrpcExporterHeader")
     True
     """
-    return any(word in setting.lower() for word in _SECRET)
+    return any(word in setting.lower() for word in _SECRET_WORDS)
 
 
-def missing_setting(name: str, known: Mapping[str, str], where: str) -> NotFound:
+def setting_not_found(name: str, known: Mapping[str, str], server: str) -> NotFound:
     """Make the error for a setting that a server does not list.
 
-    >>> print(missing_setting("flushDiskTyp", {"flushDiskType": "ASYNC_FLUSH"}, "broker-a"))
+    >>> print(setting_not_found("flushDiskTyp", {"flushDiskType": "ASYNC_FLUSH"}, "broker-a"))
     broker-a has no setting 'flushDiskTyp'. Did you mean 'flushDiskType'?
     """
-    meant = nearest(name, known)
+    meant = closest_match(name, known)
     return NotFound(
         code=int(ResponseCode.QUERY_NOT_FOUND),
-        server=where,
-        what=f"{where} has no setting {name!r}.",
-        next_step=f"Did you mean {meant!r}?" if meant else f"See which it has: steelyard broker config show {where}",
-    )
-
-
-def _state(server: Server, told: Mapping[str, str]) -> BrokerState:
-    up_ms = uptime_ms(told.get("runtime", ""))
-    stored, delivered = (_since_morning(told, kind) for kind in ("Put", "Get"))
-    return BrokerState(
         server=server,
-        version=told.get("brokerVersionDesc"),
-        started_at=moment(whole(told.get("bootTimestamp")) or 0),
-        up=None if up_ms is None else timedelta(milliseconds=up_ms),
-        put=rates(told.get("putTps")),
-        delivered=rates(told.get("getTransferredTps") or told.get("getTransferedTps")),
-        stored_today=stored,
-        delivered_today=delivered,
-        log_start=position(told.get("commitLogMinOffset")),
-        log_end=position(told.get("commitLogMaxOffset")),
-        oldest_at=moment(whole(told.get("earliestMessageTimeStamp")) or 0),
-        log_disk_used=share(told.get("commitLogDiskRatio")),
-        index_disk_used=share(told.get("consumeQueueDiskRatio")),
-        index_behind_bytes=whole(told.get("dispatchBehindBytes")),
-        page_cache_ms=whole(told.get("pageCacheLockTimeMills")),
-        sends_waiting=whole(told.get("sendThreadPoolQueueSize")),
-        send_wait_ms=whole(told.get("sendThreadPoolQueueHeadWaitTimeMills")),
-        pulls_waiting=whole(told.get("pullThreadPoolQueueSize")),
-        pull_wait_ms=whole(told.get("pullThreadPoolQueueHeadWaitTimeMills")),
-        reports=read_reports(told),
-        told=dict(sorted(told.items())),
+        what=f"{server} has no setting {name!r}.",
+        next_step=f"Did you mean {meant!r}?" if meant else f"See which it has: steelyard broker config show {server}",
     )
 
 
-def _since_morning(told: Mapping[str, str], kind: str) -> int | None:
-    now, morning = (whole(told.get(f"msg{kind}Total{when}")) for when in ("TodayNow", "TodayMorning"))
-    return None if now is None or morning is None else max(0, now - morning)
+def _parse_runtime(server: BrokerInstance, table: Mapping[str, str]) -> BrokerRuntime:
+    up_ms = parse_uptime_ms(table.get("runtime", ""))
+    return BrokerRuntime(
+        server=server,
+        version=table.get("brokerVersionDesc"),
+        started_at=from_epoch_ms(parse_int(table.get("bootTimestamp")) or 0),
+        up=None if up_ms is None else timedelta(milliseconds=up_ms),
+        put=parse_rates(table.get("putTps")),
+        delivered=parse_rates(table.get("getTransferredTps") or table.get("getTransferedTps")),
+        stored_today=_count_between(table, "Put", "TodayMorning", "TodayNow"),
+        delivered_today=_count_between(table, "Get", "TodayMorning", "TodayNow"),
+        log_start=parse_position(table.get("commitLogMinOffset")),
+        log_end=parse_position(table.get("commitLogMaxOffset")),
+        oldest_at=from_epoch_ms(parse_int(table.get("earliestMessageTimeStamp")) or 0),
+        log_disk_used=parse_ratio(table.get("commitLogDiskRatio")),
+        index_disk_used=parse_ratio(table.get("consumeQueueDiskRatio")),
+        index_behind_bytes=parse_int(table.get("dispatchBehindBytes")),
+        page_cache_ms=parse_int(table.get("pageCacheLockTimeMills")),
+        sends_waiting=parse_int(table.get("sendThreadPoolQueueSize")),
+        send_wait_ms=parse_int(table.get("sendThreadPoolQueueHeadWaitTimeMills")),
+        pulls_waiting=parse_int(table.get("pullThreadPoolQueueSize")),
+        pull_wait_ms=parse_int(table.get("pullThreadPoolQueueHeadWaitTimeMills")),
+        reports=parse_reports(table),
+        reported=dict(sorted(table.items())),
+    )
+
+
+def _count_between(table: Mapping[str, str], kind: str, start: str, end: str) -> int | None:
+    """Return how many messages were stored or delivered between two times, such as midnights of the broker's clock."""
+    first, last = (parse_int(table.get(f"msg{kind}Total{when}")) for when in (start, end))
+    return None if first is None or last is None else max(0, last - first)

@@ -1,27 +1,27 @@
-"""Dead letters: the messages that a group gave up, and giving them to it again.
+"""Dead letters: messages that a group failed to handle too often, and resending them.
 
-A group's dead letters lie in a topic of their own and stay there: giving one to its group again makes a copy, which
-comes to that group alone. So what was given twice comes twice.
+They stay in a topic of their own: resending one makes a copy, which only that group gets. One that is resent twice is
+delivered twice.
 """
 
 from dataclasses import dataclass
 from datetime import datetime
 
-from steelyard.client.admin.asking import together
-from steelyard.client.admin.messages import Messages, place_in
-from steelyard.client.admin.times import Moment
-from steelyard.client.admin.topic_changes import TopicChanges
-from steelyard.client.producing.sent import Sent
+from steelyard.client.admin.admin_session import AdminPart, AdminSession, gather_limited
+from steelyard.client.admin.messages import MessageAdmin, broker_in_route, message_not_found
+from steelyard.client.admin.topics import TopicAdmin
+from steelyard.client.producer.send_result import SendResult
+from steelyard.client.times import TimeOrAge
 from steelyard.errors import ConfigurationError, MalformedRecord, NoMessage, error_for
 from steelyard.model import Queue, StoredMessage
-from steelyard.model.names import DEAD, DEFAULT_TOPIC, RETRY
-from steelyard.wire.codes import STORED, RequestCode, ResponseCode
-from steelyard.wire.headers.send import SendAnswer, SendShort
+from steelyard.model.reserved_names import DEFAULT_TOPIC, DLQ_PREFIX, RETRY_PREFIX
+from steelyard.wire.codes import STORED_CODES, RequestCode
+from steelyard.wire.headers.send import SendMessageResponse, SendMessageV2
 from steelyard.wire.properties import encode_properties
 from steelyard.wire.property_names import (
-    DEAD_ORIGIN_ID,
-    DEAD_ORIGIN_TOPIC,
     DELAY_LEVEL,
+    DLQ_ORIGIN_MESSAGE_ID,
+    DLQ_ORIGIN_TOPIC,
     MAX_RECONSUME_TIMES,
     ORIGIN_MESSAGE_ID,
     REAL_QUEUE_ID,
@@ -30,106 +30,90 @@ from steelyard.wire.property_names import (
     RETRY_TOPIC,
     UNREADABLE_OFFSET,
     UNREADABLE_QUEUE,
+    UNREADABLE_REASON,
     UNREADABLE_SYS_FLAG,
-    UNREADABLE_WHY,
 )
 from steelyard.wire.sysflag import COMPRESSED, COMPRESSION_BITS, WRAPPED
 
-__all__ = ["DeadLetters", "GivenUp", "origin_id_of", "topic_of", "unreadable_because"]
+__all__ = ["DeadLetterAdmin", "DeadLetterCount", "dead_letter_topic", "origin_message_id", "unreadable_reason"]
 
-_ON_ITS_WAY = (
+_RETRY_PROPERTIES = (
     DELAY_LEVEL,
     REAL_TOPIC,
     REAL_QUEUE_ID,
     RECONSUME_TIME,
     MAX_RECONSUME_TIMES,
-    DEAD_ORIGIN_TOPIC,
-    DEAD_ORIGIN_ID,
-    UNREADABLE_WHY,
+    DLQ_ORIGIN_TOPIC,
+    DLQ_ORIGIN_MESSAGE_ID,
+    UNREADABLE_REASON,
     UNREADABLE_QUEUE,
     UNREADABLE_OFFSET,
     UNREADABLE_SYS_FLAG,
 )
-"""What a message got on its way to the dead letters and does not take along."""
+"""Properties of a dead letter that its copy does not get."""
 _LONGEST_FLAG = 10
 
 
 @dataclass(frozen=True, slots=True)
-class GivenUp:
-    """How many messages a group gave up, and when the last one."""
+class DeadLetterCount:
+    """How many dead letters a group has, and when the last one was stored."""
 
     group: str
     messages: int
     last_at: datetime | None
 
 
-def topic_of(dead: StoredMessage) -> str:
-    """Return the topic that a dead letter was sent to, and that it comes from again; empty if it does not say so."""
-    return dead.properties.get(RETRY_TOPIC) or dead.properties.get(DEAD_ORIGIN_TOPIC) or ""
+def dead_letter_topic(dead: StoredMessage) -> str:
+    """Return the topic that a dead letter was sent to; empty if it does not say so."""
+    return dead.properties.get(RETRY_TOPIC) or dead.properties.get(DLQ_ORIGIN_TOPIC) or ""
 
 
-def origin_id_of(dead: StoredMessage) -> str | None:
-    """Return the id of the message that was given up, as it lay in the topic that it was sent to; None if not told."""
-    return dead.properties.get(DEAD_ORIGIN_ID) or dead.properties.get(ORIGIN_MESSAGE_ID)
+def origin_message_id(dead: StoredMessage) -> str | None:
+    """Return the offset id that a dead letter had in its original topic; None if it does not say so."""
+    return dead.properties.get(DLQ_ORIGIN_MESSAGE_ID) or dead.properties.get(ORIGIN_MESSAGE_ID)
 
 
-def unreadable_because(dead: StoredMessage) -> str | None:
-    """Return why a dead letter could not be read; None for one that handlers had and failed with."""
-    return dead.properties.get(UNREADABLE_WHY)
+def unreadable_reason(dead: StoredMessage) -> str | None:
+    """Return why a dead letter could not be read; None for one that handlers failed with."""
+    return dead.properties.get(UNREADABLE_REASON)
 
 
-def _sealed_flag(dead: StoredMessage) -> int:
-    """Return the bits that a message had which could not be read, and which its copy needs in order to be read."""
+def _compression_flag(dead: StoredMessage) -> int:
+    """Return the compression bits of a message that could not be read: its copy needs them."""
     text = dead.properties.get(UNREADABLE_SYS_FLAG, "")
     known = int(text) if text.isdecimal() and len(text) <= _LONGEST_FLAG else 0
     return known & (COMPRESSED | COMPRESSION_BITS | WRAPPED)
 
 
-class DeadLetters(Messages, TopicChanges):
-    """What an administrator does with dead letters."""
+class DeadLetterAdmin(AdminPart):
+    """Dead letters: `Admin.dead_letters`."""
 
-    async def given_up(self) -> list[GivenUp]:
+    def __init__(self, session: AdminSession, topics: TopicAdmin, messages: MessageAdmin) -> None:
+        super().__init__(session)
+        self._topics = topics
+        self._messages = messages
+
+    async def counts(self) -> list[DeadLetterCount]:
         """List the groups that have dead letters."""
-        topics = [
-            self._names.bare(name)
-            for name in await self._topic_names()
-            if name.startswith(DEAD) and self._is_here(name)
+        topics = [name for name in await self._session.own_topic_names() if name.startswith(DLQ_PREFIX)]
+        found = await gather_limited(self._topics.describe, topics)
+        return [
+            DeadLetterCount(topic.name.removeprefix(DLQ_PREFIX), topic.messages, topic.stored_at)
+            for topic in found
+            if topic.messages
         ]
-        views = await together(self.topic, topics)
-        return [GivenUp(view.name.removeprefix(DEAD), view.messages, view.stored_at) for view in views if view.messages]
 
-    async def dead_letters(
-        self,
-        group: str,
-        *,
-        start: Moment | int | None = None,
-        end: Moment | None = None,
-        most: int = 100,
-        newest: bool = False,
-        queue: Queue | None = None,
-        opened: bool = True,
-    ) -> list[StoredMessage]:
-        """Read the messages that a group gave up, from ``start`` on and before ``end``, the oldest first.
+    async def queues(self, group: str) -> list[Queue]:
+        """Return the queues of a group's dead letters; none if it never had any."""
+        route = await self._session.find_route(self._namespace.wrap(f"{DLQ_PREFIX}{group}"))
+        return [] if route is None else [self._namespace.unwrap_queue(queue) for queue in route.readable_queues()]
 
-        A number as ``start`` is an offset; with ``queue`` that one of `dead_letter_queues` alone is read. With
-        ``newest`` the last ones are read and not the first. With ``opened`` False bodies stay as they are stored.
-        """
-        topic = f"{DEAD}{group}"
-        if await self._find_route(self._names.full(topic)) is None:
-            return []
-        return await self.messages(topic, start=start, end=end, most=most, newest=newest, queue=queue, opened=opened)
-
-    async def dead_letter_queues(self, group: str) -> list[Queue]:
-        """Return the queues that a group's dead letters lie in; none if it never gave anything up."""
-        route = await self._find_route(self._names.full(f"{DEAD}{group}"))
-        return [] if route is None else [self._names.bare_queue(queue) for queue in route.readable()]
-
-    async def dead_letter(self, group: str, message_id: str, *, opened: bool = True) -> StoredMessage:
-        """Find one dead letter of a group by its id: that of its place, or the one that its producer gave it."""
-        topic, next_step = f"{DEAD}{group}", f"see which there are: steelyard dead-letters ls {group}"
-        if await self._find_route(self._names.full(topic)) is not None:
+    async def find(self, group: str, message_id: str, *, opened: bool = True) -> StoredMessage:
+        """Find one dead letter of a group by its offset id, or by the id that its producer gave it."""
+        topic, next_step = f"{DLQ_PREFIX}{group}", f"see which there are: steelyard dead-letters ls {group}"
+        if await self._session.find_route(self._namespace.wrap(topic)) is not None:
             try:
-                found = await self.message(message_id, topic, opened=opened)
+                found = await self._messages.find(message_id, topic, opened=opened)
                 if found.topic == topic:
                     return found
             except NoMessage:
@@ -139,57 +123,76 @@ class DeadLetters(Messages, TopicChanges):
                     f"an id of a message has 32 or 56 hexadecimal digits, and {message_id!r} is not one",
                     next_step=next_step,
                 ) from None
-        raise NoMessage(
-            code=int(ResponseCode.NO_MESSAGE),
-            server=str(self._connect),
-            what=f"group {group!r} has no dead letter with the id {message_id}",
-            next_step=next_step,
-        )
+        what = f"group {group!r} has no dead letter with the id {message_id}"
+        raise message_not_found(what, server=str(self._session.config), next_step=next_step)
 
-    async def delete_dead_letters(self, group: str) -> int:
-        """Delete all dead letters of a group, and return how many there were."""
-        topic = f"{DEAD}{group}"
-        if await self._find_route(self._names.full(topic)) is None:
+    async def delete(self, group: str) -> int:
+        """Delete all dead letters of a group, and return their number."""
+        topic = f"{DLQ_PREFIX}{group}"
+        if await self._session.find_route(self._namespace.wrap(topic)) is None:
             return 0
-        there = (await self.topic(topic)).messages
-        await self.delete_topic(topic)
+        there = (await self._topics.describe(topic)).messages
+        await self._topics.delete(topic)
         return there
 
-    async def resend(self, dead: StoredMessage) -> Sent:
-        """Give a dead letter to its group again: to that group alone, with all its attempts before it.
+    async def resend(self, dead: StoredMessage) -> SendResult:
+        """Send a copy of a dead letter to its group, and to no other.
 
-        The dead letter stays where it is. One that could not be read is given as it was: whether it can be read now is
-        for the group to find out. Apache's brokers from 5.1.3 on put it straight back if members of the group
-        hold locks, as orderly ones do.
+        The dead letter stays. One that could not be read is sent as it was: members may be able to read it now.
+        Apache's brokers from 5.1.3 on make it a dead letter again at once if members of the group hold locks, as
+        orderly ones do.
         """
-        topic = self._names.full(dead.topic)
-        if not topic.startswith(DEAD):
+        topic = self._namespace.wrap(dead.topic)
+        if not topic.startswith(DLQ_PREFIX):
             raise ConfigurationError(
-                f"a message of {dead.topic} is no dead letter", next_step="take one that dead_letters gave"
+                f"a message of {dead.topic} is no dead letter", next_step="take one of dead_letters.list"
             )
-        group = topic.removeprefix(DEAD)
-        place = place_in(await self._route(topic), dead.queue.broker)
-        properties = {**dead.properties, RETRY_TOPIC: topic_of(dead)}
-        kept = {name: text for name, text in properties.items() if text and name not in _ON_ITS_WAY}
-        header = SendShort(
+        group = topic.removeprefix(DLQ_PREFIX)
+        place = broker_in_route(await self._session.require_route(topic), dead.queue.broker)
+        properties = {**dead.properties, RETRY_TOPIC: dead_letter_topic(dead)}
+        kept = {name: text for name, text in properties.items() if text and name not in _RETRY_PROPERTIES}
+        header = SendMessageV2(
             producer_group=group,
-            topic=f"{RETRY}{group}",
+            topic=f"{RETRY_PREFIX}{group}",
             default_topic=DEFAULT_TOPIC,
             default_topic_queue_nums=1,
             queue_id=0,
-            sys_flag=dead.sys_flag | _sealed_flag(dead),
+            sys_flag=dead.sys_flag | _compression_flag(dead),
             born_timestamp=dead.born_ms,
             flag=dead.flag,
             properties=encode_properties(kept).decode(),
             reconsume_times=0,
             unit_mode=False,
-            max_reconsume_times=1,  # it is to be tried once more, also where the group allows no retries at all
+            max_reconsume_times=1,  # it is delivered once, even if the group allows no retries at all
             batch=False,
             broker=place.name,
         )
-        answer = await self._ask(place, RequestCode.SEND_MESSAGE_V2, header, dead.body)
-        if answer.code not in STORED:
+        answer = await self._session.request(place, RequestCode.SEND_MESSAGE_V2, header, dead.body)
+        if answer.code not in STORED_CODES:
             raise error_for(answer.code, answer.remark or "", server=place.name)
-        stored = answer.header(SendAnswer)
-        queue = Queue(f"{RETRY}{group}", place.name, stored.queue_id)
-        return Sent(self._names.bare_queue(queue), stored.queue_offset, dead.message_id)
+        stored = answer.header(SendMessageResponse)
+        queue = Queue(f"{RETRY_PREFIX}{group}", place.name, stored.queue_id)
+        return SendResult(self._namespace.unwrap_queue(queue), stored.queue_offset, dead.message_id)
+
+    async def list(
+        self,
+        group: str,
+        *,
+        start: TimeOrAge | int | None = None,
+        end: TimeOrAge | None = None,
+        most: int = 100,
+        newest: bool = False,
+        queue: Queue | None = None,
+        opened: bool = True,
+    ) -> list[StoredMessage]:
+        """Read the dead letters of a group from ``start`` on and before ``end``, the oldest first.
+
+        A number as ``start`` is an offset; with ``queue`` only that one of `queues` is read. With ``newest`` the last
+        ones are read instead of the first. With ``opened`` False, compressed bodies stay as they are stored.
+        """
+        topic = f"{DLQ_PREFIX}{group}"
+        if await self._session.find_route(self._namespace.wrap(topic)) is None:
+            return []
+        return await self._messages.list(
+            topic, start=start, end=end, most=most, newest=newest, queue=queue, opened=opened
+        )

@@ -1,37 +1,63 @@
-"""Groups: which there are, how one of them is right now, and making and deleting them."""
+"""Groups: listed, described with members, owners and lag, created, changed and deleted.
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+A description combines what brokers list, what members report of themselves (through a broker), and the routes of the
+subscribed topics. A summary uses only what brokers list, so it is cheap enough for many groups.
+"""
 
-from steelyard.client.admin.asking import together
-from steelyard.client.admin.group_rules import GroupChange, GroupPlan, GroupRules
-from steelyard.client.admin.group_view import GroupView
-from steelyard.client.admin.topic_changes import TopicChanges
-from steelyard.client.admin.viewing import KINDS, Viewing
-from steelyard.errors import ConfigurationError, RequestNotSupported, error_for
-from steelyard.model import BrokerPlace
-from steelyard.model.names import DEAD, RETRY, is_system_group
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from steelyard.balance.group.diagnostics import ProgressSample
+from steelyard.client.admin.admin_session import AdminSession, check_ok, gather_limited
+from steelyard.client.admin.group_config import GroupChange, GroupChangePlan, GroupConfig
+from steelyard.client.admin.group_description import GroupDescription, GroupFacts, MemberDescription, describe_group
+from steelyard.client.admin.members import (
+    MemberStatus,
+    consumer_connections,
+    member_filters,
+    member_status,
+    members_in,
+    online_members,
+    running_state,
+    started_at,
+    subscribed_topics,
+)
+from steelyard.client.admin.offsets import GroupStats, group_stats
+from steelyard.client.admin.rebalance_history import RebalanceHistory
+from steelyard.client.admin.topics import TopicAdmin
+from steelyard.client.namespace import ClientNamespace
+from steelyard.client.times import from_epoch_ms
+from steelyard.errors import ConfigurationError, ConsumerOffline, RequestNotSupported, SteelyardError
+from steelyard.model import BrokerAddresses, Queue
+from steelyard.model.reserved_names import DLQ_PREFIX, RETRY_PREFIX, is_system_group
+from steelyard.net.clock import now_ms
 from steelyard.wire.bodies import decode_body, encode_body
-from steelyard.wire.bodies.assignment import RequestMode, RequestModeSetting
-from steelyard.wire.bodies.groups import GroupSettings, GroupTable
-from steelyard.wire.bodies.heartbeat import MessageModel
+from steelyard.wire.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupTable
+from steelyard.wire.bodies.heartbeat import ConsumeType, MessageModel
+from steelyard.wire.bodies.members import ConsumerConnections, ConsumerRunningState
+from steelyard.wire.bodies.queue_assignment import MessageRequestMode, MessageRequestModeSetting
 from steelyard.wire.codes import RequestCode, ResponseCode, Version
 from steelyard.wire.headers.admin import DeleteGroup
 
-__all__ = ["Group", "Groups"]
+__all__ = ["GroupAdmin", "GroupSummary"]
 
-_TABLE = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
+_KINDS = {ConsumeType.PUSH: "push", ConsumeType.PULL: "pull", ConsumeType.POP: "pop"}
+_STRATEGY = "allocateMessageQueueStrategy"
+_MAX_PARALLEL_MEMBERS = 4
+_MAX_ASKED_MEMBERS = 64
+"""Members that are asked one by one: each blocks a thread of Apache's brokers until it answers."""
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class GroupSummary:
     """A group in a list."""
 
     name: str
     members: int
     """How many are online."""
     kind: str | None
-    """How it gets its messages: push, pull or pop; None while nobody is online."""
+    """How it gets its messages: push, pull or pop; None while no member is online."""
     broadcast: bool
     lag: int
     """How many messages wait, where it has offsets."""
@@ -39,53 +65,83 @@ class Group:
     """How many messages a second it gets."""
 
 
-class Groups(Viewing, TopicChanges):
-    """What an administrator does with groups."""
+class GroupAdmin(RebalanceHistory):
+    """Consumer groups: `Admin.groups`."""
 
-    async def groups(self, *, system: bool = False) -> list[Group]:
-        """List the groups that brokers know; with ``system`` also those of the servers and of tools."""
-        places = (await self._places()).values()
-        names = map(self._names.full, await self.group_names(system=system))
-        return await together(lambda name: self._listed(name, places), names)
+    def __init__(self, session: AdminSession, topics: TopicAdmin) -> None:
+        super().__init__(session)
+        self._topics = topics
 
-    async def group_names(self, *, system: bool = False) -> list[str]:
-        """List just the names of groups, which takes one question to each broker."""
-        tables = await self._group_tables((await self._places()).values())
+    async def names(self, *, system: bool = False) -> list[str]:
+        """List just the names of groups, with one request to each broker."""
+        tables = await self._session.group_tables((await self._session.broker_places()).values())
         return sorted(
-            self._names.bare(name) for name in tables if self._is_here(name) and (system or not is_system_group(name))
+            self._namespace.unwrap(name)
+            for name in tables
+            if self._session.in_namespace(name) and (system or not is_system_group(name))
         )
 
-    async def group(
-        self, name: str, earlier: GroupView | None = None, *, is_known: bool = False, ask_members: bool = True
-    ) -> GroupView:
-        """Look at a group: members, the owner of every queue, lag, and what looks wrong.
+    async def describe(
+        self, name: str, earlier: GroupDescription | None = None, *, is_known: bool = False, ask_members: bool = True
+    ) -> GroupDescription:
+        """Describe a group: members, the owner of every queue, lag, and findings.
 
-        With an ``earlier`` view it is also seen which queues have not moved since. Who has the name from a list says
-        ``is_known``: brokers tell whether a group is there only by telling all of them, which takes long if there are
-        thousands. Without ``ask_members`` those are not asked whose queues locks of our brokers tell, which is much
-        cheaper; then it is not known since when they are there, and since when they have what they have.
+        With an ``earlier`` description, queues that made no progress since are found too. ``is_known`` skips the check
+        that the group exists: brokers can only list all groups, which is slow if there are thousands. Without
+        ``ask_members`` our members are not asked where the locks of our brokers show who owns what, which is much
+        cheaper; then it is unknown since when members are online and own their queues.
         """
-        places = await self._places()
+        full, places = self._namespace.wrap(name), await self._session.broker_places()
         if not is_known:
-            await self._known_group(self._names.full(name), places)
-        return await self._view(name, places, earlier, ask_members=ask_members)
+            await self._session.require_group(full, places)
+        return describe_group(await _member_facts(self._session, full, places, ask_members=ask_members), earlier)
 
-    async def glance(self, name: str, earlier: GroupView | None = None) -> GroupView:
-        """Look at a group from afar: brokers are asked and nobody else, two questions each, for who looks at many.
+    async def summarize(self, name: str, earlier: GroupDescription | None = None) -> GroupDescription:
+        """Describe a group from two requests to each broker; no member and no name server is asked.
 
-        Who has which queue is known where brokers of ours have locks; elsewhere only members know. A group that is not
-        there looks like one that has nothing.
+        Owners are known where our brokers hold the locks. A group that does not exist looks like an empty one.
         """
-        full, places = self._names.full(name), (await self._places()).values()
-        connections = await self._connections(full, places)
-        return self._glance(full, connections, await self._stats(full, places), earlier)
+        full, places = self._namespace.wrap(name), (await self._session.broker_places()).values()
+        connections = await consumer_connections(self._session, full, places)
+        stats = await group_stats(self._session, full, places)
+        return describe_group(_listed_facts(self._namespace, full, connections, stats), earlier)
 
-    async def group_rules(self, name: str) -> dict[str, GroupRules]:
+    async def members(self, group: str) -> list[MemberDescription]:
+        """List the members of a group that are online, in the order in which queues are assigned."""
+        full, places = self._namespace.wrap(group), await self._session.broker_places()
+        found = await online_members(self._session, full, places.values())
+        if not found:
+            await self._session.require_group(full, places)
+        return found
+
+    async def member_status(self, group: str, member: str, *, stacks: bool = False) -> MemberStatus:
+        """Return what a member holds and how fast it is; with ``stacks`` also the stacks of its threads."""
+        places = await self._session.broker_places()
+        online = {each.id: each for each in await self.members(group)}
+        if member not in online:
+            raise ConsumerOffline(
+                code=int(ResponseCode.CONSUMER_NOT_ONLINE),
+                server=str(self._session.config),
+                what=f"group {group} has no member {member!r}",
+                next_step=f"online are: {', '.join(online) or 'none'}",
+            )
+        error: SteelyardError | None = None
+        for broker in online[member].brokers:
+            try:
+                full = self._namespace.wrap(group)
+                state = await running_state(self._session, places[broker], full, member, stacks=stacks)
+                return member_status(self._namespace, member, state)
+            except SteelyardError as refused:
+                error = refused
+        raise error or ConsumerOffline(code=int(ResponseCode.CONSUMER_NOT_ONLINE), server=str(self._session.config))
+
+    async def configs(self, name: str) -> dict[str, GroupConfig]:
         """Return a group's settings by broker."""
-        known = await self._known_group(self._names.full(name), await self._places())
-        return {broker: GroupRules.of(settings, name) for broker, settings in sorted(known.items())}
+        places = await self._session.broker_places()
+        known = await self._session.require_group(self._namespace.wrap(name), places)
+        return {broker: GroupConfig.of(settings, name) for broker, settings in sorted(known.items())}
 
-    async def create_group(
+    async def create(
         self,
         name: str,
         *,
@@ -95,65 +151,67 @@ class Groups(Viewing, TopicChanges):
         brokers: Iterable[str] | None = None,
         cluster: str | None = None,
     ) -> None:
-        """Make a group on brokers, or change what is given of one that is there.
+        """Create a group on brokers, or change the given settings of one that exists.
 
-        ``retries`` is how often a message is tried before it rests in the dead letters; ``broadcast`` and ``consume``
-        are what its members may do. `plan_groups` takes all settings.
+        ``retries`` is how often a message is redelivered before it becomes a dead letter; ``broadcast`` and ``consume``
+        are permissions of its members. `plan` takes all settings.
         """
-        wish = GroupRules(name=name, retries=retries, broadcast=broadcast, consume=consume)
-        await self.apply_groups(await self.plan_groups([wish], brokers=brokers, cluster=cluster))
+        config = GroupConfig(name=name, retries=retries, broadcast=broadcast, consume=consume)
+        await self.apply(await self.plan([config], brokers=brokers, cluster=cluster))
 
-    async def plan_groups(
-        self, wishes: Iterable[GroupRules], *, brokers: Iterable[str] | None = None, cluster: str | None = None
-    ) -> GroupPlan:
-        """Work out what making or changing groups would do at each broker, and do nothing."""
-        places = await self._chosen(brokers, cluster)
-        answers = await together(lambda place: self._ask_well(place, _TABLE), places)
-        tables = [(answer.version, decode_body(GroupTable, answer.body).groups) for answer in answers]
+    async def plan(
+        self, configs: Iterable[GroupConfig], *, brokers: Iterable[str] | None = None, cluster: str | None = None
+    ) -> GroupChangePlan:
+        """Plan the creation or change of groups at each broker, and change nothing."""
+        places = await self._session.select_brokers(brokers, cluster)
+        code = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
+        answers = await gather_limited(lambda place: self._session.request_ok(place, code), places)
+        tables = [(answer.version, decode_body(SubscriptionGroupTable, answer.body).groups) for answer in answers]
         changes = []
-        for wish in wishes:
+        for config in configs:
             for place, (version, groups) in zip(places, tables, strict=True):
-                if version < Version.V5_0_0 and (unknown := wish.needs_release_5()):
+                if version < Version.V5_0_0 and (unknown := config.needs_release_5()):
                     raise RequestNotSupported(
                         code=int(ResponseCode.REQUEST_CODE_NOT_SUPPORTED),
                         server=place.name,
                         what=f"{place.name} is of release 4, whose groups have no {', '.join(unknown)}",
                         next_step="leave it out, or name brokers of release 5",
                     )
-                there = groups.get(self._names.full(wish.name))
-                before = None if there is None else GroupRules.of(there, wish.name)
-                changes.append(GroupChange(wish, place.name, before))
-        return GroupPlan(tuple(changes))
+                there = groups.get(self._namespace.wrap(config.name))
+                before = None if there is None else GroupConfig.of(there, config.name)
+                changes.append(GroupChange(config, place.name, before))
+        return GroupChangePlan(tuple(changes))
 
-    async def apply_groups(self, plan: GroupPlan) -> GroupPlan:
-        """Do what was planned; what has changed meanwhile and is not in the plan stays."""
-        places = {place.name: place for place in await self._chosen({change.broker for change in plan.todo}, None)}
-        tables = await self._group_tables(places.values())
+    async def apply(self, plan: GroupChangePlan) -> GroupChangePlan:
+        """Apply a plan; settings that changed since and are not in the plan stay."""
+        chosen = await self._session.select_brokers({change.broker for change in plan.todo}, None)
+        places = {place.name: place for place in chosen}
+        tables = await self._session.group_tables(chosen)
 
         async def put(change: GroupChange) -> None:
-            full = self._names.full(change.wish.name)
-            before = tables.get(full, {}).get(change.broker, GroupSettings(name=full))
-            body = encode_body(change.wish.applied_to(before))
-            await self._ask_well(places[change.broker], RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {}, body)
+            full, place = self._namespace.wrap(change.wanted.name), places[change.broker]
+            before = tables.get(full, {}).get(change.broker, SubscriptionGroupConfig(name=full))
+            body = encode_body(change.wanted.applied_to(before))
+            await self._session.request_ok(place, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {}, body)
 
-        await together(put, plan.todo)
+        await gather_limited(put, plan.todo)
         return plan
 
     async def set_request_mode(self, group: str, topic: str, *, pop: bool, share_queues: int = 0) -> list[str]:
-        """Say how a group gets the messages of a topic, on all brokers that have it; these are returned.
+        """Set how a group gets the messages of a topic, on all brokers that have it; return these.
 
-        With ``pop`` a broker hands out messages and not queues, and else members pull; ``share_queues`` is how many
-        more queues than its own a member then reads from. Only brokers of Apache's from 5.0 on know POP.
+        With ``pop`` a broker hands out messages instead of queues, otherwise members pull; ``share_queues`` is from how
+        many more queues than its own a member then reads. Only Apache's brokers from 5.0 on support POP.
         """
-        route = await self._route(self._names.full(topic))
-        await self._known_group(self._names.full(group), await self._places())
-        mode = RequestMode.POP if pop else RequestMode.PULL
-        wish = RequestModeSetting(
-            group=self._names.full(group), mode=mode, pop_share_queues=share_queues, topic=route.topic
-        )
+        full = self._namespace.wrap(group)
+        route = await self._session.require_route(self._namespace.wrap(topic))
+        await self._session.require_group(full, await self._session.broker_places())
+        mode = MessageRequestMode.POP if pop else MessageRequestMode.PULL
+        setting = MessageRequestModeSetting(group=full, mode=mode, pop_share_queues=share_queues, topic=route.topic)
 
-        async def put(place: BrokerPlace) -> None:
-            answer = await self._ask(place, RequestCode.SET_MESSAGE_REQUEST_MODE, {}, encode_body(wish))
+        async def put(place: BrokerAddresses) -> None:
+            code = RequestCode.SET_MESSAGE_REQUEST_MODE
+            answer = await self._session.request(place, code, {}, encode_body(setting))
             if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                 raise RequestNotSupported(
                     code=answer.code,
@@ -161,40 +219,191 @@ class Groups(Viewing, TopicChanges):
                     what=f"{place.name} is of release 4, where all groups pull",
                     next_step="upgrade the broker to 5.0 or later",
                 )
-            if answer.code != ResponseCode.SUCCESS:
-                raise error_for(answer.code, answer.remark or "", server=place.name)
+            check_ok(answer, place.name)
 
-        await together(put, route.brokers)
+        await gather_limited(put, route.brokers)
         return sorted(place.name for place in route.brokers)
 
-    async def delete_group(self, name: str, *, dead_letters: bool = False) -> None:
-        """Delete a group, its offsets and its retries; with ``dead_letters`` also what it gave up."""
-        full, places = self._names.full(name), await self._places()
-        await self._known_group(full, places)
-        online = await self._members(full, places.values())
+    async def delete(self, name: str, *, dead_letters: bool = False) -> None:
+        """Delete a group, its offsets and its retry topic; with ``dead_letters`` also its dead letters."""
+        full, places = self._namespace.wrap(name), await self._session.broker_places()
+        await self._session.require_group(full, places)
+        online = await online_members(self._session, full, places.values())
         if online:
             members = "1 member" if len(online) == 1 else f"{len(online)} members"
             raise ConfigurationError(
-                f"group {name!r} has {members} online, which would make it again",
+                f"group {name!r} has {members} online, which would create it again",
                 next_step=f"stop them first: {', '.join(member.id for member in online[:5])}",
             )
-        asked = DeleteGroup(full, clean_offset=True, remove_offset=True)
-        await together(
-            lambda place: self._ask_well(place, RequestCode.DELETE_SUBSCRIPTIONGROUP, asked), places.values()
-        )
-        for prefix in (RETRY, DEAD) if dead_letters else (RETRY,):
-            if await self._find_route(f"{prefix}{full}") is not None:
-                await self.delete_topic(f"{prefix}{name}")
+        code, fields = RequestCode.DELETE_SUBSCRIPTIONGROUP, DeleteGroup(full, clean_offset=True, remove_offset=True)
+        await gather_limited(lambda place: self._session.request_ok(place, code, fields), places.values())
+        for prefix in (RETRY_PREFIX, DLQ_PREFIX) if dead_letters else (RETRY_PREFIX,):
+            if await self._session.find_route(f"{prefix}{full}") is not None:
+                await self._topics.delete(f"{prefix}{name}")
 
-    async def _listed(self, name: str, places: Iterable[BrokerPlace]) -> Group:
-        connections = await self._connections(name, places)
-        stats = await self._stats(name, places)
-        told = next(iter(connections.values()), None)
-        return Group(
-            self._names.bare(name),
-            len(self._members_in(connections)),
-            None if told is None else KINDS.get(told.kind),
-            told is not None and told.model is MessageModel.BROADCASTING,
-            stats.lag,
-            stats.tps,
-        )
+    async def list(self, *, system: bool = False) -> list[GroupSummary]:
+        """List the groups that brokers know; with ``system`` also those of the servers and of tools."""
+        places = (await self._session.broker_places()).values()
+
+        async def summary(name: str) -> GroupSummary:
+            full = self._namespace.wrap(name)
+            connections = await consumer_connections(self._session, full, places)
+            stats = await group_stats(self._session, full, places)
+            facts = _listed_facts(self._namespace, full, connections, stats)
+            return GroupSummary(name, len(facts.members), facts.kind, facts.broadcast, stats.lag, stats.tps)
+
+        return await gather_limited(summary, await self.names(system=system))
+
+
+def _listed_facts(
+    namespace: ClientNamespace, group: str, connections: Mapping[str, ConsumerConnections], stats: GroupStats
+) -> GroupFacts:
+    """Return what brokers list about a group, by its full name."""
+    any_body, at_ms = next(iter(connections.values()), None), now_ms()
+    extensions = {broker: body.steelyard for broker, body in connections.items() if body.steelyard is not None}
+    queues = [
+        Queue(namespace.unwrap(topic), broker, queue_id)
+        for broker, extension in extensions.items()
+        for topic, count in (extension.queues or {}).items()
+        for queue_id in range(count)
+    ]
+    return GroupFacts(
+        group=namespace.unwrap(group),
+        at_ms=at_ms,
+        members=tuple(members_in(namespace, connections)),
+        broadcast=any_body is not None and any_body.model is MessageModel.BROADCASTING,
+        kind=None if any_body is None or any_body.kind is None else _KINDS.get(any_body.kind),
+        topics=frozenset(namespace.unwrap(topic) for body in connections.values() for topic in body.subscriptions),
+        queues=tuple(queues) if extensions else tuple(row.queue for row in stats.rows),
+        locked={
+            namespace.unwrap_queue(queue): owner
+            for broker, body in connections.items()
+            for queue, owner in _locked_at(broker, body).items()
+        },
+        our_brokers=frozenset(extensions),
+        progress={row.queue: ProgressSample(at_ms, row.committed, row.end) for row in stats.rows},
+        listed={
+            broker: tuple(each.client_id or "" for each in body.connections) for broker, body in connections.items()
+        },
+        reported={broker: extension.findings or () for broker, extension in extensions.items()},
+    )
+
+
+def _locked_at(broker: str, body: ConsumerConnections) -> dict[Queue, str]:
+    """Return the owners of a broker's queues; on the wire an owner is an index into the list of members."""
+    extension = body.steelyard
+    ids = [each.client_id or "" for each in body.connections]
+    return {
+        Queue(topic, broker, queue_id): ids[index]
+        for topic, row in ((extension.owners or {}) if extension is not None else {}).items()
+        for queue_id, index in enumerate(row)
+        if 0 <= index < len(ids)
+    }
+
+
+async def _member_facts(
+    session: AdminSession, group: str, places: Mapping[str, BrokerAddresses], *, ask_members: bool
+) -> GroupFacts:
+    """Return what brokers list, with what members report and what the routes of their topics say."""
+    namespace = session.namespace
+    connections = await consumer_connections(session, group, places.values())
+    members = members_in(namespace, connections)
+    locks_suffice = not ask_members and all(body.steelyard is not None for body in connections.values())
+    asked = [member for member in members if not (locks_suffice and member.ours)]
+    states, notes = await _member_states(session, group, asked, places)
+    topics = {topic for body in connections.values() for topic in body.subscriptions}
+    topics |= {namespace.wrap(topic) for member in members for topic in member.topics or ()}
+    queues, missing = await _readable_queues(session, topics)
+    stats = await group_stats(session, group, places.values())
+    facts = _listed_facts(namespace, group, connections, stats)
+    return replace(
+        facts,
+        members=tuple(_with_state(namespace, member, states.get(member.id)) for member in members),
+        topics=frozenset(map(namespace.unwrap, topics)),
+        queues=tuple(map(namespace.unwrap_queue, queues)) if connections else tuple(row.queue for row in stats.rows),
+        claimed={name: frozenset(map(namespace.unwrap_queue, _held_queues(state))) for name, state in states.items()},
+        owned_at={
+            (name, namespace.unwrap_queue(queue)): since
+            for name, state in states.items()
+            for queue, since in _owned_at(state, facts.at_ms).items()
+        },
+        consumed={row.queue: row.consumed_at for row in stats.rows if row.consumed_at is not None},
+        reported={**facts.reported, **{name: _stopped_queues(facts.group, state) for name, state in states.items()}},
+        notes=(*notes, *missing),
+    )
+
+
+async def _member_states(
+    session: AdminSession, group: str, members: list[MemberDescription], places: Mapping[str, BrokerAddresses]
+) -> tuple[dict[str, ConsumerRunningState], list[str]]:
+    """Return what members report, and a note for each that does not."""
+    notes: list[str] = []
+    if len(members) > _MAX_ASKED_MEMBERS:
+        notes.append(f"{len(members)} members are too many to be asked one by one: owners are known only from locks")
+        members = []
+
+    async def ask(member: MemberDescription) -> ConsumerRunningState | None:
+        why = "it is registered nowhere"
+        for broker in member.brokers:
+            try:
+                return await running_state(session, places[broker], group, member.id)
+            except SteelyardError as error:
+                why = error.what
+        notes.append(f"{member.id} did not report its queues: {why}")
+        return None
+
+    answers = await gather_limited(ask, members, limit=_MAX_PARALLEL_MEMBERS)
+    states = {member.id: state for member, state in zip(members, answers, strict=True) if state is not None}
+    return states, notes
+
+
+def _with_state(
+    namespace: ClientNamespace, member: MemberDescription, state: ConsumerRunningState | None
+) -> MemberDescription:
+    """Add what a member reports to what brokers know of it; where both know something, brokers know better."""
+    if state is None:
+        return member
+    topics, strategy = member.topics, member.strategy
+    if topics is None and state.subscriptions:
+        topics = subscribed_topics(namespace, (each.topic for each in state.subscriptions))
+    if strategy is None and member.ours:
+        strategy = state.properties.get(_STRATEGY)
+    filters = member_filters(namespace, state) or None
+    return replace(member, topics=topics, filters=filters, strategy=strategy, started_at=started_at(state))
+
+
+async def _readable_queues(session: AdminSession, topics: set[str]) -> tuple[list[Queue], list[str]]:
+    """Return the queues of some topics, and a note for each that does not exist."""
+    wanted = sorted(topics)
+    routes = await gather_limited(session.find_route, wanted)
+    queues = [queue for route in routes if route is not None for queue in route.readable_queues()]
+    missing = [
+        f"the group subscribes to {session.namespace.unwrap(topic)}, which does not exist"
+        for topic, route in zip(wanted, routes, strict=True)
+        if route is None
+    ]
+    return queues, missing
+
+
+def _held_queues(state: ConsumerRunningState) -> set[Queue]:
+    """Return the queues of a member, with those that it is giving up: until then it owns them."""
+    extension = state.steelyard
+    if extension is not None:
+        return {*(extension.held or ()), *(extension.draining or ())}
+    return {queue for queue, each in state.queues.items() if not each.dropped}
+
+
+def _stopped_queues(group: str, state: ConsumerRunningState) -> tuple[str, ...]:
+    """Return the queues that a member has stopped reading, in the sentences of our brokers."""
+    extension = state.steelyard
+    return () if extension is None else tuple(f"group {group}: {sentence}" for sentence in extension.stopped or ())
+
+
+def _owned_at(state: ConsumerRunningState, at_ms: int) -> dict[Queue, datetime]:
+    """Return since when a member owns its queues. Its clock may be wrong, so it reports durations."""
+    extension = state.steelyard
+    if extension is None:
+        return {}
+    durations = zip(extension.held or (), extension.owned_ms or (), strict=False)
+    found = {queue: from_epoch_ms(at_ms - owned_ms) for queue, owned_ms in durations if owned_ms >= 0}
+    return {queue: since for queue, since in found.items() if since is not None}

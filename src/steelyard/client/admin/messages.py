@@ -1,47 +1,132 @@
-"""Messages: one by its id or place, some by key, place or time.
+"""Messages: found by id, key, offset or time; and what became of one of them.
 
-Two kinds of ids look alike. One is made of a message's place: the address in it must be one of a broker's, and that
-broker has it (33). The other was made by its producer and is found by the key index of the topic's brokers (12), which
-finds by a hash: what was found is looked at again.
+Two kinds of ids look alike. An offset id has the address of a broker and a position in its log: that broker has the
+message (33). The other kind was made by the producer and is found by the key index of the topic's brokers (12), which
+compares hashes: results are compared again.
 
-Bodies are opened last, of what is given away. One that cannot be opened is given as it is stored, with its bits in the
-system flag: who looks into a queue wants to see that too.
+What became of a message is seen from the offsets of groups and from trace records, if clients write them. A broker can
+have one member of a group handle a message at once (309): no offset moves. 321 reads the consume queue itself.
+
+Bodies are decompressed last. One that cannot be is returned as it is stored, with its bits in the system flag:
+administrators want to see that too.
 """
 
+from dataclasses import dataclass
+from dataclasses import replace as replace_fields
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from steelyard.client.admin.asking import TOOLS_GROUP, together
-from steelyard.client.admin.times import Moment, epoch_ms
-from steelyard.client.admin.topics import Topics
-from steelyard.errors import ConfigurationError, NoMessage, error_for
-from steelyard.model import BrokerPlace, Queue, Route, StoredMessage
+from steelyard.client.admin.admin_session import TOOLS_GROUP, AdminPart, AdminSession, check_ok, gather_limited
+from steelyard.client.admin.groups import GroupAdmin
+from steelyard.client.admin.offsets import committed_offset, offset_at_time, queue_offsets
+from steelyard.client.admin.topics import subscribed_groups
+from steelyard.client.times import TimeOrAge, resolve_epoch_ms
+from steelyard.errors import ConfigurationError, ConsumerOffline, NoMessage, TopicNotFound
+from steelyard.model import BrokerAddresses, Queue, StoredMessage, TopicRoute
 from steelyard.model.message import UNIQUE_KEY
-from steelyard.model.names import is_system_topic
+from steelyard.model.reserved_names import TRACE_TOPIC, is_system_group, is_system_topic
 from steelyard.net.clock import now_ms
+from steelyard.wire.bodies import decode_body
+from steelyard.wire.bodies.members import ConsumeDirectlyOutcome, ConsumeDirectlyResult
+from steelyard.wire.bodies.stats import ConsumeQueuePart
 from steelyard.wire.codes import RequestCode, ResponseCode
-from steelyard.wire.headers.common import OffsetAnswer
-from steelyard.wire.headers.group import SearchOffset
-from steelyard.wire.headers.pull import Pull, PullAnswer, QueryMessages, ViewMessage
-from steelyard.wire.message_ids import read_offset_id
-from steelyard.wire.stored import UNREADABLE, opened, sealed_of
+from steelyard.wire.headers.group import ConsumeMessageDirectly
+from steelyard.wire.headers.pull import PullMessage, PullMessageResponse, QueryConsumeQueue, QueryMessages, ViewMessage
+from steelyard.wire.message_ids import parse_offset_id
+from steelyard.wire.message_traces import TraceEvent, decode_traces
+from steelyard.wire.stored_messages import BODY_ERRORS, decode_sealed_messages, unseal_message
 
-__all__ = ["Messages", "no_message", "opened_or_not", "place_in"]
+__all__ = [
+    "ConsumeQueueRange",
+    "ConsumeQueueRow",
+    "GroupProgress",
+    "MessageAdmin",
+    "RedeliveryResult",
+    "broker_in_route",
+    "message_not_found",
+]
 
 _BY_UNIQUE_KEY = 32
-_MOST_BY_KEY = 64
-_PULLED = 32
-_SUBSCRIBED = 4
-_FOR_EVER_MS = (1 << 63) - 1
+_MAX_BY_KEY = 64
+_MAX_TRACES = 64
+_PULL_BATCH = 32
+_HAS_SUBSCRIPTION_FLAG = 4
+_FOREVER_MS = (1 << 63) - 1
 _ALL = "*"
-_CARD_KEY_LETTERS = 34
-"""An id of a gRPC client's, which is never that of a place."""
-_MOST_TOPICS = 2_000
-"""An id is looked for in no more topics than that: each is a question to each of its brokers."""
+_GRPC_ID_LENGTH = 34
+"""The length of a gRPC client's id, which is never an offset id."""
+_MAX_TOPICS = 2_000
+"""An id is searched in no more topics than that: each costs a request to each of its brokers."""
+_REDELIVERY_TIMEOUT_MS = 15_000
+"""A broker waits ten seconds for the member."""
+_OFFLINE = "not online"
+"""The remark of brokers of all releases for a member that is offline; their code is that of any failure."""
+_OUTCOMES = {
+    ConsumeDirectlyOutcome.SUCCESS: "done",
+    ConsumeDirectlyOutcome.COMMIT: "done",
+    ConsumeDirectlyOutcome.LATER: "wanted again later",
+    ConsumeDirectlyOutcome.ROLLBACK: "wanted again later",
+    ConsumeDirectlyOutcome.RAISED: "raised",
+    ConsumeDirectlyOutcome.RETURNED_NOTHING: "returned nothing",
+}
 
 
-class _Span(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class GroupProgress:
+    """A group that reads the topic of a message, and whether it is past the message."""
+
+    group: str
+    is_past: bool
+    committed: int | None
+    """The group's offset in the message's queue; None if it never committed one there."""
+
+
+@dataclass(frozen=True, slots=True)
+class RedeliveryResult:
+    """The result of a message that one member had to handle."""
+
+    group: str
+    member: str
+    outcome: str
+    """``done``, ``wanted again later``, ``raised`` or ``returned nothing``."""
+    took_ms: int
+    remark: str | None
+    """What the handler raised."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the handler succeeded."""
+        return self.outcome == _OUTCOMES[ConsumeDirectlyOutcome.SUCCESS]
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumeQueueRow:
+    """One entry of a consume queue: where the message of an offset is in the log, and the hash of its tag."""
+
+    offset: int
+    position: int
+    size: int
+    tag_hash: int
+    matches: bool | None
+    """Whether a group would get it; None if none was given, or it is not online."""
+    remark: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumeQueueRange:
+    """A range of a consume queue."""
+
+    queue: Queue
+    start: int
+    """The first offset that the queue has."""
+    end: int
+    rows: tuple[ConsumeQueueRow, ...]
+    remark: str | None
+    """What the broker remarks about the given group."""
+
+
+class _ReadRange(NamedTuple):
     """Which messages of a queue are wanted."""
 
     start: int | None
@@ -50,65 +135,246 @@ class _Span(NamedTuple):
     tags: str
     most: int
 
-    def wants(self, message: StoredMessage) -> bool:
-        """Say whether a message has one of the tags: a broker compares only their hashes."""
+    def has_tag(self, message: StoredMessage) -> bool:
+        """Whether a message has one of the tags: a broker compares only their hashes."""
         return self.tags == _ALL or (message.tags or "") in {tag.strip() for tag in self.tags.split("||")}
 
 
-class Messages(Topics):
-    """What an administrator does with messages."""
+class MessageAdmin(AdminPart):
+    """Messages: `Admin.messages`. With ``opened`` False, compressed bodies stay as they are stored."""
 
-    async def message(self, message_id: str, topic: str | None = None, *, opened: bool = True) -> StoredMessage:
-        """Find one message by its id: by that of its place, or by that of its producer.
+    def __init__(self, session: AdminSession, groups: GroupAdmin) -> None:
+        super().__init__(session)
+        self._groups = groups
 
-        The latter is looked for in its topic; if that is not given, in all topics. With ``opened`` False, here and
-        below, a body that is compressed stays as it is stored.
+    async def find(self, message_id: str, topic: str | None = None, *, opened: bool = True) -> StoredMessage:
+        """Find one message by its offset id, or by the id that its producer gave it.
+
+        The latter is searched in its topic; without a topic, in all topics.
         """
-        if len(message_id) != _CARD_KEY_LETTERS:
-            for place in (await self._places()).values():
-                found = await self._at_place(place, message_id)
+        if len(message_id) != _GRPC_ID_LENGTH:
+            for place in (await self._session.broker_places()).values():
+                found = await self._by_offset_id(place, message_id)
                 if found is not None:
-                    return _given([found], opened)[0]
+                    return _decompress([found], opened)[0]
         named = await self._by_unique_key(message_id, topic)
         if named is None:
-            where = f"topic {topic!r}" if topic is not None else str(self._connect)
-            raise no_message(
+            where = f"topic {topic!r}" if topic is not None else str(self._session.config)
+            raise message_not_found(
                 f"{where} has no message with the id {message_id}",
-                server=str(self._connect),
+                server=str(self._session.config),
                 next_step="it may be older than what is kept; or see what the id says: steelyard message id ID",
             )
-        return _given([named], opened)[0]
+        return _decompress([named], opened)[0]
 
-    async def messages_by_key(
+    async def find_by_key(
         self,
         topic: str,
         key: str,
         *,
-        start: Moment | None = None,
-        end: Moment | None = None,
-        most: int = _MOST_BY_KEY,
+        start: TimeOrAge | None = None,
+        end: TimeOrAge | None = None,
+        most: int = _MAX_BY_KEY,
         opened: bool = True,
     ) -> list[StoredMessage]:
-        """Find the messages of a topic that have a key, oldest first; the newest of too many."""
+        """Find the messages of a topic that have a key, oldest first; of too many, the newest."""
         here_ms = now_ms()
-        start_ms = 0 if start is None else epoch_ms(start, now_ms=here_ms)
-        end_ms = _FOR_EVER_MS if end is None else epoch_ms(end, now_ms=here_ms)
-        found = await self._by_key(topic, key, most=most, start_ms=start_ms, end_ms=end_ms, unique=False)
-        return _given(found[-most:], opened)
+        start_ms = 0 if start is None else resolve_epoch_ms(start, now_ms=here_ms)
+        end_ms = _FOREVER_MS if end is None else resolve_epoch_ms(end, now_ms=here_ms)
+        found = await self._by_key(topic, key, most=most, start_ms=start_ms, end_ms=end_ms)
+        return _decompress(found[-most:], opened)
 
-    async def message_at(self, queue: Queue, offset: int) -> StoredMessage | None:
-        """Return the message at an offset of a queue; None if there is none, or none any more."""
-        route = await self._route(self._names.full(queue.topic))
-        found, _ = await self._pull(route, self._names.full_queue(queue), offset, 1)
+    async def at(self, queue: Queue, offset: int) -> StoredMessage | None:
+        """Return the message at an offset of a queue; None if there is none, or it was deleted."""
+        route = await self._session.require_route(self._namespace.wrap(queue.topic))
+        found, _ = await self._pull(route, self._namespace.wrap_queue(queue), offset, 1)
         there = [message for message in found if message.offset == offset]
-        return _given(there[:1], True)[0] if there else None
+        return _decompress(there[:1], True)[0] if there else None
 
-    async def messages(
+    async def group_progress(self, message: StoredMessage) -> list[GroupProgress]:
+        """List the groups that read a message's topic, and whether they are past it."""
+        full = self._namespace.wrap_queue(message.queue)
+        route = await self._session.require_route(full.topic)
+        place = broker_in_route(route, full.broker)
+        found = []
+        for group in sorted(await subscribed_groups(self._session, route)):
+            if not is_system_group(group):
+                committed = await committed_offset(self._session, place, group, full)
+                is_past = committed is not None and committed > message.offset
+                found.append(GroupProgress(self._namespace.unwrap(group), is_past, committed))
+        return sorted(found, key=lambda each: each.group)
+
+    async def traces(self, message_id: str, topic: str = TRACE_TOPIC) -> list[TraceEvent]:
+        """Return the trace events of a message, ordered by time; ``topic`` is where clients write them."""
+        try:
+            records = await self._by_key(topic, message_id, most=_MAX_TRACES)
+        except TopicNotFound as error:
+            raise TopicNotFound(
+                code=error.code,
+                server=str(self._session.config),
+                what=f"{self._session.config} keeps no traces: there is no topic {topic!r}",
+                next_step="let brokers create it (traceTopicEnable) and clients write to it (message_trace=True)",
+            ) from None
+        found = [
+            replace_fields(trace, client_host=record.born_host)
+            for record in records
+            for trace in decode_traces(_try_decompress(record).body.decode(errors="replace"))
+            if message_id in (trace.message_id, trace.offset_id)
+        ]
+        if not found:
+            raise message_not_found(
+                f"topic {topic!r} has no trace of message {message_id}",
+                server=str(self._session.config),
+                next_step="producers and consumers write traces only with message_trace=True",
+            )
+        return sorted(found, key=lambda trace: trace.at_ms or 0)
+
+    async def redeliver(self, message: StoredMessage, group: str, member: str | None = None) -> RedeliveryResult:
+        """Have a member of a group handle a message now, any if none is named, and return the result."""
+        if member is None:
+            found = [each.id for each in await self._groups.members(group) if message.queue.broker in each.brokers]
+            if not found:
+                broker = message.queue.broker
+                raise _consumer_offline(f"group {group!r} has no member online at {broker}", broker)
+            member = found[0]
+        full = self._namespace.wrap_queue(message.queue)
+        place = broker_in_route(await self._session.require_route(full.topic), full.broker)
+        fields = ConsumeMessageDirectly(
+            consumer_group=self._namespace.wrap(group),
+            client_id=member,
+            msg_id=message.offset_id,
+            broker_name=full.broker,
+            topic=full.topic,
+        )
+        answer = await self._session.request(
+            place, RequestCode.CONSUME_MESSAGE_DIRECTLY, fields, timeout_ms=_REDELIVERY_TIMEOUT_MS
+        )
+        if answer.code == ResponseCode.SYSTEM_ERROR and _OFFLINE in (answer.remark or ""):
+            raise _consumer_offline(f"{member!r} of group {group!r} is not online at {place.name}", place.name)
+        result = decode_body(ConsumeDirectlyResult, check_ok(answer, place.name).body)
+        outcome = "returned nothing" if result.outcome is None else _OUTCOMES[result.outcome]
+        return RedeliveryResult(group, member, outcome, result.spent_ms, result.remark)
+
+    async def consume_queue(
+        self, queue: Queue, start: int = 0, most: int = 32, group: str | None = None
+    ) -> ConsumeQueueRange:
+        """Read a range of a consume queue; with ``group``, whether that group would get the messages."""
+        full = self._namespace.wrap_queue(queue)
+        route = await self._session.require_route(full.topic)
+        place = broker_in_route(route, full.broker)
+        ends = await queue_offsets(self._session, place, full)
+        if ends.start == ends.end and full in route.readable_queues():
+            # Brokers answer that an empty queue does not exist.
+            return ConsumeQueueRange(queue, ends.start, ends.end, (), None)
+        reader = None if group is None else self._namespace.wrap(group)
+        fields = QueryConsumeQueue(full.topic, full.queue_id, start, most, reader)
+        answer = await self._session.request_ok(place, RequestCode.QUERY_CONSUME_QUEUE, fields)
+        part = decode_body(ConsumeQueuePart, answer.body)
+        first = max(start, part.min_index)
+        is_judged = part.subscription is not None
+        rows = tuple(
+            ConsumeQueueRow(
+                first + number,
+                entry.position,
+                entry.size,
+                entry.tags_code,
+                entry.matches if is_judged else None,
+                entry.remark,
+            )
+            for number, entry in enumerate(part.entries or ())
+        )
+        return ConsumeQueueRange(queue, part.min_index, part.max_index, rows, part.filter_text)
+
+    async def _by_offset_id(self, place: BrokerAddresses, message_id: str) -> StoredMessage | None:
+        """Return the message of an offset id, if its address is one of this broker's."""
+        host, position = parse_offset_id(message_id)
+        if host not in place.addresses.values():
+            return None
+        answer = await self._session.request_at(host, RequestCode.VIEW_MESSAGE_BY_ID, ViewMessage(position))
+        if answer.code != ResponseCode.SUCCESS:
+            return None
+        found = self._decode(answer.body, place.name)
+        return next((message for message in found if message.position == position), None)
+
+    async def _by_unique_key(self, message_id: str, topic: str | None) -> StoredMessage | None:
+        """Return the newest message with a producer's id, in a topic or in any."""
+
+        async def search(name: str) -> list[StoredMessage]:
+            return await self._by_key(name, message_id, most=_BY_UNIQUE_KEY, unique=True)
+
+        if topic is not None:
+            found = await search(topic)
+            return found[-1] if found else None
+        own = [name for name in await self._session.own_topic_names() if not is_system_topic(name)]
+        if len(own) > _MAX_TOPICS:
+            raise ConfigurationError(f"{message_id} may be in any of {len(own)} topics", next_step="give its topic too")
+        everywhere = [message for part in await gather_limited(search, own) for message in part]
+        return max(everywhere, key=lambda message: message.stored_ms, default=None)
+
+    async def _by_key(
+        self, topic: str, key: str, *, most: int, start_ms: int = 0, end_ms: int = _FOREVER_MS, unique: bool = False
+    ) -> list[StoredMessage]:
+        full = self._namespace.wrap(topic)
+        route = await self._session.require_route(full)
+        fields = QueryMessages(full, key, most, start_ms, end_ms, by_unique_key=unique)
+        found: list[StoredMessage] = []
+        for place, answer in await self._session.request_each(route.brokers, RequestCode.QUERY_MESSAGE, fields):
+            if answer.code not in (ResponseCode.QUERY_NOT_FOUND, ResponseCode.NO_MESSAGE):
+                found += self._decode(check_ok(answer, place.name).body, place.name)
+        right = {
+            (message.queue, message.offset): message
+            for message in found
+            if message.topic == topic and (message.properties.get(UNIQUE_KEY) == key if unique else key in message.keys)
+        }
+        return sorted(right.values(), key=lambda message: message.stored_ms)
+
+    def _decode(self, body: bytes, broker: str) -> list[StoredMessage]:
+        found = decode_sealed_messages(StoredMessage, body, broker)
+        if not self._namespace.name:
+            return [*found]
+        return [replace(message, queue=self._namespace.unwrap_queue(message.queue)) for message in found]
+
+    async def _read(self, route: TopicRoute, queue: Queue, wanted: _ReadRange) -> list[StoredMessage]:
+        """Read the wanted messages of one queue."""
+        place = broker_in_route(route, queue.broker)
+        ends = await queue_offsets(self._session, place, queue)
+        offset = ends.start
+        if wanted.start is not None:
+            offset = max(offset, wanted.start if wanted.start >= 0 else ends.end + wanted.start)
+        elif wanted.start_ms:
+            offset = max(offset, await offset_at_time(self._session, place, queue, wanted.start_ms))
+        found: list[StoredMessage] = []
+        while offset < ends.end and len(found) < wanted.most:
+            pulled, following = await self._pull(route, queue, offset, _PULL_BATCH, wanted.tags)
+            for message in pulled:
+                if message.stored_ms >= wanted.end_ms:
+                    return found[: wanted.most]
+                if message.offset >= offset and message.stored_ms >= wanted.start_ms and wanted.has_tag(message):
+                    found.append(message)
+            if following <= offset:
+                break
+            offset = following
+        return found[: wanted.most]
+
+    async def _pull(
+        self, route: TopicRoute, queue: Queue, offset: int, most: int, tags: str = _ALL
+    ) -> tuple[list[StoredMessage], int]:
+        """Pull some messages; with them the next offset."""
+        place = broker_in_route(route, queue.broker)
+        fields = PullMessage(
+            TOOLS_GROUP, queue.topic, queue.queue_id, offset, most, _HAS_SUBSCRIPTION_FLAG, 0, 0, 0, tags, "TAG"
+        )
+        answer = await self._session.request(place, RequestCode.PULL_MESSAGE, fields)
+        empty = (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY, ResponseCode.PULL_OFFSET_MOVED)
+        found = [] if answer.code in empty else self._decode(check_ok(answer, place.name).body, place.name)
+        return found, answer.header(PullMessageResponse).next_begin_offset
+
+    async def list(
         self,
         topic: str,
         *,
-        start: Moment | int | None = None,
-        end: Moment | None = None,
+        start: TimeOrAge | int | None = None,
+        end: TimeOrAge | None = None,
         most: int = 100,
         newest: bool = False,
         queue: Queue | None = None,
@@ -118,153 +384,60 @@ class Messages(Topics):
         """Read a topic's messages that were stored from ``start`` on and before ``end``, the oldest first.
 
         A number as ``start`` is an offset, in each queue; one below 0 counts back from the end. With ``newest`` the
-        last messages are read and not the first. With ``queue`` that queue alone is read, with ``tags`` only what has
-        one of them (``"paid || refunded"``).
+        last messages are read instead of the first. With ``queue`` only that queue is read, with ``tags`` only messages
+        with one of them (``"paid || refunded"``).
         """
         if newest:
             start, end = -most, None
-        route = await self._route(self._names.full(topic))
-        queues = route.readable()
+        route = await self._session.require_route(self._namespace.wrap(topic))
+        queues = route.readable_queues()
         if queue is not None:
-            wanted = self._names.full_queue(queue)
-            if wanted not in queues:
+            full = self._namespace.wrap_queue(queue)
+            if full not in queues:
                 known = ", ".join(f"{each.broker}:{each.queue_id}" for each in queues)
                 raise ConfigurationError(f"there is no queue {queue}", next_step=f"topic {topic!r} has {known}")
-            queues = (wanted,)
+            queues = (full,)
         here_ms = now_ms()
-        span = _Span(
+        wanted = _ReadRange(
             start if isinstance(start, int) else None,
-            0 if start is None or isinstance(start, int) else epoch_ms(start, now_ms=here_ms),
-            _FOR_EVER_MS if end is None else epoch_ms(end, now_ms=here_ms),
+            0 if start is None or isinstance(start, int) else resolve_epoch_ms(start, now_ms=here_ms),
+            _FOREVER_MS if end is None else resolve_epoch_ms(end, now_ms=here_ms),
             tags or _ALL,
             most,
         )
-        parts = await together(lambda each: self._read(route, each, span), queues)
+        parts = await gather_limited(lambda each: self._read(route, each, wanted), queues)
         found = [message for part in parts for message in part]
-        # Many are stored in one millisecond: of one broker the log knows which came first.
+        # Many are stored in one millisecond: within one broker the position in the log decides.
         found.sort(key=lambda message: (message.stored_ms, message.queue.broker, message.position))
-        return _given(found[-most:] if newest else found[:most], opened)
-
-    # -- parts --------------------------------------------------------------------------------------------------------
-
-    async def _at_place(self, place: BrokerPlace, message_id: str) -> StoredMessage | None:
-        """Return the message that an id names by its place, if that is the place of this broker."""
-        host, position = read_offset_id(message_id)
-        if host not in place.addresses.values():
-            return None
-        answer = await self._ask_at(host, RequestCode.VIEW_MESSAGE_BY_ID, ViewMessage(position))
-        if answer.code != ResponseCode.SUCCESS:
-            return None
-        found = self._read_body(answer.body, place.name)
-        return next((message for message in found if message.position == position), None)
-
-    async def _by_unique_key(self, message_id: str, topic: str | None) -> StoredMessage | None:
-        """Return the newest message with an id of a producer's, of a topic or of any."""
-
-        async def look(name: str) -> list[StoredMessage]:
-            return await self._by_key(
-                name, message_id, most=_BY_UNIQUE_KEY, start_ms=0, end_ms=_FOR_EVER_MS, unique=True
-            )
-
-        if topic is not None:
-            found = await look(topic)
-            return found[-1] if found else None
-        names = [self._names.bare(name) for name in await self._topic_names() if self._is_here(name)]
-        own = [name for name in names if not is_system_topic(name)]
-        if len(own) > _MOST_TOPICS:
-            raise ConfigurationError(f"{message_id} may be in any of {len(own)} topics", next_step="give its topic too")
-        everywhere = [message for part in await together(look, own) for message in part]
-        return max(everywhere, key=lambda message: message.stored_ms, default=None)
-
-    async def _by_key(
-        self, topic: str, key: str, *, most: int, start_ms: int, end_ms: int, unique: bool
-    ) -> list[StoredMessage]:
-        full = self._names.full(topic)
-        route = await self._route(full)
-        asked = QueryMessages(full, key, most, start_ms, end_ms, by_unique_key=unique)
-        found: list[StoredMessage] = []
-        for place, answer in await self._ask_all(route.brokers, RequestCode.QUERY_MESSAGE, asked):
-            if answer.code == ResponseCode.SUCCESS:
-                found += self._read_body(answer.body, place.name)
-            elif answer.code not in (ResponseCode.QUERY_NOT_FOUND, ResponseCode.NO_MESSAGE):
-                raise error_for(answer.code, answer.remark or "", server=place.name)
-        right = {
-            (message.queue, message.offset): message
-            for message in found
-            if message.topic == topic and (message.properties.get(UNIQUE_KEY) == key if unique else key in message.keys)
-        }
-        return sorted(right.values(), key=lambda message: message.stored_ms)
-
-    def _read_body(self, body: bytes, broker: str) -> list[StoredMessage]:
-        return [self._seen(message) for message in sealed_of(StoredMessage, body, broker)]
-
-    def _seen(self, message: StoredMessage) -> StoredMessage:
-        """Return a message under the name that users give its topic."""
-        if not self._names.namespace:
-            return message
-        return replace(message, queue=self._names.bare_queue(message.queue))
-
-    async def _read(self, route: Route, queue: Queue, span: "_Span") -> list[StoredMessage]:
-        """Read one queue between two places or times, at most so many."""
-        place = place_in(route, queue.broker)
-        ends = await self._queue_ends(place, queue)
-        offset = ends.start
-        if span.start is not None:
-            offset = max(offset, span.start if span.start >= 0 else ends.end + span.start)
-        elif span.start_ms:
-            asked = SearchOffset(queue.topic, queue.queue_id, span.start_ms)
-            answer = await self._ask_well(place, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, asked)
-            offset = max(offset, answer.header(OffsetAnswer).offset)
-        found: list[StoredMessage] = []
-        while offset < ends.end and len(found) < span.most:
-            pulled, following = await self._pull(route, queue, offset, _PULLED, span.tags)
-            for message in pulled:
-                if message.stored_ms >= span.end_ms:
-                    return found[: span.most]
-                if message.offset >= offset and message.stored_ms >= span.start_ms and span.wants(message):
-                    found.append(message)
-            if following <= offset:
-                break
-            offset = following
-        return found[: span.most]
-
-    async def _pull(
-        self, route: Route, queue: Queue, offset: int, most: int, tags: str = "*"
-    ) -> tuple[list[StoredMessage], int]:
-        """Pull some messages; with them where to go on."""
-        place = place_in(route, queue.broker)
-        header = Pull(TOOLS_GROUP, queue.topic, queue.queue_id, offset, most, _SUBSCRIBED, 0, 0, 0, tags, "TAG")
-        answer = await self._ask(place, RequestCode.PULL_MESSAGE, header)
-        if answer.code == ResponseCode.SUCCESS:
-            found = self._read_body(answer.body, place.name)
-            return found, answer.header(PullAnswer).next_begin_offset
-        if answer.code in (
-            ResponseCode.PULL_NOT_FOUND,
-            ResponseCode.PULL_RETRY_IMMEDIATELY,
-            ResponseCode.PULL_OFFSET_MOVED,
-        ):
-            return [], answer.header(PullAnswer).next_begin_offset
-        raise error_for(answer.code, answer.remark or "", server=place.name)
+        return _decompress(found[-most:] if newest else found[:most], opened)
 
 
-def _given(found: list[StoredMessage], is_opened: bool) -> list[StoredMessage]:
-    return [opened_or_not(message) for message in found] if is_opened else found
+def _decompress(found: list[StoredMessage], is_opened: bool) -> list[StoredMessage]:
+    return [_try_decompress(message) for message in found] if is_opened else found
 
 
-def opened_or_not(message: StoredMessage) -> StoredMessage:
-    """Return a message with its body opened, if that can be."""
+def _try_decompress(message: StoredMessage) -> StoredMessage:
     try:
-        return opened(message)
-    except UNREADABLE:
+        return unseal_message(message)
+    except BODY_ERRORS:
         return message
 
 
-def no_message(what: str, *, server: str, next_step: str) -> NoMessage:
-    """Make the error for a message that is not there."""
+def message_not_found(what: str, *, server: str, next_step: str) -> NoMessage:
+    """Make the error for a message that does not exist."""
     return NoMessage(code=int(ResponseCode.NO_MESSAGE), server=server, what=what, next_step=next_step)
 
 
-def place_in(route: Route, broker: str) -> BrokerPlace:
+def _consumer_offline(what: str, broker: str) -> ConsumerOffline:
+    return ConsumerOffline(
+        code=int(ResponseCode.CONSUMER_NOT_ONLINE),
+        server=broker,
+        what=f"{what}, which has the message",
+        next_step="start one, or send a copy to every group: steelyard message resend ID",
+    )
+
+
+def broker_in_route(route: TopicRoute, broker: str) -> BrokerAddresses:
     """Return one of a topic's brokers by its name."""
     for place in route.brokers:
         if place.name == broker:

@@ -1,102 +1,105 @@
-"""What name servers keep besides routes: settings by namespace and key, and their own.
+"""Name servers: their state, their own settings, and the key-value settings that they keep.
 
-Name servers do not know of each other: whatever is told is told to each that can be reached, and what one of them has
-may differ from what the others have.
+Name servers do not know of each other: a change is sent to each that can be reached, and what one of them has may
+differ from what the others have.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
-from steelyard.client.admin.asking import Asking, together
-from steelyard.client.nearest import nearest
-from steelyard.errors import NotFound, TransportError, error_for
+from steelyard.client.admin.admin_session import AdminPart, check_ok, gather_limited
+from steelyard.client.suggestions import closest_match
+from steelyard.errors import NotFound, SteelyardError
 from steelyard.wire.bodies import decode_body
-from steelyard.wire.bodies.settings_text import decode_settings, encode_settings
-from steelyard.wire.bodies.shared import TextTable
+from steelyard.wire.bodies.common import KVTable, decode_settings, encode_settings
+from steelyard.wire.bodies.topics import ClusterBody
 from steelyard.wire.codes import RequestCode, ResponseCode
-from steelyard.wire.headers.nameserver import KeyValue, KeyValueAnswer, Namespace
+from steelyard.wire.headers.nameserver import KVConfigRequest, KVConfigResponse, KVNamespaceRequest
 
-__all__ = ["NameServers"]
+__all__ = ["NameServerAdmin", "NameServerStatus"]
 
 
-class NameServers(Asking):
-    """What an administrator does with name servers."""
+@dataclass(frozen=True, slots=True)
+class NameServerStatus:
+    """A name server and the number of brokers that it knows; ``problem`` says why that is not known."""
+
+    address: str
+    brokers: int | None = None
+    problem: str | None = None
+
+
+class NameServerAdmin(AdminPart):
+    """Name servers: `Admin.name_servers`."""
 
     async def key_values(self, namespace: str) -> dict[str, str]:
-        """Return the settings of a namespace; none if nobody put one there."""
-        answer = await self._ask_names(RequestCode.GET_KVLIST_BY_NAMESPACE, Namespace(namespace))
+        """Return the key-value settings of a namespace."""
+        fields = KVNamespaceRequest(namespace)
+        answer = await self._session.request_name_server(RequestCode.GET_KVLIST_BY_NAMESPACE, fields)
         if answer.code == ResponseCode.QUERY_NOT_FOUND:
             return {}
-        if answer.code != ResponseCode.SUCCESS:
-            raise error_for(answer.code, answer.remark or "", server=str(self._connect))
-        return dict(sorted(decode_body(TextTable, answer.body).table.items()))
+        return dict(sorted(decode_body(KVTable, check_ok(answer, self._session.config).body).table.items()))
 
     async def key_value(self, namespace: str, key: str) -> str:
-        """Return one setting of a namespace."""
-        answer = await self._ask_names(RequestCode.GET_KV_CONFIG, KeyValue(namespace, key))
+        """Return one key-value setting."""
+        answer = await self._session.request_name_server(RequestCode.GET_KV_CONFIG, KVConfigRequest(namespace, key))
         if answer.code == ResponseCode.QUERY_NOT_FOUND:
-            meant = nearest(key, await self.key_values(namespace))
+            meant = closest_match(key, await self.key_values(namespace))
             raise NotFound(
                 code=answer.code,
-                server=str(self._connect),
-                what=f"{self._connect} keeps nothing under {key!r} in namespace {namespace!r}",
+                server=str(self._session.config),
+                what=f"{self._session.config} has no key {key!r} in namespace {namespace!r}",
                 next_step=f"did you mean {meant!r}?" if meant else "check the namespace and the key",
             )
-        if answer.code != ResponseCode.SUCCESS:
-            raise error_for(answer.code, answer.remark or "", server=str(self._connect))
-        return answer.header(KeyValueAnswer).value or ""
+        return check_ok(answer, self._session.config).header(KVConfigResponse).value or ""
 
     async def set_key_value(self, namespace: str, key: str, value: str) -> None:
-        """Put a setting into a namespace."""
-        await self._tell_name_servers(RequestCode.PUT_KV_CONFIG, KeyValue(namespace, key, value))
+        """Set a key-value setting."""
+        await self._session.update_name_servers(RequestCode.PUT_KV_CONFIG, KVConfigRequest(namespace, key, value))
 
     async def delete_key_value(self, namespace: str, key: str) -> None:
-        """Take a setting away; one that is not there is an error."""
+        """Delete a key-value setting; it is an error if it does not exist."""
         await self.key_value(namespace, key)
-        await self._tell_name_servers(RequestCode.DELETE_KV_CONFIG, KeyValue(namespace, key))
+        await self._session.update_name_servers(RequestCode.DELETE_KV_CONFIG, KVConfigRequest(namespace, key))
 
-    async def name_server_config(self, names: Iterable[str] = ()) -> dict[str, dict[str, str]]:
-        """Return the settings of every name server that answers, by its address, in the server's own words.
+    async def config(self, names: Iterable[str] = ()) -> dict[str, dict[str, str]]:
+        """Return the settings of every name server that can be reached, by its address, with the server's own names.
 
         With ``names`` only those; one that a name server does not have is an error.
         """
         wanted = tuple(names)
-
-        async def ask(address: str) -> tuple[str, dict[str, str]] | TransportError:
-            try:
-                answer = await self._ask_at(address, RequestCode.GET_NAMESRV_CONFIG)
-            except TransportError as error:
-                self._tell_once(f"name server {address} is left out: {error.what}")
-                return error
-            if answer.code != ResponseCode.SUCCESS:
-                raise error_for(answer.code, answer.remark or "", server=address)
-            settings = decode_settings(answer.body)
+        found: dict[str, dict[str, str]] = {}
+        for address, answer in await self._session.request_each_name_server(RequestCode.GET_NAMESRV_CONFIG):
+            settings = decode_settings(check_ok(answer, address).body)
             for name in wanted:
                 if name not in settings:
-                    raise _missing_setting(name, settings, address)
-            return address, {name: settings[name] for name in wanted or sorted(settings)}
+                    raise _setting_not_found(name, settings, address)
+            found[address] = {name: settings[name] for name in wanted or sorted(settings)}
+        return found
 
-        found = await together(ask, self._connect.name_servers)
-        told = dict(each for each in found if not isinstance(each, TransportError))
-        if not told:
-            raise next(each for each in found if isinstance(each, TransportError))
-        return told
+    async def set_config(self, settings: Mapping[str, str]) -> None:
+        """Change settings of all running name servers; one that they do not have is an error.
 
-    async def set_name_server_config(self, settings: Mapping[str, str]) -> None:
-        """Change settings of all name servers while they run; one that they do not have is an error.
-
-        A name server says yes to a name that it does not know, and forgets it: so they are asked before.
+        A name server accepts and ignores a name that it does not know, so the names are checked before.
         """
-        await self.name_server_config(settings)
-        await self._tell_name_servers(RequestCode.UPDATE_NAMESRV_CONFIG, {}, encode_settings(settings))
+        await self.config(settings)
+        await self._session.update_name_servers(RequestCode.UPDATE_NAMESRV_CONFIG, {}, encode_settings(settings))
+
+    async def _status(self, address: str) -> NameServerStatus:
+        try:
+            answer = await self._session.request_at(address, RequestCode.GET_BROKER_CLUSTER_INFO)
+            if answer.code != ResponseCode.SUCCESS:
+                return NameServerStatus(address, problem=answer.remark or f"it answered {answer.code}")
+            return NameServerStatus(address, len(decode_body(ClusterBody, answer.body).brokers))
+        except SteelyardError as error:
+            return NameServerStatus(address, problem=error.what)
+
+    async def list(self) -> list[NameServerStatus]:
+        """List the configured name servers, and whether they answer."""
+        return await gather_limited(self._status, self._session.config.name_servers)
 
 
-def _missing_setting(name: str, known: Mapping[str, str], address: str) -> NotFound:
-    meant = nearest(name, known)
-    return NotFound(
-        code=int(ResponseCode.QUERY_NOT_FOUND),
-        server=address,
-        what=f"name server {address} has no setting {name!r}.",
-        next_step=f"Did you mean {meant!r}?"
-        if meant
-        else "See which it has: steelyard cluster name-server config show",
-    )
+def _setting_not_found(name: str, known: Mapping[str, str], address: str) -> NotFound:
+    meant = closest_match(name, known)
+    hint = f"Did you mean {meant!r}?" if meant else "See which it has: steelyard cluster name-server config show"
+    what = f"name server {address} has no setting {name!r}."
+    return NotFound(code=int(ResponseCode.QUERY_NOT_FOUND), server=address, what=what, next_step=hint)

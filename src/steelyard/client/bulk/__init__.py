@@ -1,1 +1,1 @@
-"""Much at once, in one thread: ranges of queues read, and batches sent, with many requests under way on few lines."""
+"""Bulk transfer in one thread: reads offset ranges and sends batches, with many requests in flight."""

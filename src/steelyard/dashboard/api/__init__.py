@@ -1,1 +1,1 @@
-"""What the page asks for: one file for each part of it, with the routes that it answers."""
+"""The HTTP API: one module for each view of the dashboard, with its ROUTES."""

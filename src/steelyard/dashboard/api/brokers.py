@@ -1,7 +1,7 @@
-"""Brokers: how each is, its disk, its flushing, what its last start found, and its settings.
+"""Brokers: status, disk, flushing, the last recovery, and configuration.
 
-Brokers of ours tell all of it; Apache's tell rates, positions and disk, and the rest is null. How Apache's flush is in
-their settings. What is secret in settings is hidden, whoever asks.
+Our brokers report all of it; Apache's report rates, positions and disk, and the rest is null. How Apache's flush is in
+their configuration. Secrets in a configuration are hidden from everyone.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -9,25 +9,39 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
-from steelyard.client.admin.broker_reports import BrokerDisk, Flushing, LostBytes, Recovery, Reports
-from steelyard.client.admin.brokers import BrokerState, is_secret
-from steelyard.client.admin.cluster import Broker, NameServer
-from steelyard.client.admin.readings import Rates, whole
-from steelyard.dashboard.asking import Ask
-from steelyard.dashboard.desk import Desk
-from steelyard.dashboard.routes import reads, streams
+from steelyard.client.admin.broker_reports import (
+    BrokerDisk,
+    BrokerRecovery,
+    BrokerReports,
+    FlushStatus,
+    LogDamage,
+    RateAverages,
+    parse_int,
+)
+from steelyard.client.admin.brokers import BrokerRuntime, BrokerStatus, is_secret_setting
+from steelyard.client.admin.name_servers import NameServerStatus
+from steelyard.dashboard.api_routing import ApiRequest, query_route, stream_route
+from steelyard.dashboard.context import DashboardContext
 
-__all__ = ["ROUTES", "BrokerAnswer", "BrokerRow", "BrokersAnswer", "Health", "SettingsAnswer", "Start"]
+__all__ = [
+    "ROUTES",
+    "BrokerResponse",
+    "BrokerRow",
+    "BrokerSettingsResponse",
+    "BrokersResponse",
+    "LastRecovery",
+    "StorageHealth",
+]
 
 _ALL_PERIOD_MS = 2_000
 _ONE_PERIOD_MS = 1_000
-_MOST_BROKERS = 500
-_FLUSHES = {"SYNC_FLUSH": "sync", "ASYNC_FLUSH": "async"}
+_MAX_BROKERS = 500
+_FLUSH_MODES = {"SYNC_FLUSH": "sync", "ASYNC_FLUSH": "async"}
 _HIDDEN = "(hidden)"
 
 
-class Health(Struct, frozen=True, kw_only=True):
-    """Disk, flushing and the last start; what a broker does not tell is null."""
+class StorageHealth(Struct, frozen=True, kw_only=True):
+    """Disk, flushing and the last recovery; what a broker does not report is null."""
 
     disk_bytes: int | None = None
     free_bytes: int | None = None
@@ -37,14 +51,14 @@ class Health(Struct, frozen=True, kw_only=True):
     flush_interval_ms: int | None = None
     unflushed_bytes: int | None = None
     last_flush_ms: float | None = None
-    recovery: "Start | None" = None
+    recovery: "LastRecovery | None" = None
     damages: int | None = None
-    lost: tuple[LostBytes, ...] = ()
+    lost: tuple[LogDamage, ...] = ()
     refusal: str | None = None
 
 
-class Start(Struct, frozen=True):
-    """What the last start found."""
+class LastRecovery(Struct, frozen=True):
+    """The recovery at the last start."""
 
     found: str
     records: int
@@ -55,7 +69,7 @@ class Start(Struct, frozen=True):
 
 
 class BrokerRow(Struct, frozen=True, kw_only=True):
-    """One broker in the list; ``problem`` says why it tells nothing."""
+    """One broker in the list; ``problem`` says why it does not answer."""
 
     broker: str
     cluster: str
@@ -67,19 +81,19 @@ class BrokerRow(Struct, frozen=True, kw_only=True):
     out_tps: float | None
     disk_used: float | None
     problem: str | None
-    health: Health
+    health: StorageHealth
 
 
-class BrokersAnswer(Struct, frozen=True):
+class BrokersResponse(Struct, frozen=True):
     """All brokers and name servers."""
 
     count: int
     brokers: list[BrokerRow]
-    name_servers: list[NameServer]
+    name_servers: list[NameServerStatus]
     command: str
 
 
-class BrokerAnswer(Struct, frozen=True, kw_only=True):
+class BrokerResponse(Struct, frozen=True, kw_only=True):
     """One broker in full."""
 
     broker: str
@@ -88,8 +102,8 @@ class BrokerAnswer(Struct, frozen=True, kw_only=True):
     version: str | None
     started_at: datetime | None
     up_ms: int | None
-    put: Rates | None
-    delivered: Rates | None
+    put: RateAverages | None
+    delivered: RateAverages | None
     stored_today: int | None
     delivered_today: int | None
     log_start: int | None
@@ -100,12 +114,12 @@ class BrokerAnswer(Struct, frozen=True, kw_only=True):
     page_cache_ms: int | None
     sends_waiting: int | None
     pulls_waiting: int | None
-    health: Health
+    health: StorageHealth
     command: str
 
 
-class SettingsAnswer(Struct, frozen=True):
-    """The settings of a broker, in its own words, and how it flushes by them."""
+class BrokerSettingsResponse(Struct, frozen=True):
+    """The configuration of a broker, and how it flushes by it."""
 
     settings: dict[str, str]
     flush: str | None
@@ -113,43 +127,43 @@ class SettingsAnswer(Struct, frozen=True):
     command: str
 
 
-@streams("/api/brokers/live")
-async def _brokers(desk: Desk, ask: Ask) -> AsyncIterator[object]:
-    del ask
+@stream_route("/api/brokers/live")
+async def _brokers(context: DashboardContext, _: ApiRequest) -> AsyncIterator[object]:
+    async def poll(_before: BrokersResponse | None) -> BrokersResponse:
+        found = sorted(await context.admin.brokers.list(), key=lambda each: (each.cluster, each.name))
+        rows = [_broker_row(each) for each in found[:_MAX_BROKERS]]
+        return BrokersResponse(
+            len(found), rows, await context.admin.name_servers.list(), context.command("broker", "ls")
+        )
 
-    async def look(_before: BrokersAnswer | None) -> BrokersAnswer:
-        found = sorted(await desk.admin.cluster(), key=lambda each: (each.cluster, each.name))
-        rows = [_row(each) for each in found[:_MOST_BROKERS]]
-        return BrokersAnswer(len(found), rows, await desk.admin.name_servers(), desk.command("broker", "ls"))
-
-    async for value in desk.watches.watch("brokers", _ALL_PERIOD_MS, look):
+    async for value in context.polls.subscribe("brokers", _ALL_PERIOD_MS, poll):
         yield value
 
 
-@streams("/api/brokers/{broker}/live")
-async def _broker(desk: Desk, ask: Ask) -> AsyncIterator[object]:
-    name = ask.path("broker")
+@stream_route("/api/brokers/{broker}/live")
+async def _broker(context: DashboardContext, request: ApiRequest) -> AsyncIterator[object]:
+    name = request.path("broker")
 
-    async def look(_before: BrokerAnswer | None) -> BrokerAnswer:
-        return _answer(desk, await desk.admin.broker(name))
+    async def poll(_before: BrokerResponse | None) -> BrokerResponse:
+        return _broker_response(context, await context.admin.brokers.describe(name))
 
-    async for value in desk.watches.watch(("broker", name), _ONE_PERIOD_MS, look):
+    async for value in context.polls.subscribe(("broker", name), _ONE_PERIOD_MS, poll):
         yield value
 
 
-@reads("/api/brokers/{broker}/settings")
-async def _settings(desk: Desk, ask: Ask) -> SettingsAnswer:
-    name = ask.path("broker")
-    found = await desk.admin.broker_config(name)
-    return SettingsAnswer(
-        {key: _HIDDEN if value and is_secret(key) else value for key, value in sorted(found.items())},
-        _FLUSHES.get(found.get("flushDiskType", "")),
-        whole(found.get("flushIntervalCommitLog")),
-        desk.command("broker", "config", "show", name),
+@query_route("/api/brokers/{broker}/settings")
+async def _settings(context: DashboardContext, request: ApiRequest) -> BrokerSettingsResponse:
+    name = request.path("broker")
+    found = await context.admin.brokers.config(name)
+    return BrokerSettingsResponse(
+        {key: _HIDDEN if value and is_secret_setting(key) else value for key, value in sorted(found.items())},
+        _FLUSH_MODES.get(found.get("flushDiskType", "")),
+        parse_int(found.get("flushIntervalCommitLog")),
+        context.command("broker", "config", "show", name),
     )
 
 
-def _row(broker: Broker) -> BrokerRow:
+def _broker_row(broker: BrokerStatus) -> BrokerRow:
     return BrokerRow(
         broker=broker.name,
         cluster=broker.cluster,
@@ -161,12 +175,12 @@ def _row(broker: Broker) -> BrokerRow:
         out_tps=broker.get_tps,
         disk_used=broker.disk_used,
         problem=broker.problem,
-        health=_health(broker.reports or Reports()),
+        health=_storage_health(broker.reports or BrokerReports()),
     )
 
 
-def _answer(desk: Desk, state: BrokerState) -> BrokerAnswer:
-    return BrokerAnswer(
+def _broker_response(context: DashboardContext, state: BrokerRuntime) -> BrokerResponse:
+    return BrokerResponse(
         broker=state.server.broker,
         cluster=state.server.cluster,
         address=state.server.address,
@@ -185,14 +199,14 @@ def _answer(desk: Desk, state: BrokerState) -> BrokerAnswer:
         page_cache_ms=state.page_cache_ms,
         sends_waiting=state.sends_waiting,
         pulls_waiting=state.pulls_waiting,
-        health=_health(state.reports),
-        command=desk.command("broker", "show", state.server.broker),
+        health=_storage_health(state.reports),
+        command=context.command("broker", "show", state.server.broker),
     )
 
 
-def _health(reports: Reports) -> Health:
-    disk, flushing = reports.disk or BrokerDisk(None, None), reports.flushing or Flushing(None, None, None)
-    return Health(
+def _storage_health(reports: BrokerReports) -> StorageHealth:
+    disk, flushing = reports.disk or BrokerDisk(None, None), reports.flushing or FlushStatus(None, None, None)
+    return StorageHealth(
         disk_bytes=disk.size_bytes,
         free_bytes=disk.free_bytes,
         log_bytes=disk.log_bytes,
@@ -201,15 +215,15 @@ def _health(reports: Reports) -> Health:
         flush_interval_ms=flushing.interval_ms,
         unflushed_bytes=flushing.unflushed_bytes,
         last_flush_ms=flushing.last_ms,
-        recovery=None if reports.recovery is None else _start(reports.recovery),
+        recovery=None if reports.recovery is None else _last_recovery(reports.recovery),
         damages=reports.damages,
         lost=reports.lost,
         refusal=reports.refusal,
     )
 
 
-def _start(recovery: Recovery) -> Start:
-    return Start(
+def _last_recovery(recovery: BrokerRecovery) -> LastRecovery:
+    return LastRecovery(
         recovery.found,
         recovery.records,
         recovery.read_bytes,

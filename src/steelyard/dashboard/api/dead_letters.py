@@ -1,166 +1,258 @@
-"""The page `dead letters`: what groups gave up, one of it whole, and giving it to its group again.
+"""Dead letters: what groups gave up, one letter in full, and resending.
 
-A dead letter is known by the id of its place, since one that was sent again and given up again has its producer's id
-twice. What is sent again is shown first; of "all of them" the preview tells where they end, so that what is given up
-meanwhile does not count.
+A dead letter is identified by its offset id, since one that was resent and given up again has its message id twice. A
+resend is previewed first; for "all of them" the preview returns where they end, so that later ones are not included.
 """
 
 from collections.abc import AsyncIterator
+from datetime import datetime
+from typing import Annotated
 
-from steelyard.client.admin.dead_letters import GivenUp, origin_id_of, topic_of, unreadable_because
-from steelyard.client.names import Names
-from steelyard.dashboard.api.dead_letter_answers import (
-    DeadAnswer,
-    DeadListAnswer,
-    End,
-    GroupRow,
-    GroupsAnswer,
-    Origin,
-    ResendAnswer,
-    ResendWish,
-    dead_row,
-)
-from steelyard.dashboard.asking import Ask
-from steelyard.dashboard.desk import Desk
-from steelyard.dashboard.message.bodies import body_of
-from steelyard.dashboard.routes import changes, reads, tries
-from steelyard.errors import (
-    ConfigurationError,
-    MalformedRecord,
-    NoMessage,
-    NoRoute,
-    SteelyardError,
-    TopicNotFound,
-)
+from msgspec import Meta, Struct
+
+from steelyard.client.admin.dead_letters import DeadLetterCount, dead_letter_topic, origin_message_id, unreadable_reason
+from steelyard.client.namespace import ClientNamespace
+from steelyard.dashboard.api_routing import ApiRequest, action_route, preview_route, query_route
+from steelyard.dashboard.context import DashboardContext
+from steelyard.dashboard.message_view import BodyView, MessageRow, body_view, message_row
+from steelyard.errors import ConfigurationError, MalformedRecord, NoMessage, NoRoute, SteelyardError, TopicNotFound
 from steelyard.model import Queue, StoredMessage
-from steelyard.model.names import DEAD
+from steelyard.model.reserved_names import DLQ_PREFIX
 
-__all__ = ["ROUTES"]
-
-_LOOK_MS = 3_000
-_FIRST = 100
-_MOST_LISTED = 500
-_MOST_CHOSEN = 200
-_MOST_SENT = 5_000
-"""Sent in one go by the page; for more there is the command line, which tells how far it is."""
-_READ = 200
-_PREVIEWED = 20
-_PUT_BACK = (
-    "brokers of Apache's from 5.1.3 on put it straight back while members of the group that keep order hold locks"
-)
-
-
-@reads("/api/dead-letters")
-async def _groups(desk: Desk, _: Ask) -> GroupsAnswer:
-    async def look(_: list[GivenUp] | None) -> list[GivenUp]:
-        return await desk.admin.given_up()
-
-    found = await desk.watches.latest("dead letters", _LOOK_MS, look)
-    rows = tuple(GroupRow(each.group, each.messages, each.last_at) for each in found)
-    return GroupsAnswer(rows, sum(row.messages for row in rows), desk.command("dead-letters", "ls"))
+__all__ = [
+    "ROUTES",
+    "DeadLetterGroupRow",
+    "DeadLetterGroupsResponse",
+    "DeadLetterListResponse",
+    "DeadLetterOrigin",
+    "DeadLetterRange",
+    "DeadLetterResendRequest",
+    "DeadLetterResendResponse",
+    "DeadLetterResponse",
+    "DeadLetterRow",
+]
 
 
-@reads("/api/groups/{group}/dead-letters")
-async def _of_group(desk: Desk, ask: Ask) -> DeadListAnswer:
-    group, most = ask.path("group"), ask.whole("most", _FIRST, least=1, most=_MOST_LISTED)
-    rules = await desk.admin.group_rules(group)
-    found = await desk.admin.dead_letters(group, most=most, newest=True, opened=False)
-    total = (await desk.admin.topic(f"{DEAD}{group}")).messages if found else 0
-    retries = {each.retries for each in rules.values()}
-    names = Names(desk.connect.namespace)
-    return DeadListAnswer(
-        group,
-        tuple(dead_row(dead, names) for dead in reversed(found)),
-        max(total, len(found)),
-        retries.pop() if len(retries) == 1 else None,
-        desk.command("dead-letters", "ls", group, "--count", most),
+_NonNegative = Annotated[int, Meta(ge=0)]
+
+
+class DeadLetterGroupRow(Struct, frozen=True):
+    """A group with dead letters."""
+
+    group: str
+    messages: int
+    last_at: datetime | None
+
+
+class DeadLetterGroupsResponse(Struct, frozen=True):
+    """All groups with dead letters."""
+
+    groups: tuple[DeadLetterGroupRow, ...]
+    messages: int
+    command: str
+
+
+class DeadLetterRow(Struct, frozen=True):
+    """A dead letter in a list."""
+
+    id: str  # its offset id
+    message: MessageRow
+    topic: str | None  # the topic that it was first sent to
+    attempts: int
+    born_ms: int
+
+
+class DeadLetterListResponse(Struct, frozen=True):
+    """The newest dead letters of a group."""
+
+    group: str
+    rows: tuple[DeadLetterRow, ...]
+    total: int
+    max_retries: int | None  # retries before the group gives a message up; None if its brokers do not agree
+    command: str
+
+
+class DeadLetterOrigin(Struct, frozen=True):
+    """Where the original message is stored."""
+
+    topic: str
+    broker: str
+    queue_id: int
+    offset: int
+
+
+class DeadLetterResponse(Struct, frozen=True):
+    """One dead letter in full."""
+
+    row: DeadLetterRow
+    body: BodyView
+    properties: dict[str, str]
+    born_host: str
+    origin: DeadLetterOrigin | None
+    command: str
+    notes: tuple[str, ...]
+
+
+class DeadLetterRange(Struct, frozen=True):
+    """The dead letters of one queue."""
+
+    broker: str
+    queue_id: _NonNegative
+    start: _NonNegative
+    end: _NonNegative
+
+
+class DeadLetterResendRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which dead letters to resend: some by their offset ids, or all."""
+
+    ids: list[str] = []
+    all: bool = False
+    ranges: list[DeadLetterRange] | None = None  # of all: these ranges, as the preview returned them
+
+
+class DeadLetterResendResponse(Struct, frozen=True):
+    """What would be resent, or was."""
+
+    messages: int
+    rows: tuple[DeadLetterRow, ...]  # the first of them
+    ranges: tuple[DeadLetterRange, ...]
+    notes: tuple[str, ...] = ()
+
+
+def _dead_letter_row(letter: StoredMessage, names: ClientNamespace) -> DeadLetterRow:
+    """Return a dead letter as a list shows it."""
+    return DeadLetterRow(
+        letter.offset_id or letter.message_id,
+        message_row(letter.topic, letter),
+        names.unwrap(dead_letter_topic(letter)) or None,
+        letter.reconsume_times,
+        letter.born_ms,
     )
 
 
-@reads("/api/groups/{group}/dead-letters/{id}")
-async def _one(desk: Desk, ask: Ask) -> DeadAnswer:
-    group, id_ = ask.path("group"), ask.path("id")
-    dead = await desk.admin.dead_letter(group, id_)
-    origin = await _origin(desk, dead)
-    why = unreadable_because(dead)
-    notes = ["a dead letter does not say why its last attempt failed: the logs of the group's members do"]
+_POLL_MS = 3_000
+_DEFAULT_LISTED = 100
+_MAX_LISTED = 500
+_MAX_CHOSEN = 200
+_MAX_SENT = 5_000  # resent by one request; for more there is the command line, which shows its progress
+_READ_MESSAGES = 200
+_PREVIEWED = 20
+_PUT_BACK_NOTE = "Apache brokers from 5.1.3 on move it straight back while ordered members of the group hold locks"
+
+
+@query_route("/api/dead-letters")
+async def _groups(context: DashboardContext, _: ApiRequest) -> DeadLetterGroupsResponse:
+    async def poll(_: list[DeadLetterCount] | None) -> list[DeadLetterCount]:
+        return await context.admin.dead_letters.counts()
+
+    found = await context.polls.latest("dead letters", _POLL_MS, poll)
+    rows = tuple(DeadLetterGroupRow(each.group, each.messages, each.last_at) for each in found)
+    return DeadLetterGroupsResponse(rows, sum(row.messages for row in rows), context.command("dead-letters", "ls"))
+
+
+@query_route("/api/groups/{group}/dead-letters")
+async def _list_of_group(context: DashboardContext, request: ApiRequest) -> DeadLetterListResponse:
+    group, most = request.path("group"), request.integer("most", _DEFAULT_LISTED, minimum=1, maximum=_MAX_LISTED)
+    rules = await context.admin.groups.configs(group)
+    found = await context.admin.dead_letters.list(group, most=most, newest=True, opened=False)
+    total = (await context.admin.topics.describe(f"{DLQ_PREFIX}{group}")).messages if found else 0
+    retries = {each.retries for each in rules.values()}
+    names = ClientNamespace(context.client_config.namespace)
+    return DeadLetterListResponse(
+        group,
+        tuple(_dead_letter_row(dead, names) for dead in reversed(found)),
+        max(total, len(found)),
+        retries.pop() if len(retries) == 1 else None,
+        context.command("dead-letters", "ls", group, "--count", most),
+    )
+
+
+@query_route("/api/groups/{group}/dead-letters/{id}")
+async def _letter(context: DashboardContext, request: ApiRequest) -> DeadLetterResponse:
+    group, id_ = request.path("group"), request.path("id")
+    dead = await context.admin.dead_letters.find(group, id_)
+    origin = await _find_origin(context, dead)
+    why = unreadable_reason(dead)
+    notes = ["a dead letter does not say why its last attempt failed: see the logs of the group's members"]
     if why is not None:
-        notes = [f"no handler saw it, since its body could not be read: {why}"]
+        notes = [f"no handler got it, since its body could not be read: {why}"]
     if origin is None:
-        notes.append("the message that was given up is not to be found any more where it was sent to")
-    return DeadAnswer(
-        dead_row(dead, Names(desk.connect.namespace)),
-        body_of(dead.body),
+        notes.append("the original message is not stored any more")
+    return DeadLetterResponse(
+        _dead_letter_row(dead, ClientNamespace(context.client_config.namespace)),
+        body_view(dead.body),
         dict(dead.properties),
         dead.born_host,
         origin,
-        desk.command("dead-letters", "show", group, id_),
+        context.command("dead-letters", "show", group, id_),
         tuple(notes),
     )
 
 
-async def _origin(desk: Desk, dead: StoredMessage) -> Origin | None:
-    """Find the message that was given up, in the topic that it was sent to."""
-    topic = Names(desk.connect.namespace).bare(topic_of(dead))
-    for id_ in dict.fromkeys(filter(None, (origin_id_of(dead), dead.message_id))):
+async def _find_origin(context: DashboardContext, dead: StoredMessage) -> DeadLetterOrigin | None:
+    """Find the original message, in the topic that it was sent to."""
+    topic = ClientNamespace(context.client_config.namespace).unwrap(dead_letter_topic(dead))
+    for id_ in dict.fromkeys(filter(None, (origin_message_id(dead), dead.message_id))):
         try:
-            found = await desk.admin.message(id_, topic or None)
+            found = await context.admin.messages.find(id_, topic or None)
         except (NoMessage, NoRoute, TopicNotFound, MalformedRecord):
             continue
         if found.topic == topic:
-            return Origin(topic, found.queue.broker, found.queue.queue_id, found.offset)
+            return DeadLetterOrigin(topic, found.queue.broker, found.queue.queue_id, found.offset)
     return None
 
 
-@tries("/api/groups/{group}/dead-letters/preview")
-async def _preview(desk: Desk, ask: Ask) -> ResendAnswer:
-    chosen = await _chosen(desk, ask)
-    return await _answer(desk, chosen, chosen.messages)
+@preview_route("/api/groups/{group}/dead-letters/preview")
+async def _preview(context: DashboardContext, request: ApiRequest) -> DeadLetterResendResponse:
+    chosen = await _select(context, request)
+    return await _resend_response(context, chosen, chosen.messages)
 
 
-@changes("/api/groups/{group}/dead-letters/resend")
-async def _resend(desk: Desk, ask: Ask) -> ResendAnswer:
-    chosen, sent = await _chosen(desk, ask), 0
+@action_route("/api/groups/{group}/dead-letters/resend")
+async def _resend(context: DashboardContext, request: ApiRequest) -> DeadLetterResendResponse:
+    chosen, sent = await _select(context, request), 0
     try:
-        async for dead in chosen.each(desk):
-            await desk.admin.resend(dead)
+        async for dead in chosen.each(context):
+            await context.admin.dead_letters.resend(dead)
             sent += 1
     except SteelyardError as error:
         if not sent:
             raise
         raise SteelyardError(
-            f"{sent} of {chosen.messages} dead letters were sent again, and then it failed: {error.what}",
-            next_step="choose the others, and send them once that is mended",
+            f"{sent} of {chosen.messages} dead letters were resent before this failed: {error.what}",
+            next_step="fix that, then resend the others",
         ) from error
-    return await _answer(desk, chosen, sent)
+    return await _resend_response(context, chosen, sent)
 
 
-async def _answer(desk: Desk, chosen: "_Chosen", messages: int) -> ResendAnswer:
-    names, rows = Names(desk.connect.namespace), []
-    async for dead in chosen.each(desk):
-        rows.append(dead_row(dead, names))
+async def _resend_response(context: DashboardContext, chosen: "_Selection", messages: int) -> DeadLetterResendResponse:
+    names, rows = ClientNamespace(context.client_config.namespace), []
+    async for dead in chosen.each(context):
+        rows.append(_dead_letter_row(dead, names))
         if len(rows) == _PREVIEWED:
             break
-    # Only brokers of ours keep the history of moves: so these are Apache's.
-    notes = () if await desk.admin.keeps_moves() else (_PUT_BACK,)
-    return ResendAnswer(messages, tuple(rows), chosen.ends, notes)
+    # Only our brokers record a rebalance history: so these are Apache's.
+    notes = () if await context.admin.groups.has_rebalance_history() else (_PUT_BACK_NOTE,)
+    return DeadLetterResendResponse(messages, tuple(rows), chosen.ranges, notes)
 
 
-class _Chosen:
-    """The dead letters that were chosen: some that are at hand, or all up to where they ended."""
+class _Selection:
+    """The dead letters to resend: some that were read already, or ranges of offsets."""
 
-    def __init__(self, group: str, named: list[StoredMessage], ends: tuple[End, ...], messages: int) -> None:
-        self.group, self.named, self.ends, self.messages = group, named, ends, messages
+    def __init__(
+        self, group: str, named: list[StoredMessage], ranges: tuple[DeadLetterRange, ...], messages: int
+    ) -> None:
+        self.group, self.named, self.ranges, self.messages = group, named, ranges, messages
 
-    async def each(self, desk: Desk) -> AsyncIterator[StoredMessage]:
-        """Go through them; all of them are read again part by part, since there may be many."""
+    async def each(self, context: DashboardContext) -> AsyncIterator[StoredMessage]:
+        """Iterate over them; ranges are read part by part, since they may be long."""
         for dead in self.named:
             yield dead
-        for each in self.ends:
-            queue, at = Queue(f"{DEAD}{self.group}", each.broker, each.queue_id), each.start
+        for each in self.ranges:
+            queue, at = Queue(f"{DLQ_PREFIX}{self.group}", each.broker, each.queue_id), each.start
             while at < each.end:
-                part = await desk.admin.dead_letters(
-                    self.group, start=at, queue=queue, most=min(_READ, each.end - at), opened=False
+                part = await context.admin.dead_letters.list(
+                    self.group, start=at, queue=queue, most=min(_READ_MESSAGES, each.end - at), opened=False
                 )
                 if not part:
                     break
@@ -170,39 +262,41 @@ class _Chosen:
                 at = part[-1].offset + 1
 
 
-async def _chosen(desk: Desk, ask: Ask) -> _Chosen:
-    """Find what was asked for, and say which command line sends the same."""
-    group, wish = ask.path("group"), await ask.body(ResendWish)
-    ids = list(dict.fromkeys(wish.ids))
-    if bool(ids) == wish.all:
-        raise ConfigurationError("it is not said which dead letters to send again", next_step="choose some, or all")
-    if len(ids) > _MOST_CHOSEN:
+async def _select(context: DashboardContext, request: ApiRequest) -> _Selection:
+    """Find the dead letters to resend, and set the command line."""
+    group, wanted = request.path("group"), await request.body(DeadLetterResendRequest)
+    ids = list(dict.fromkeys(wanted.ids))
+    if bool(ids) == wanted.all:
+        raise ConfigurationError("no dead letters are selected", next_step="select some, or all")
+    if len(ids) > _MAX_CHOSEN:
         raise ConfigurationError(
-            f"{len(ids)} dead letters are chosen", next_step=f"choose {_MOST_CHOSEN} at most, or all"
+            f"{len(ids)} dead letters are selected", next_step=f"select {_MAX_CHOSEN} at most, or all"
         )
     words = [word for id_ in ids for word in ("--id", id_)] or ["--all"]
-    ask.means(desk.command("dead-letters", "resend", group, *words, "--yes"))
+    request.set_command(context.command("dead-letters", "resend", group, *words, "--yes"))
     if ids:
-        named = [await desk.admin.dead_letter(group, id_, opened=False) for id_ in ids]
-        return _Chosen(group, named, (), len(named))
-    ends = await _ends(desk, group) if wish.ends is None else tuple(wish.ends)
-    messages = sum(max(0, each.end - each.start) for each in ends)
-    if messages > _MOST_SENT:
+        named = [await context.admin.dead_letters.find(group, id_, opened=False) for id_ in ids]
+        return _Selection(group, named, (), len(named))
+    ranges = await _queue_ranges(context, group) if wanted.ranges is None else tuple(wanted.ranges)
+    messages = sum(max(0, each.end - each.start) for each in ranges)
+    if messages > _MAX_SENT:
         raise ConfigurationError(
-            f"group {group} has {messages} dead letters, and the page sends {_MOST_SENT} at a time",
-            next_step=f"use the command line: {ask.command}",
+            f"group {group} has {messages} dead letters, and the dashboard resends {_MAX_SENT} at a time",
+            next_step=f"use the command line: {request.command}",
         )
-    return _Chosen(group, [], ends, messages)
+    return _Selection(group, [], ranges, messages)
 
 
-async def _ends(desk: Desk, group: str) -> tuple[End, ...]:
-    if not await desk.admin.dead_letter_queues(group):
-        await desk.admin.group_rules(group)
+async def _queue_ranges(context: DashboardContext, group: str) -> tuple[DeadLetterRange, ...]:
+    if not await context.admin.dead_letters.queues(group):
+        await context.admin.groups.configs(group)
         return ()
-    view = await desk.admin.topic(f"{DEAD}{group}")
+    view = await context.admin.topics.describe(f"{DLQ_PREFIX}{group}")
     return tuple(
-        End(each.queue.broker, each.queue.queue_id, each.start, each.end) for each in view.queues if each.messages
+        DeadLetterRange(each.queue.broker, each.queue.queue_id, each.start, each.end)
+        for each in view.queues
+        if each.messages
     )
 
 
-ROUTES = (_groups, _preview, _resend, _of_group, _one)
+ROUTES = (_groups, _preview, _resend, _list_of_group, _letter)

@@ -1,92 +1,274 @@
-"""Groups: all of them in a list, and one with its grid, live."""
+"""Groups: the list, and one group with its ownership grid and rebalance history, live.
 
-from collections.abc import AsyncIterator
+The grid is compact, since it is sent twice a second: a member is named once, and a queue has the index of its owner in
+the list of members. Where our brokers know owners by their queue locks, a group is polled twice a second and no member
+is asked. On Apache's each poll asks every member, so there are fewer of them.
+"""
+
+from collections.abc import AsyncIterator, Iterable
 
 import msgspec
 from msgspec import Struct
 
-from steelyard.dashboard.asking import Ask
-from steelyard.dashboard.desk import Desk
-from steelyard.dashboard.group.grid import GroupNow
-from steelyard.dashboard.group.looking import look_at_group, watch_group
-from steelyard.dashboard.group.records import HistoryRecord
-from steelyard.dashboard.routes import reads, streams
-from steelyard.dashboard.survey.survey import survey_of
-from steelyard.dashboard.survey.values import GroupRow, Seen
-from steelyard.dashboard.watching import Trouble
+from steelyard.client.admin.group_description import GroupDescription, MemberDescription
+from steelyard.dashboard.api_routing import ApiRequest, query_route, stream_route
+from steelyard.dashboard.cluster_poller import cluster_poller
+from steelyard.dashboard.cluster_snapshot import DashboardSnapshot, GroupRow
+from steelyard.dashboard.context import DashboardContext
+from steelyard.dashboard.polling import PollFailure
+from steelyard.dashboard.rebalance_history import GroupHistory, HistoryRecord, history_for
+from steelyard.model.reserved_names import RETRY_PREFIX
 from steelyard.net.clock import now_ms
 
-__all__ = ["ROUTES", "GroupCommands", "GroupList", "GroupLive"]
+__all__ = [
+    "ROUTES",
+    "GroupCommands",
+    "GroupHistoryResponse",
+    "GroupListResponse",
+    "GroupPoll",
+    "GroupStatus",
+    "GroupStreamEvent",
+    "MemberColumn",
+    "QueueGrid",
+    "group_status",
+]
 
-_STILL_SAME_MS = 3_000
-"""After so long a group is sent although nothing changed: its time goes on."""
+
+_BROADCAST_NOTE = (
+    "every member of this broadcast group reads all queues and keeps its own offsets, so its lag is unknown to brokers"
+)
 
 
-class GroupList(Struct, frozen=True):
-    """All groups, as they were seen last; of one that was not seen yet there is just the name."""
+class MemberColumn(Struct, frozen=True):
+    """A member: a column of the grid."""
+
+    id: str
+    address: str
+    language: str
+    release: str
+    is_steelyard: bool
+    strategy: str | None
+    leaving: bool
+    idle: bool  # whether it has no queue because there are more members than queues
+
+
+class QueueGrid(Struct, frozen=True):
+    """The queues of one topic on one broker. The lists have as many entries as there are queues."""
+
+    topic: str
+    broker: str
+    retry: bool  # whether this is the group's retry topic
+    queues: tuple[int, ...]
+    owners: tuple[tuple[int, ...], ...]  # the indexes of its owners: one, if all is well
+    lags: tuple[int | None, ...]
+
+
+class GroupStatus(Struct, frozen=True):
+    """A group as it is now."""
+
+    group: str
+    at_ms: int
+    broadcast: bool
+    kind: str | None
+    strategy: str | None
+    state: str  # ``stable``, ``rebalancing``, ``empty`` (no members) or ``unknown`` (no owner is known)
+    lag: int | None  # None for a broadcast group
+    members: tuple[MemberColumn, ...]
+    queue_grids: tuple[QueueGrid, ...]
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def group_status(view: GroupDescription, *, is_rebalancing: bool = False, notes: Iterable[str] = ()) -> GroupStatus:
+    """Return a description as a grid; ``is_rebalancing`` says that queues moved just now."""
+    places = {member.id: place for place, member in enumerate(view.members)}
+    # Owners that are no members any more are shown, too.
+    former = dict.fromkeys(owner for each in view.queues for owner in each.owners if owner not in places)
+    places |= {name: len(places) + place for place, name in enumerate(former)}
+    busy = {owner for each in view.queues if not each.queue.topic.startswith(RETRY_PREFIX) for owner in each.owners}
+    columns = [_member_column(member, idle=_is_idle(view, member, busy)) for member in view.members]
+    columns += [_member_column(MemberDescription(name), idle=False) for name in former]
+    return GroupStatus(
+        group=view.group,
+        at_ms=view.at_ms,
+        broadcast=view.broadcast,
+        kind=view.kind,
+        strategy=view.strategy,
+        state=_group_state(view, is_rebalancing=is_rebalancing),
+        lag=None if view.broadcast else view.lag,
+        members=tuple(columns),
+        queue_grids=tuple(_queue_grids(view, places)),
+        warnings=tuple(finding.message for finding in view.findings),
+        notes=(*view.notes, *([_BROADCAST_NOTE] if view.broadcast else ()), *notes),
+    )
+
+
+def _member_column(member: MemberDescription, *, idle: bool) -> MemberColumn:
+    return MemberColumn(
+        id=member.id,
+        address=member.address,
+        language=member.language,
+        release=member.release,
+        is_steelyard=member.ours,
+        strategy=member.strategy,
+        leaving=member.leaving,
+        idle=idle,
+    )
+
+
+def _is_idle(view: GroupDescription, member: MemberDescription, busy: set[str]) -> bool:
+    """Say whether a member has no queue because there are too many members; one that just joined is not idle yet."""
+    staying = sum(not each.leaving for each in view.members)
+    users = sum(not each.queue.topic.startswith(RETRY_PREFIX) for each in view.queues)
+    return not view.broadcast and member.id not in busy and not member.leaving and staying > users > 0
+
+
+def _group_state(view: GroupDescription, *, is_rebalancing: bool) -> str:
+    if not view.members:
+        return "empty"
+    if view.broadcast:
+        return "stable"
+    if not any(each.owners for each in view.queues):
+        return "rebalancing" if is_rebalancing else "unknown"
+    is_owned = all(len(each.owners) == 1 for each in view.queues) and not any(each.leaving for each in view.members)
+    return "stable" if is_owned and not is_rebalancing else "rebalancing"
+
+
+def _queue_grids(view: GroupDescription, places: dict[str, int]) -> Iterable[QueueGrid]:
+    rows: dict[tuple[str, str], list[tuple[int, tuple[int, ...], int | None]]] = {}
+    all_members = tuple(range(len(view.members)))
+    for each in view.queues:
+        part = rows.setdefault((each.queue.topic, each.queue.broker), [])
+        mine = all_members if view.broadcast else tuple(places[owner] for owner in each.owners)
+        part.append((each.queue.queue_id, mine, None if view.broadcast else each.lag))
+    # Retry topics come last: they are collapsed.
+    for topic, broker in sorted(rows, key=lambda part: (part[0].startswith(RETRY_PREFIX), part)):
+        queues, owners, lags = zip(*sorted(rows[topic, broker], key=lambda row: row[0]), strict=True)
+        yield QueueGrid(topic, broker, topic.startswith(RETRY_PREFIX), queues, owners, lags)
+
+
+_LOCK_POLL_MS, _MEMBER_POLL_MS = 500, 2_000
+"""How often a group is polled: where queue locks show the owners, and where members must be asked."""
+_SETTLE_MS = 1_500
+
+
+class GroupPoll(Struct, frozen=True):
+    """A group at a moment, with its history up to it."""
+
+    view: GroupDescription
+    status: GroupStatus
+    history: GroupHistory
+
+
+async def _poll_group(context: DashboardContext, group: str, previous: GroupPoll | None = None) -> GroupPoll:
+    """Poll a group once."""
+    earlier = None if previous is None else previous.view
+    view = await context.admin.groups.describe(group, earlier, is_known=previous is not None, ask_members=False)
+    history = history_for(context, group)
+    await history.update(context.admin, view)
+    is_rebalancing = history.changed_within(_SETTLE_MS, view.at_ms)
+    return GroupPoll(view, group_status(view, is_rebalancing=is_rebalancing, notes=history.notes()), history)
+
+
+async def _stream_group(context: DashboardContext, group: str) -> AsyncIterator[GroupPoll | PollFailure]:
+    """Poll a group while it has subscribers."""
+    period_ms = _LOCK_POLL_MS if await context.admin.groups.has_rebalance_history() else _MEMBER_POLL_MS
+    polls = context.polls.subscribe(("group", group), period_ms, lambda before: _poll_group(context, group, before))
+    async for each in polls:
+        yield each
+
+
+_RESEND_UNCHANGED_MS = 3_000  # after this time a group is sent although nothing changed, since its clock goes on
+
+
+class GroupListResponse(Struct, frozen=True):
+    """All groups, as of the last poll; one that was not polled yet has only a name."""
 
     groups: tuple[GroupRow, ...]
     command: str
 
 
 class GroupCommands(Struct, frozen=True):
-    """The command lines that show the same as the page of a group."""
+    """The command lines that show the same."""
 
     show: str
     explain: str
     watch: str
-    moves: str
+    history: str
 
 
-class GroupLive(Struct, frozen=True):
-    """A group as it is, and what is new in its history since it was sent before; at first that is all of it."""
+class GroupStreamEvent(Struct, frozen=True):
+    """A group as it is now, and what is new in its history since the last event; at first all of it."""
 
-    now: GroupNow
-    moves: tuple[HistoryRecord, ...]
-    is_first: bool
-    is_kept: bool
-    """Whether brokers keep the history; otherwise the page saw it."""
+    status: GroupStatus
+    history: tuple[HistoryRecord, ...]
+    is_full: bool
+    is_persisted: bool  # whether brokers record the history; otherwise the dashboard observed it
     commands: GroupCommands
 
 
-@reads("/api/groups")
-async def _groups(desk: Desk, ask: Ask) -> GroupList:
-    del ask
-    return _listed(desk, await survey_of(desk).seen())
+@query_route("/api/groups")
+async def _groups(context: DashboardContext, _: ApiRequest) -> GroupListResponse:
+    return _group_list(context, await cluster_poller(context).snapshot())
 
 
-@streams("/api/live/groups")
-async def _groups_live(desk: Desk, ask: Ask) -> AsyncIterator[object]:
-    del ask
-    async for each in survey_of(desk).watch():
-        yield each if isinstance(each, Trouble) else _listed(desk, each)
+@stream_route("/api/live/groups")
+async def _groups_live(context: DashboardContext, _: ApiRequest) -> AsyncIterator[object]:
+    async for each in cluster_poller(context).subscribe():
+        yield each if isinstance(each, PollFailure) else _group_list(context, each)
 
 
-@reads("/api/groups/{group}")
-async def _group(desk: Desk, ask: Ask) -> GroupNow:
-    return (await look_at_group(desk, ask.path("group"))).now
+@query_route("/api/groups/{group}")
+async def _group(context: DashboardContext, request: ApiRequest) -> GroupStatus:
+    return (await _poll_group(context, request.path("group"))).status
 
 
-@streams("/api/groups/{group}/live")
-async def _group_live(desk: Desk, ask: Ask) -> AsyncIterator[object]:
-    group = ask.path("group")
-    commands = GroupCommands(*(desk.command("group", verb, group) for verb in ("show", "explain", "watch", "moves")))
+@stream_route("/api/groups/{group}/live")
+async def _group_live(context: DashboardContext, request: ApiRequest) -> AsyncIterator[object]:
+    group = request.path("group")
+    commands = GroupCommands(*(context.command("group", verb, group) for verb in ("show", "explain", "watch", "moves")))
     sent, sent_ms, count = b"", 0, 0
-    async for look in watch_group(desk, group):
-        if isinstance(look, Trouble):
-            yield look
+    async for poll in _stream_group(context, group):
+        if isinstance(poll, PollFailure):
+            yield poll
             continue
-        shown = msgspec.json.encode(msgspec.structs.replace(look.now, at_ms=0))
+        shown = msgspec.json.encode(msgspec.structs.replace(poll.status, at_ms=0))
         at_ms = now_ms()
-        if shown == sent and look.history.count == count and at_ms - sent_ms < _STILL_SAME_MS:
+        if shown == sent and poll.history.total_records == count and at_ms - sent_ms < _RESEND_UNCHANGED_MS:
             continue
-        new = look.history.since(count)
-        yield GroupLive(look.now, tuple(new), not sent, bool(look.history.is_kept), commands)
-        sent, sent_ms, count = shown, at_ms, look.history.count
+        new = poll.history.records_since(count)
+        yield GroupStreamEvent(poll.status, tuple(new), not sent, bool(poll.history.is_persisted), commands)
+        sent, sent_ms, count = shown, at_ms, poll.history.total_records
 
 
-def _listed(desk: Desk, seen: Seen) -> GroupList:
-    return GroupList(tuple(seen.groups.values()), desk.command("group", "ls"))
+def _group_list(context: DashboardContext, snapshot: DashboardSnapshot) -> GroupListResponse:
+    return GroupListResponse(tuple(snapshot.groups.values()), context.command("group", "ls"))
 
 
-ROUTES = (_groups, _groups_live, _group, _group_live)
+_DEFAULT_LIMIT, _MAX_LIMIT = 200, 1_000
+
+
+class GroupHistoryResponse(Struct, frozen=True):
+    """The newest records, the oldest of them first."""
+
+    group: str
+    is_persisted: bool  # whether brokers record it; otherwise the dashboard observed it
+    records: tuple[HistoryRecord, ...]
+    notes: tuple[str, ...]
+    command: str
+
+
+@query_route("/api/groups/{group}/history")
+async def _group_history(context: DashboardContext, request: ApiRequest) -> GroupHistoryResponse:
+    group, limit = request.path("group"), request.integer("limit", _DEFAULT_LIMIT, minimum=1, maximum=_MAX_LIMIT)
+    history = (await _poll_group(context, group)).history
+    return GroupHistoryResponse(
+        group,
+        bool(history.is_persisted),
+        tuple(history.records)[-limit:],
+        tuple(history.notes()),
+        context.command("group", "moves", group, "--limit", limit),
+    )
+
+
+ROUTES = (_groups, _groups_live, _group, _group_live, _group_history)

@@ -1,7 +1,7 @@
-"""The page `offsets`: how far a group is in each queue, and moving it, with everything shown before it is done.
+"""Offsets of a group in each queue, and resetting them, with a preview.
 
-Moves are planned and applied as `steelyard offset reset` does it (client/admin/resets.py). A time such as "2 hours ago"
-is told back as the time that it was when the preview was made: what is done then is what was shown.
+Resets are planned and applied as `steelyard offset reset` does it (client/admin/offsets.py). A relative time such as
+"2 hours ago" is returned as the timestamp that the preview used: what is applied then is what was shown.
 """
 
 from collections.abc import AsyncIterator, Iterable
@@ -10,28 +10,25 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from steelyard.client.admin.group_view import Member
-from steelyard.client.admin.offsets import GroupOffset
-from steelyard.client.admin.resets import Reset
-from steelyard.client.admin.targets import target_of
-from steelyard.client.short_names import short_names
-from steelyard.dashboard.asking import Ask
-from steelyard.dashboard.desk import Desk
-from steelyard.dashboard.routes import changes, streams, tries
+from steelyard.client.admin.group_description import MemberDescription
+from steelyard.client.admin.offsets import GroupOffset, ResetPlan, parse_reset_target
+from steelyard.client.describe import short_names
+from steelyard.dashboard.api_routing import ApiRequest, action_route, preview_route, stream_route
+from steelyard.dashboard.context import DashboardContext
 from steelyard.errors import ConfigurationError
-from steelyard.model import Queue, in_order
-from steelyard.model.names import RETRY
-from steelyard.model.times_in_words import HOW_TO_WRITE
+from steelyard.model import Queue, sort_queues
+from steelyard.model.reserved_names import RETRY_PREFIX
+from steelyard.model.time_text import TIME_HINT
 
-__all__ = ["ROUTES", "MoveRow", "OffsetRow", "OffsetsAnswer", "ResetAnswer", "ResetWish"]
+__all__ = ["ROUTES", "OffsetRow", "OffsetsResponse", "ResetRequest", "ResetResponse", "ResetRow"]
 
-_LOOK_MS = 1_000
-_MOST_TOPICS = 100
-_MOST_QUEUES = 2_000
+_POLL_MS = 1_000
+_MAX_TOPICS = 100
+_MAX_QUEUES = 2_000
 
 
 class OffsetRow(Struct, frozen=True):
-    """How far a group is in a queue."""
+    """The committed offset of a group in a queue."""
 
     topic: str
     broker: str
@@ -39,36 +36,30 @@ class OffsetRow(Struct, frozen=True):
     committed: int
     end: int
     lag: int
-    consumed_at: datetime | None
-    """When the last message was stored that the group is through with."""
+    consumed_at: datetime | None  # when the last message that the group consumed was stored
 
 
-class OffsetsAnswer(Struct, frozen=True):
-    """How far a group is."""
+class OffsetsResponse(Struct, frozen=True):
+    """The committed offsets of a group."""
 
     group: str
     rows: tuple[OffsetRow, ...]
-    left_out: int
-    """How many queues are not shown."""
+    omitted: int  # how many queues are not shown
     lag: int
-    topics: tuple[str, ...]
-    """What it reads, without its retries."""
-    members: tuple[str, ...]
-    """Who is online, by short names."""
+    topics: tuple[str, ...]  # its topics, without its retry topic
+    members: tuple[str, ...]  # members online, by short names
     notes: tuple[str, ...]
 
 
-class ResetWish(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where to move a group."""
+class ResetRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where to reset a group."""
 
     to: str
-    topics: Annotated[list[str], Meta(max_length=_MOST_TOPICS)] = []
-    """All that it reads, if none is named."""
-    queues: Annotated[list[str], Meta(max_length=_MOST_QUEUES)] = []
-    """Some queues of one topic, as ``broker:3``."""
+    topics: Annotated[list[str], Meta(max_length=_MAX_TOPICS)] = []  # all of its topics, if empty
+    queues: Annotated[list[str], Meta(max_length=_MAX_QUEUES)] = []  # some queues of one topic, as ``broker:3``
 
 
-class MoveRow(Struct, frozen=True):
+class ResetRow(Struct, frozen=True):
     """What a reset does in one queue."""
 
     topic: str
@@ -80,94 +71,94 @@ class MoveRow(Struct, frozen=True):
     repeated: int
 
 
-class ResetAnswer(Struct, frozen=True):
+class ResetResponse(Struct, frozen=True):
     """What a reset does, or did."""
 
-    to: str
-    """Where to, with the time that was meant."""
-    moves: tuple[MoveRow, ...]
+    to: str  # the target, with a relative time resolved
+    changes: tuple[ResetRow, ...]
     skipped: int
     repeated: int
-    members: int
-    """How many were online when it was planned."""
+    members: int  # members that were online when it was planned
 
 
-@streams("/api/groups/{group}/offsets/live")
-async def _offsets(desk: Desk, ask: Ask) -> AsyncIterator[object]:
-    group = ask.path("group")
+@stream_route("/api/groups/{group}/offsets/live")
+async def _offsets(context: DashboardContext, request: ApiRequest) -> AsyncIterator[object]:
+    group = request.path("group")
 
-    async def look(_: OffsetsAnswer | None) -> OffsetsAnswer:
-        return _answer(group, await desk.admin.offsets(group), await desk.admin.members(group))
+    async def poll(_: OffsetsResponse | None) -> OffsetsResponse:
+        return _offsets_response(
+            group, await context.admin.offsets.list(group), await context.admin.groups.members(group)
+        )
 
-    async for value in desk.watches.watch(("offsets", group), _LOOK_MS, look):
+    async for value in context.polls.subscribe(("offsets", group), _POLL_MS, poll):
         yield value
 
 
-def _answer(group: str, offsets: list[GroupOffset], members: list[Member]) -> OffsetsAnswer:
-    rows = sorted(offsets, key=lambda row: (row.queue.topic.startswith(RETRY), row.queue))
+def _offsets_response(group: str, offsets: list[GroupOffset], members: list[MemberDescription]) -> OffsetsResponse:
+    rows = sorted(offsets, key=lambda row: (row.queue.topic.startswith(RETRY_PREFIX), row.queue))
     topics = {row.queue.topic for row in rows}
     topics.update(topic for member in members for topic in member.topics or ())
     notes = []
     if not rows:
         notes.append("the group has not committed anything yet")
     if any(row.committed and row.lag and row.consumed_at is None for row in rows):
-        notes.append("brokers tell up to when a group has handled messages only while they keep what it handled last")
-    return OffsetsAnswer(
+        notes.append("the time of the last consumed message is unknown once the broker has deleted that message")
+    return OffsetsResponse(
         group,
-        tuple(OffsetRow(*row.queue, row.committed, row.end, row.lag, row.consumed_at) for row in rows[:_MOST_QUEUES]),
-        max(0, len(rows) - _MOST_QUEUES),
+        tuple(OffsetRow(*row.queue, row.committed, row.end, row.lag, row.consumed_at) for row in rows[:_MAX_QUEUES]),
+        max(0, len(rows) - _MAX_QUEUES),
         sum(row.lag for row in rows),
-        tuple(sorted(topic for topic in topics if not topic.startswith(RETRY))),
+        tuple(sorted(topic for topic in topics if not topic.startswith(RETRY_PREFIX))),
         tuple(short_names(member.id for member in members).values()),
         tuple(notes),
     )
 
 
-@tries("/api/groups/{group}/offsets/preview")
-async def _preview(desk: Desk, ask: Ask) -> ResetAnswer:
-    return _shown(*await _planned(desk, ask))
+@preview_route("/api/groups/{group}/offsets/preview")
+async def _preview(context: DashboardContext, request: ApiRequest) -> ResetResponse:
+    return _reset_response(*await _plan_resets(context, request))
 
 
-@changes("/api/groups/{group}/offsets/reset")
-async def _reset(desk: Desk, ask: Ask) -> ResetAnswer:
-    to, resets = await _planned(desk, ask)
+@action_route("/api/groups/{group}/offsets/reset")
+async def _reset(context: DashboardContext, request: ApiRequest) -> ResetResponse:
+    to, resets = await _plan_resets(context, request)
     for reset in resets:
-        await desk.admin.apply(reset)
-    return _shown(to, resets)
+        await context.admin.offsets.apply(reset)
+    return _reset_response(to, resets)
 
 
-async def _planned(desk: Desk, ask: Ask) -> tuple[str, list[Reset]]:
-    """Plan what was posted, and say which command line does the same."""
-    group, wish = ask.path("group"), await ask.body(ResetWish)
-    to = _written(wish.to)
-    words = [word for topic in wish.topics for word in ("--topic", topic)]
-    words += (word for queue in wish.queues for word in ("--queue", queue))
-    ask.means(desk.command("offset", "reset", group, "--to", to, *words, "--yes"))
-    # Read again from what is told back, so that the preview and the deed mean the same millisecond.
-    target = target_of(to, datetime.now(UTC))
-    if not wish.queues:
-        return to, await desk.admin.plan_resets(group, target, wish.topics or None)
-    if len(wish.topics) != 1:
+async def _plan_resets(context: DashboardContext, request: ApiRequest) -> tuple[str, list[ResetPlan]]:
+    """Plan the posted reset, and set the command line."""
+    group, wanted = request.path("group"), await request.body(ResetRequest)
+    to = _target_text(wanted.to)
+    words = [word for topic in wanted.topics for word in ("--topic", topic)]
+    words += (word for queue in wanted.queues for word in ("--queue", queue))
+    request.set_command(context.command("offset", "reset", group, "--to", to, *words, "--yes"))
+    # Parsed again from what is returned, so that preview and reset mean the same millisecond.
+    target = parse_reset_target(to, datetime.now(UTC))
+    if not wanted.queues:
+        return to, await context.admin.offsets.plan_resets(group, target, wanted.topics or None)
+    if len(wanted.topics) != 1:
         raise ConfigurationError("queues are those of a topic", next_step="choose one topic")
-    queues = [_queue_of(wish.topics[0], each) for each in wish.queues]
-    return to, [await desk.admin.plan_reset(group, wish.topics[0], target, queues=in_order(queues))]
+    queues = [_parse_queue(wanted.topics[0], each) for each in wanted.queues]
+    return to, [await context.admin.offsets.plan_reset(group, wanted.topics[0], target, queues=sort_queues(queues))]
 
 
-def _written(to: str) -> str:
-    """Return where to go as it is written on the command line; a time with the millisecond that it means by now."""
-    target = target_of(to, datetime.now(UTC))
+def _target_text(to: str) -> str:
+    """Return the target as on the command line; a relative time as the millisecond that it means now."""
+    target = parse_reset_target(to, datetime.now(UTC))
     if not isinstance(target, datetime):
         return to.strip()
     try:
         return target.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     except OverflowError:
-        raise ConfigurationError(f"{to!r} is out of all time", next_step=HOW_TO_WRITE) from None
+        raise ConfigurationError(f"{to!r} is out of all time", next_step=TIME_HINT) from None
 
 
-def _queue_of(topic: str, text: str) -> Queue:
-    """Read a queue, such as ``broker-0:3``.
+def _parse_queue(topic: str, text: str) -> Queue:
+    """Parse a queue, such as ``broker-0:3``.
 
-    >>> _queue_of("orders", "broker-0:3")
+    >>> _parse_queue("orders", "broker-0:3")
     Queue(topic='orders', broker='broker-0', queue_id=3)
     """
     broker, _, number = text.rpartition(":")
@@ -176,12 +167,12 @@ def _queue_of(topic: str, text: str) -> Queue:
     return Queue(topic, broker, int(number))
 
 
-def _shown(to: str, resets: Iterable[Reset]) -> ResetAnswer:
+def _reset_response(to: str, resets: Iterable[ResetPlan]) -> ResetResponse:
     planned = list(resets)
-    return ResetAnswer(
+    return ResetResponse(
         to,
         tuple(
-            MoveRow(*move.queue, move.before, move.to, move.skipped, move.repeated)
+            ResetRow(*move.queue, move.before, move.to, move.skipped, move.repeated)
             for reset in planned
             for move in reset.moves
         ),

@@ -1,7 +1,7 @@
-"""The first page: how much passes, who is behind, how brokers are, and what looks wrong, of the whole cluster.
+"""The overview of the cluster: rates, lag, brokers and warnings; and what every view must know of the dashboard itself.
 
-All of it comes from the survey, so an answer costs the cluster nothing. It is short however large the cluster is: the
-groups furthest behind, the busiest topics, and of each kind of hazard the first few.
+All of it comes from the cluster poller, so a response costs the cluster nothing. It is short however large the cluster
+is: the groups with the largest lag, the busiest topics, and of each kind of warning the first few.
 """
 
 from collections import Counter
@@ -9,22 +9,23 @@ from collections.abc import AsyncIterator, Iterable
 
 from msgspec import Struct
 
-from steelyard.dashboard.asking import Ask
-from steelyard.dashboard.desk import Desk
-from steelyard.dashboard.routes import reads, streams
-from steelyard.dashboard.survey.survey import survey_of
-from steelyard.dashboard.survey.values import BrokerRow, HazardRow, Point, Seen
-from steelyard.dashboard.watching import Trouble
+from steelyard.dashboard.api_routing import ApiRequest, query_route, stream_route
+from steelyard.dashboard.cluster_poller import cluster_poller
+from steelyard.dashboard.cluster_snapshot import DashboardSnapshot, RatePoint, ServerRow, WarningRow
+from steelyard.dashboard.context import DashboardContext
+from steelyard.dashboard.polling import PollFailure
+from steelyard.version import __version__
 
-__all__ = ["ROUTES", "BehindRow", "BusyRow", "Overview", "overview_of"]
-
-_MOST_ROWS = 8
-_MOST_OF_A_KIND = 4
-_MOST_HAZARDS = 40
+__all__ = ["ROUTES", "About", "BusyTopicRow", "LaggingGroupRow", "Overview", "make_overview"]
 
 
-class BehindRow(Struct, frozen=True):
-    """A group that is behind."""
+_MAX_ROWS = 8
+_MAX_PER_KIND = 4
+_MAX_WARNINGS = 40
+
+
+class LaggingGroupRow(Struct, frozen=True):
+    """A group with lag."""
 
     name: str
     lag: int
@@ -32,8 +33,8 @@ class BehindRow(Struct, frozen=True):
     members: int | None
 
 
-class BusyRow(Struct, frozen=True):
-    """A topic that is busy."""
+class BusyTopicRow(Struct, frozen=True):
+    """A topic with traffic."""
 
     name: str
     in_rate: float
@@ -44,104 +45,115 @@ class Overview(Struct, frozen=True, kw_only=True):
     """The cluster at a glance."""
 
     at_ms: int
-    groups_seen_ms: int | None
-    """When the group was seen that was not looked at for longest; None while some were not seen at all."""
+    groups_seen_ms: int | None  # when the oldest row was polled; None while some groups were not polled at all
     in_rate: float | None
     out_rate: float | None
     lag: int | None
-    topics: int
-    """How many the users have."""
+    topics: int  # how many user topics there are
     groups: int
     groups_seen: int
     members: int
-    brokers: tuple[BrokerRow, ...]
-    behind: tuple[BehindRow, ...]
-    busiest: tuple[BusyRow, ...]
-    hazards: tuple[HazardRow, ...]
-    hazards_more: int
-    """How many hazards are not among them."""
+    brokers: tuple[ServerRow, ...]
+    lagging_groups: tuple[LaggingGroupRow, ...]
+    busiest_topics: tuple[BusyTopicRow, ...]
+    warnings: tuple[WarningRow, ...]
+    more_warnings: int  # how many warnings are not among them
     notes: tuple[str, ...]
-    first_steps: tuple[str, ...]
-    """Command lines for whoever has an empty cluster: to send something, and to read it."""
+    first_steps: tuple[str, ...]  # command lines for an empty cluster: to send something, and to consume it
     command: str
-    is_whole: bool
-    """Whether ``points`` are all there are; else those that came since the last answer."""
-    points: tuple[Point, ...]
+    is_full: bool  # whether ``points`` are all there are; else those since the last event
+    points: tuple[RatePoint, ...]
 
 
-def overview_of(
-    seen: Seen, command: str, since_ms: int | None = None, *, first_steps: tuple[str, ...] = ()
+def make_overview(
+    snapshot: DashboardSnapshot, command: str, since_ms: int | None = None, *, first_steps: tuple[str, ...] = ()
 ) -> Overview:
-    """Make the short answer of a whole survey, with the points after a time."""
-    topics = sum(row.kind == "users" for row in seen.topics.values())
-    last = seen.points[-1] if seen.points else Point(seen.at_ms, None, None, None)
-    looked_at = [row for row in seen.groups.values() if row.at_ms is not None]
-    behind = sorted((row for row in looked_at if row.lag), key=lambda row: -(row.lag or 0))
+    """Summarise a snapshot, with the points after a time."""
+    topics = sum(row.kind == "users" for row in snapshot.topics.values())
+    last = snapshot.points[-1] if snapshot.points else RatePoint(snapshot.at_ms, None, None, None)
+    polled = [row for row in snapshot.groups.values() if row.at_ms is not None]
+    lagging = sorted((row for row in polled if row.lag), key=lambda row: -(row.lag or 0))
     busy = sorted(
-        (row for row in seen.topics.values() if row.in_rate and row.kind == "users"),
+        (row for row in snapshot.topics.values() if row.in_rate and row.kind == "users"),
         key=lambda row: -(row.in_rate or 0),
     )
-    shown = _first_of_each_kind(seen.hazards)
+    shown = _first_of_each_kind(snapshot.warnings)
     return Overview(
-        at_ms=seen.at_ms,
-        groups_seen_ms=seen.groups_seen_ms,
+        at_ms=snapshot.at_ms,
+        groups_seen_ms=snapshot.groups_seen_ms,
         in_rate=last.in_rate,
         out_rate=last.out_rate,
-        lag=sum(row.lag or 0 for row in looked_at) if looked_at or not seen.groups else None,
+        lag=sum(row.lag or 0 for row in polled) if polled or not snapshot.groups else None,
         topics=topics,
-        groups=len(seen.groups),
-        groups_seen=len(looked_at),
-        members=sum(row.members or 0 for row in looked_at),
-        brokers=seen.brokers,
-        behind=tuple(BehindRow(row.name, row.lag or 0, row.out_rate, row.members) for row in behind[:_MOST_ROWS]),
-        busiest=tuple(BusyRow(row.name, row.in_rate or 0.0, len(row.groups)) for row in busy[:_MOST_ROWS]),
-        hazards=shown,
-        hazards_more=len(seen.hazards) - len(shown),
-        notes=seen.notes,
-        first_steps=() if topics or seen.groups or seen.topics_seen_ms is None else first_steps,
+        groups=len(snapshot.groups),
+        groups_seen=len(polled),
+        members=sum(row.members or 0 for row in polled),
+        brokers=snapshot.brokers,
+        lagging_groups=tuple(
+            LaggingGroupRow(row.name, row.lag or 0, row.out_rate, row.members) for row in lagging[:_MAX_ROWS]
+        ),
+        busiest_topics=tuple(BusyTopicRow(row.name, row.in_rate or 0.0, len(row.groups)) for row in busy[:_MAX_ROWS]),
+        warnings=shown,
+        more_warnings=len(snapshot.warnings) - len(shown),
+        notes=snapshot.notes,
+        first_steps=() if topics or snapshot.groups or snapshot.topics_seen_ms is None else first_steps,
         command=command,
-        is_whole=since_ms is None,
-        points=tuple(each for each in seen.points if since_ms is None or each.at_ms > since_ms),
+        is_full=since_ms is None,
+        points=tuple(each for each in snapshot.points if since_ms is None or each.at_ms > since_ms),
     )
 
 
-def _first_of_each_kind(hazards: Iterable[HazardRow]) -> tuple[HazardRow, ...]:
-    """Leave out what a hundred groups have in common after the first few: it would hide all else."""
-    told: Counter[str] = Counter()
-    shown: list[HazardRow] = []
-    for each in hazards:
-        # Some kinds end with the queue that they are about.
+def _first_of_each_kind(warnings: Iterable[WarningRow]) -> tuple[WarningRow, ...]:
+    """Keep the first few of each kind: what a hundred groups have in common would hide all else."""
+    counts: Counter[str] = Counter()
+    shown: list[WarningRow] = []
+    for each in warnings:
+        # Some kinds end with the name of a queue.
         kind = " ".join(each.kind.split()[:2])
-        told[kind] += 1
-        if told[kind] <= _MOST_OF_A_KIND and len(shown) < _MOST_HAZARDS:
+        counts[kind] += 1
+        if counts[kind] <= _MAX_PER_KIND and len(shown) < _MAX_WARNINGS:
             shown.append(each)
     return tuple(shown)
 
 
-def _first_steps(desk: Desk) -> tuple[str, ...]:
+def _first_steps(context: DashboardContext) -> tuple[str, ...]:
     return (
-        desk.command("send", "orders", "--body", "hello"),
-        desk.command("consume", "orders", "--group", "billing", "--from", "first"),
+        context.command("send", "orders", "--body", "hello"),
+        context.command("consume", "orders", "--group", "billing", "--from", "first"),
     )
 
 
-@reads("/api/overview")
-async def _overview(desk: Desk, ask: Ask) -> Overview:
-    del ask
-    return overview_of(await survey_of(desk).seen(), desk.command("cluster", "stats"), first_steps=_first_steps(desk))
+@query_route("/api/overview")
+async def _overview(context: DashboardContext, _: ApiRequest) -> Overview:
+    return make_overview(
+        await cluster_poller(context).snapshot(), context.command("cluster", "stats"), first_steps=_first_steps(context)
+    )
 
 
-@streams("/api/overview/live")
-async def _live(desk: Desk, ask: Ask) -> AsyncIterator[Overview | Trouble]:
-    del ask
+@stream_route("/api/overview/live")
+async def _live(context: DashboardContext, _: ApiRequest) -> AsyncIterator[Overview | PollFailure]:
     since_ms: int | None = None
-    command, first_steps = desk.command("cluster", "stats"), _first_steps(desk)
-    async for seen in survey_of(desk).watch():
-        if isinstance(seen, Trouble):
-            yield seen
+    command, first_steps = context.command("cluster", "stats"), _first_steps(context)
+    async for snapshot in cluster_poller(context).subscribe():
+        if isinstance(snapshot, PollFailure):
+            yield snapshot
         else:
-            yield overview_of(seen, command, since_ms, first_steps=first_steps)
-            since_ms = seen.points[-1].at_ms if seen.points else since_ms
+            yield make_overview(snapshot, command, since_ms, first_steps=first_steps)
+            since_ms = snapshot.points[-1].at_ms if snapshot.points else since_ms
 
 
-ROUTES = (_live, _overview)
+class About(Struct, frozen=True):
+    """What every view must know."""
+
+    version: str
+    namesrv: str
+    namespace: str
+    read_only: bool
+
+
+@query_route("/api/about")
+async def _about(context: DashboardContext, _: ApiRequest) -> About:
+    return About(__version__, str(context.client_config), context.client_config.namespace, context.options.read_only)
+
+
+ROUTES = (_about, _live, _overview)

@@ -1,8 +1,7 @@
-"""The page `plan`: what members that come or go, or another strategy, would move. Everything is only worked out.
+"""Dry run of a rebalance: what joining or leaving members, or another strategy, would move. Nothing is changed.
 
-The group is asked how it is, as any look at it does; the rest is arithmetic (client/admin/group_plan.py), done for all
-strategies that need no settings, so that they can be held against each other. Members are told as places in one list,
-owners of queues as such places, and nobody as -1.
+The group is described as any other view does; the rest is arithmetic (client/admin/group_description.py), done for all
+strategies that need no options, so that they can be compared. Owners are indexes into one list of members, -1 for none.
 """
 
 import asyncio
@@ -10,36 +9,31 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 
-from steelyard.balance.allocate import BUILT_IN
-from steelyard.balance.explain import Explanation, Why
-from steelyard.client.admin.group_plan import plan_change
-from steelyard.client.admin.group_view import GroupView, shared_by
-from steelyard.client.short_names import short_names
-from steelyard.dashboard.asking import Ask
-from steelyard.dashboard.desk import Desk
-from steelyard.dashboard.routes import reads
+from steelyard.balance.assignors import BUILT_IN_STRATEGIES
+from steelyard.balance.assignors.explain import ChangeReason, Explanation
+from steelyard.client.admin.group_description import GroupDescription, dry_run_rebalance, effective_strategy
+from steelyard.client.describe import short_names
+from steelyard.dashboard.api_routing import ApiRequest, query_route
+from steelyard.dashboard.context import DashboardContext
 from steelyard.errors import ConfigurationError
 
-__all__ = ["ROUTES", "PlanAnswer", "PlannedChange", "PlannedMember", "PlannedQueue", "StrategyTried"]
+__all__ = ["ROUTES", "PlanResponse", "PlannedChange", "PlannedMember", "PlannedQueue", "StrategyResult"]
 
-_LOOK_MS = 1_500
-_MOST_QUEUES = 2_000
-_MOST_JOINING = 64
-_LONGEST_NAME = 255
-_NOBODY = -1
+_POLL_MS = 1_500
+_MAX_QUEUES = 2_000
+_MAX_JOINING = 64
+_MAX_NAME_LENGTH = 255
+_NO_OWNER = -1
 
 
 class PlannedMember(Struct, frozen=True):
-    """A member that is in the group, or would be."""
+    """A member of the group, now or in the plan."""
 
     id: str
-    name: str
-    """Its short name, by which the address of the page and the command line call it."""
-    ours: bool
-    wish: str
-    """``stays``, ``leaves`` or ``joins``."""
-    now: int
-    """How many queues it has now."""
+    name: str  # its short name, as used in the URL and on the command line
+    is_steelyard: bool
+    change: str  # ``stays``, ``leaves`` or ``joins``
+    queues_now: int  # how many queues it owns now
 
 
 class PlannedQueue(Struct, frozen=True):
@@ -49,62 +43,54 @@ class PlannedQueue(Struct, frozen=True):
     broker: str
     queue_id: int
     lag: int | None
-    owner: int
-    """Who has it now."""
+    owner: int  # its owner now
 
 
 class PlannedChange(Struct, frozen=True):
-    """A queue that is not where it was, and why."""
+    """A queue that would move, and why."""
 
     queue: int
     before: int
-    now: int
+    after: int
     why: str
     by: int
 
 
-class StrategyTried(Struct, frozen=True):
-    """What one strategy would do."""
+class StrategyResult(Struct, frozen=True):
+    """The result of one strategy."""
 
     name: str
-    java: str | None
-    """Java's name for it."""
-    is_own: bool
-    """Whether the group shares by it."""
-    why_not: str | None = None
-    """Set if it cannot be tried; all else is empty then."""
+    java_name: str | None  # its name in Java
+    is_current: bool  # whether the group uses it
+    unavailable_reason: str | None = None  # why it cannot be tried; all else is empty then
     moved: int = 0
-    least: int = 0
-    most: int = 0
-    fewest: int = 0
-    owners: tuple[int, ...] = ()
-    """Who would have each queue."""
-    counts: tuple[int, ...] = ()
-    """How many queues each member would have."""
+    min_moves: int = 0
+    max_queues: int = 0
+    min_queues: int = 0
+    owners: tuple[int, ...] = ()  # the owner of each queue
+    counts: tuple[int, ...] = ()  # the number of queues of each member
     changes: tuple[PlannedChange, ...] = ()
-    overlaps: tuple[tuple[int, tuple[int, ...]], ...] = ()
-    """Queues that several members would get."""
+    overlaps: tuple[tuple[int, tuple[int, ...]], ...] = ()  # queues that would have several owners
     idle: tuple[int, ...] = ()
 
 
-class PlanAnswer(Struct, frozen=True):
-    """A group, a wish, and what each strategy makes of it."""
+class PlanResponse(Struct, frozen=True):
+    """A group, and the result of each strategy."""
 
     group: str
     command: str
     at_ms: int
-    chosen: str
-    """The strategy that was asked for, or the group's own."""
+    chosen: str  # the requested strategy, or that of the group
     broadcast: bool
     members: tuple[PlannedMember, ...]
     queues: tuple[PlannedQueue, ...]
-    strategies: tuple[StrategyTried, ...]
-    hazards: tuple[str, ...]
+    strategies: tuple[StrategyResult, ...]
+    warnings: tuple[str, ...]
     notes: tuple[str, ...]
 
 
-class _Wish(Struct, frozen=True):
-    """What was asked for, as far as it fits the group."""
+class _PlanRequest(Struct, frozen=True):
+    """The requested changes, as far as they fit the group."""
 
     join: tuple[str, ...]
     leave: tuple[str, ...]
@@ -112,166 +98,171 @@ class _Wish(Struct, frozen=True):
     notes: tuple[str, ...]
 
 
-@reads("/api/groups/{group}/plan")
-async def _plan(desk: Desk, ask: Ask) -> PlanAnswer:
-    group = ask.path("group")
+@query_route("/api/groups/{group}/plan")
+async def _plan(context: DashboardContext, request: ApiRequest) -> PlanResponse:
+    group = request.path("group")
 
-    async def look(earlier: GroupView | None) -> GroupView:
-        return await desk.admin.group(group, earlier, is_known=earlier is not None, ask_members=False)
+    async def poll(earlier: GroupDescription | None) -> GroupDescription:
+        return await context.admin.groups.describe(group, earlier, is_known=earlier is not None, ask_members=False)
 
-    view = await desk.watches.latest(("plan", group), _LOOK_MS, look)
-    if len(view.queues) > _MOST_QUEUES:
+    view = await context.polls.latest(("plan", group), _POLL_MS, poll)
+    if len(view.queues) > _MAX_QUEUES:
         raise ConfigurationError(
-            f"group {group} reads {len(view.queues)} queues, too many to be drawn",
-            next_step=f"plan it on the command line: {desk.command('plan', '--group', group)}",
+            f"group {group} reads {len(view.queues)} queues, too many to show",
+            next_step=f"plan it on the command line: {context.command('plan', '--group', group)}",
         )
-    wish = _wish(view, _listed(ask.text("join")), _listed(ask.text("leave")), ask.text("strategy"))
-    # Aside, since it may take a while for many queues, and others ask meanwhile.
-    return await asyncio.to_thread(_answer, view, wish, desk.command)
+    wanted = _plan_request(
+        view, _split_names(request.text("join")), _split_names(request.text("leave")), request.text("strategy")
+    )
+    # In a thread: it may take a while for many queues, and must not block other requests.
+    return await asyncio.to_thread(_plan_response, view, wanted, context.command)
 
 
-def _listed(text: str | None) -> list[str]:
-    """Read names between commas; a comma that belongs to a name is written as ``%2C``, and ``%`` as ``%25``.
+def _split_names(text: str | None) -> list[str]:
+    """Parse names between commas; a comma in a name is written as ``%2C``, and ``%`` as ``%25``.
 
-    >>> _listed("till-1,a%2Cb,,100%25")
+    >>> _split_names("till-1,a%2Cb,,100%25")
     ['till-1', 'a,b', '100%']
     """
     parts = (part.replace("%2C", ",").replace("%25", "%") for part in (text or "").split(","))
     return list(dict.fromkeys(filter(None, parts)))
 
 
-def _wish(view: GroupView, join: list[str], leave: list[str], strategy: str | None) -> _Wish:
-    """Hold a wish against the group as it is: an address may be older than what it asks for."""
-    if len(join) > _MOST_JOINING or any(len(name) > _LONGEST_NAME for name in join):
+def _plan_request(view: GroupDescription, join: list[str], leave: list[str], strategy: str | None) -> _PlanRequest:
+    """Check the requested changes against the group: the URL may be older than its members."""
+    if len(join) > _MAX_JOINING or any(len(name) > _MAX_NAME_LENGTH for name in join):
         raise ConfigurationError(
-            f"{len(join)} members would join", next_step=f"give {_MOST_JOINING} at most, of {_LONGEST_NAME} letters"
+            f"{len(join)} members would join",
+            next_step=f"give {_MAX_JOINING} at most, of {_MAX_NAME_LENGTH} characters",
         )
     ids = [member.id for member in view.members]
-    meant = {**{short: id_ for id_, short in short_names(ids).items()}, **{id_: id_ for id_ in ids}}
-    notes = [f"{name} is not in the group any more, so it cannot leave" for name in leave if name not in meant]
-    notes += (f"{name} is in the group already, so it cannot join" for name in join if name in meant)
-    if strategy is not None and BUILT_IN.get(strategy) is None:
+    ids_by_name = {**{short: id_ for id_, short in short_names(ids).items()}, **{id_: id_ for id_ in ids}}
+    notes = [f"{name} is not a member any more, so it cannot leave" for name in leave if name not in ids_by_name]
+    notes += (f"{name} is a member already, so it cannot join" for name in join if name in ids_by_name)
+    if strategy is not None and BUILT_IN_STRATEGIES.get(strategy) is None:
         notes.append(f"there is no strategy called {strategy}")
         strategy = None
-    return _Wish(
-        tuple(name for name in join if name not in meant),
-        tuple(meant[name] for name in leave if name in meant),
+    return _PlanRequest(
+        tuple(name for name in join if name not in ids_by_name),
+        tuple(ids_by_name[name] for name in leave if name in ids_by_name),
         strategy,
         tuple(notes),
     )
 
 
-def _answer(view: GroupView, wish: _Wish, command: Callable[..., str]) -> PlanAnswer:
-    members = _members(view, wish)
+def _plan_response(view: GroupDescription, request: _PlanRequest, command: Callable[..., str]) -> PlanResponse:
+    members = _planned_members(view, request)
     places = {member.id: place for place, member in enumerate(members)}
-    own = shared_by(member for member in view.members if member.id not in wish.leave) or view.strategy
-    own_known = None if own is None else BUILT_IN.get(own)
-    # Who cannot be asked by which strategy it shares is best told what the least possible would be.
-    said = wish.strategy or (None if own_known is not None else "sticky")
-    chosen = BUILT_IN.get(said or own or "")
+    own = effective_strategy(member for member in view.members if member.id not in request.leave) or view.strategy
+    own_known = None if own is None else BUILT_IN_STRATEGIES.get(own)
+    # If the strategy of the group is unknown, sticky shows the minimum of moves.
+    named = request.strategy or (None if own_known is not None else "sticky")
+    chosen = BUILT_IN_STRATEGIES.get(named or own or "")
     names = {member.id: member.name for member in members}
-    words = [word for name in wish.join for word in ("--join", name)]
-    words += (word for id_ in wish.leave for word in ("--leave", names[id_]))
-    return PlanAnswer(
+    words = [word for name in request.join for word in ("--join", name)]
+    words += (word for id_ in request.leave for word in ("--leave", names[id_]))
+    return PlanResponse(
         view.group,
-        command("plan", "--group", view.group, *words, "--strategy", said),
+        command("plan", "--group", view.group, *words, "--strategy", named),
         view.at_ms,
         "" if chosen is None else chosen.name,
         view.broadcast,
         members,
         tuple(
-            PlannedQueue(*each.queue, each.lag, places.get(each.owners[0], _NOBODY) if each.owners else _NOBODY)
+            PlannedQueue(*each.queue, each.lag, places.get(each.owners[0], _NO_OWNER) if each.owners else _NO_OWNER)
             for each in view.queues
         ),
-        () if view.broadcast else tuple(_tried(view, wish, own, places)),
-        tuple(hazard.sentence for hazard in view.hazards),
-        (*wish.notes, *_remarks(view, own, own_known is not None), *view.notes),
+        () if view.broadcast else tuple(_try_strategies(view, request, own, places)),
+        tuple(finding.message for finding in view.findings),
+        (*request.notes, *_remarks(view, own, own_known is not None), *view.notes),
     )
 
 
-def _members(view: GroupView, wish: _Wish) -> tuple[PlannedMember, ...]:
+def _planned_members(view: GroupDescription, request: _PlanRequest) -> tuple[PlannedMember, ...]:
     owned = view.owned()
-    names = short_names([*owned, *wish.join])
+    names = short_names([*owned, *request.join])
     there = {member.id: member for member in view.members}
     found = [
         PlannedMember(
             id_,
             names[id_],
             id_ in there and there[id_].ours,
-            # Who is listed by a lock alone, or is about to go, is gone in every plan.
-            "leaves" if id_ in wish.leave or id_ not in there or there[id_].leaving else "stays",
+            # An owner that is no member any more, or is leaving, leaves in every plan.
+            "leaves" if id_ in request.leave or id_ not in there or there[id_].leaving else "stays",
             len(queues),
         )
         for id_, queues in owned.items()
     ]
-    return (*found, *(PlannedMember(name, names[name], True, "joins", 0) for name in wish.join))
+    return (*found, *(PlannedMember(name, names[name], True, "joins", 0) for name in request.join))
 
 
-def _tried(view: GroupView, wish: _Wish, own: str | None, places: dict[str, int]) -> Iterable[StrategyTried]:
-    own_known = None if own is None else BUILT_IN.get(own)
-    for known in BUILT_IN.known:
-        is_own = known is own_known
+def _try_strategies(
+    view: GroupDescription, request: _PlanRequest, own: str | None, places: dict[str, int]
+) -> Iterable[StrategyResult]:
+    own_known = None if own is None else BUILT_IN_STRATEGIES.get(own)
+    for known in BUILT_IN_STRATEGIES.known:
+        is_current = known is own_known
         try:
-            told = plan_change(view, join=wish.join, leave=wish.leave, strategy=known.name)
+            explanation = dry_run_rebalance(view, join=request.join, leave=request.leave, strategy=known.name)
         except ConfigurationError as error:
-            yield StrategyTried(known.name, known.java, is_own, error.what)
+            yield StrategyResult(known.name, known.java, is_current, error.what)
         else:
-            yield _told(StrategyTried(known.name, known.java, is_own), told, view, places)
+            yield _strategy_result(StrategyResult(known.name, known.java, is_current), explanation, view, places)
     if own is not None and own_known is None:
-        yield StrategyTried(own, None, is_own=True, why_not=f"the strategy {own} is not known here")
+        yield StrategyResult(own, None, is_current=True, unavailable_reason=f"the strategy {own} is not known here")
 
 
-def _told(blank: StrategyTried, told: Explanation, view: GroupView, places: dict[str, int]) -> StrategyTried:
+def _strategy_result(
+    blank: StrategyResult, explanation: Explanation, view: GroupDescription, places: dict[str, int]
+) -> StrategyResult:
     numbers = {each.queue: number for number, each in enumerate(view.queues)}
 
     def place(name: str | None) -> int:
-        return _NOBODY if name is None else places.get(name, _NOBODY)
+        return _NO_OWNER if name is None else places.get(name, _NO_OWNER)
 
-    owners = [_NOBODY] * len(numbers)
+    owners = [_NO_OWNER] * len(numbers)
     counts = [0] * len(places)
-    for change in told.changes:
+    for change in explanation.changes:
         owners[numbers[change.queue]] = place(change.now)
         if change.now is not None:
             counts[place(change.now)] += 1
-    overlaps = tuple((numbers[each.queue], tuple(map(place, each.members))) for each in told.overlaps)
+    overlaps = tuple((numbers[each.queue], tuple(map(place, each.members))) for each in explanation.overlaps)
     for number, several in overlaps:
         for member in several:
             counts[member] += member != owners[number]
-    return StrategyTried(
+    return StrategyResult(
         blank.name,
-        blank.java,
-        blank.is_own,
-        moved=told.moved,
-        least=told.least,
-        most=told.most,
-        fewest=told.fewest,
+        blank.java_name,
+        blank.is_current,
+        moved=explanation.moved,
+        min_moves=explanation.least,
+        max_queues=explanation.most,
+        min_queues=explanation.fewest,
         owners=tuple(owners),
         counts=tuple(counts),
         changes=tuple(
             PlannedChange(numbers[each.queue], place(each.before), place(each.now), each.why.name.lower(), each.by)
-            for each in told.changes
-            if each.why is not Why.KEPT
+            for each in explanation.changes
+            if each.why is not ChangeReason.KEPT
         ),
         overlaps=overlaps,
-        idle=tuple(map(place, told.idle)),
+        idle=tuple(map(place, explanation.idle)),
     )
 
 
-def _remarks(view: GroupView, own: str | None, is_known: bool) -> Sequence[str]:
-    """Say what makes the real group differ from the plan."""
+def _remarks(view: GroupDescription, own: str | None, is_known: bool) -> Sequence[str]:
+    """Describe how the real group may differ from the plan."""
     if view.broadcast:
-        return ["every member of this group reads all queues, so there is nothing to share"]
+        return ["every member of this broadcast group reads all queues, so there is nothing to allocate"]
     found = []
     if view.kind == "pop":
         found.append("this group pops messages: its brokers hand out messages and not queues")
     if view.members and own is None:
-        found.append("nobody in the group says by which strategy it shares")
+        found.append("no member of the group reports its strategy")
     elif view.members and not is_known:
-        found.append(f"the group shares by {own}, which cannot be tried out here")
+        found.append(f"the group uses {own}, which cannot be tried here")
     if any(not member.ours for member in view.members):
-        found.append(
-            "members of other clients do not say by which strategy they share: Java's own, AVG, is taken for it"
-        )
+        found.append("members of other clients do not report their strategy: Java's default, AVG, is assumed")
     return found
 
 

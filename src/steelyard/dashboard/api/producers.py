@@ -1,7 +1,6 @@
-"""Who sends, and what each producer knows of each broker: the ledger of latency, live.
+"""Producers, and the latency of each broker as each producer measures it, live.
 
-A ledger is told by producers of ours that avoid slow brokers, to brokers of ours. Of all others it is not known, and
-that is null here, not empty.
+Our producers with ``avoid_slow_brokers`` report it to our brokers. Of all others it is unknown: null here, not empty.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -9,16 +8,14 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from steelyard.client.admin.producers import LedgerRow, ProducerLine
-from steelyard.dashboard.asking import Ask
-from steelyard.dashboard.desk import Desk
-from steelyard.dashboard.routes import streams
+from steelyard.client.admin.producers import ProducerBrokerLatency, ProducerStatus
+from steelyard.dashboard.api_routing import ApiRequest, stream_route
+from steelyard.dashboard.context import DashboardContext
 
-__all__ = ["ROUTES", "ProducerRow", "ProducersAnswer", "ranked"]
+__all__ = ["ROUTES", "ProducerRow", "ProducersResponse", "rank_producers"]
 
 _PERIOD_MS = 1_000
-_MOST_ROWS = 2_000
-"""Producers that are shown; all are counted."""
+_MAX_ROWS = 2_000  # producers that are shown; all are counted
 
 
 class ProducerRow(Struct, frozen=True):
@@ -29,59 +26,56 @@ class ProducerRow(Struct, frozen=True):
     address: str
     client: str
     brokers: tuple[str, ...]
-    seen_at: datetime | None
-    told_at: datetime | None
-    ledger: tuple[LedgerRow, ...] | None
+    last_heartbeat_at: datetime | None
+    reported_at: datetime | None
+    latency: tuple[ProducerBrokerLatency, ...] | None
 
 
-class ProducersAnswer(Struct, frozen=True):
+class ProducersResponse(Struct, frozen=True):
     """All producers that brokers know."""
 
     count: int
     producers: list[ProducerRow]
-    brokers: list[str]
-    """Those that ledgers know of, by name."""
+    brokers: list[str]  # the brokers of all latency reports
     command: str
 
 
-@streams("/api/producers/live")
-async def _live(desk: Desk, ask: Ask) -> AsyncIterator[object]:
-    del ask
+@stream_route("/api/producers/live")
+async def _live(context: DashboardContext, _: ApiRequest) -> AsyncIterator[object]:
+    async def poll(_before: ProducersResponse | None) -> ProducersResponse:
+        return _producers_response(context, await context.admin.producers.list())
 
-    async def look(_before: ProducersAnswer | None) -> ProducersAnswer:
-        return _answer(desk, await desk.admin.producers())
-
-    async for value in desk.watches.watch("producers", _PERIOD_MS, look):
+    async for value in context.polls.subscribe("producers", _PERIOD_MS, poll):
         yield value
 
 
-def _answer(desk: Desk, found: Sequence[ProducerLine]) -> ProducersAnswer:
-    shown = ranked(found)[:_MOST_ROWS]
-    brokers = {row.broker for each in shown for row in each.ledger or ()}
-    return ProducersAnswer(
-        len(found), [_row(each) for each in shown], sorted(brokers), desk.command("producer", "ledger")
+def _producers_response(context: DashboardContext, found: Sequence[ProducerStatus]) -> ProducersResponse:
+    shown = rank_producers(found)[:_MAX_ROWS]
+    brokers = {row.broker for each in shown for row in each.latencies or ()}
+    return ProducersResponse(
+        len(found), [_producer_row(each) for each in shown], sorted(brokers), context.command("producer", "latency")
     )
 
 
-def ranked(found: Sequence[ProducerLine]) -> list[ProducerLine]:
-    """Put those first that tell most: who walks around a broker must not be cut off."""
-    return sorted(found, key=lambda each: (not _avoids_somebody(each), each.ledger is None, each.group, each.id))
+def rank_producers(found: Sequence[ProducerStatus]) -> list[ProducerStatus]:
+    """Put those first that report most: one that avoids a broker must not be cut off."""
+    return sorted(found, key=lambda each: (not _avoids_a_broker(each), each.latencies is None, each.group, each.id))
 
 
-def _avoids_somebody(line: ProducerLine) -> bool:
-    return any(row.avoided_ms is not None for row in line.ledger or ())
+def _avoids_a_broker(producer: ProducerStatus) -> bool:
+    return any(row.avoided_ms is not None for row in producer.latencies or ())
 
 
-def _row(line: ProducerLine) -> ProducerRow:
+def _producer_row(producer: ProducerStatus) -> ProducerRow:
     return ProducerRow(
-        line.group,
-        line.id,
-        line.address,
-        f"{line.language} {line.release}".strip(),
-        line.brokers,
-        line.seen_at,
-        line.told_at,
-        line.ledger,
+        producer.group,
+        producer.id,
+        producer.address,
+        f"{producer.language} {producer.release}".strip(),
+        producer.brokers,
+        producer.seen_at,
+        producer.reported_at,
+        producer.latencies,
     )
 
 

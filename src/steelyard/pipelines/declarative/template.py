@@ -1,7 +1,7 @@
-"""Writing the project that Spark Declarative Pipelines run: ``project/`` beside this file, with names filled in.
+"""Writes a project for Spark Declarative Pipelines: ``project/`` beside this file, with names filled in.
 
-The files say themselves what they are about. They are templates of `string.Template`, and every name that is filled in
-is quoted as its file wants it: a topic's name may hold what a table's name, Python or YAML must not.
+The files are templates of `string.Template`, and every name is quoted as its file needs it: the name of a topic may
+have characters that the name of a table, Python or YAML must not.
 """
 
 import json
@@ -11,25 +11,24 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from string import Template
 
-from steelyard.client.connect import Connect
-from steelyard.errors import ConfigurationError
-from steelyard.errors.extras import how_to_install
+from steelyard.client.config import ClientConfig
+from steelyard.errors import ConfigurationError, how_to_install
 
-__all__ = ["render", "write_template"]
+__all__ = ["render_project", "write_project"]
 
 _SUFFIX = ".template"
 _TOPIC = re.compile(r"[%|a-zA-Z0-9_-]{1,127}")
 _INDEX = "-index"
 
 
-def write_template(directory: Path, *, namesrv: str, topic: str) -> list[Path]:
-    """Write the project and return its files; what is there already is never overwritten."""
+def write_project(directory: Path, *, namesrv: str, topic: str) -> list[Path]:
+    """Write the project and return its files; existing files are never overwritten."""
     root = directory.expanduser().resolve()
-    texts = render(root, namesrv=namesrv, topic=topic)
+    texts = render_project(root, namesrv=namesrv, topic=topic)
     for name in texts:
         if (root / name).exists():
             raise ConfigurationError(
-                f"{root / name} is there already, and is not overwritten", next_step="give another directory"
+                f"{root / name} exists, and is not overwritten", next_step="give another directory"
             )
     try:
         for name, text in texts.items():
@@ -43,44 +42,44 @@ def write_template(directory: Path, *, namesrv: str, topic: str) -> list[Path]:
     return [root / name for name in texts]
 
 
-def render(root: Path, *, namesrv: str, topic: str) -> dict[str, str]:
-    """Return the files of the project by their paths from its root.
+def render_project(root: Path, *, namesrv: str, topic: str) -> dict[str, str]:
+    """Return the files of the project by relative path.
 
-    >>> sorted(render(Path("/lake/orders"), namesrv="mq:9876", topic="eu-orders"))
+    >>> sorted(render_project(Path("/lake/orders"), namesrv="mq:9876", topic="eu-orders"))
     ['README.md', 'run.py', 'spark-pipeline.yml', 'transformations/messages.py', 'transformations/per_minute.sql']
     """
     if not _TOPIC.fullmatch(topic):
-        raise ConfigurationError(f"{topic!r} is no name of a topic", next_step="use up to 127 letters, digits, - and _")
+        raise ConfigurationError(f"{topic!r} is not a topic name", next_step="use up to 127 letters, digits, - and _")
     index = topic + _INDEX
     names = {
-        "table": _table(topic),
+        "table": _table_name(topic),
         "plain_topic": topic,
         "plain_index": index,
         "install": how_to_install("spark,local,pipelines"),
-        # JSON is YAML.
+        # JSON is valid YAML.
         "storage": json.dumps((root / "storage").as_uri()),
-        "namesrv": json.dumps(";".join(Connect(namesrv).name_servers)),
+        "namesrv": json.dumps(";".join(ClientConfig(namesrv).name_servers)),
         "topic": json.dumps(topic),
         "index": json.dumps(index),
     }
     project = files("steelyard.pipelines.declarative") / "project"
-    return {name: Template(text).substitute(names) for name, text in _texts(project, "")}
+    return {name: Template(text).substitute(names) for name, text in _template_files(project, "")}
 
 
-def _texts(directory: Traversable, front: str) -> list[tuple[str, str]]:
+def _template_files(directory: Traversable, front: str) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     for entry in sorted(directory.iterdir(), key=lambda entry: entry.name):
         if entry.is_dir():
-            found += _texts(entry, f"{front}{entry.name}/")
+            found += _template_files(entry, f"{front}{entry.name}/")
         elif entry.name.endswith(_SUFFIX):
             found.append((f"{front}{entry.name.removesuffix(_SUFFIX)}", entry.read_text(encoding="utf-8")))
     return found
 
 
-def _table(topic: str) -> str:
-    """Return the name of a table for a topic: small letters, digits and lines, and no digit first.
+def _table_name(topic: str) -> str:
+    """Return a table name for a topic: lower-case letters, digits and underscores, and a letter first.
 
-    >>> _table("EU-orders"), _table("7%RETRY")
+    >>> _table_name("EU-orders"), _table_name("7%RETRY")
     ('eu_orders', 't_7_retry')
     """
     name = re.sub(r"[^a-z0-9_]", "_", topic.lower())

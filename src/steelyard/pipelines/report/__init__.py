@@ -1,1 +1,1 @@
-"""The parts of the balance report: what is gathered, what is worked out from it, and how it is shown."""
+"""The balance report: what is collected, what is computed from it, and how it is shown."""

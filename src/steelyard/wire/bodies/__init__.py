@@ -1,8 +1,8 @@
-"""The bodies of the protocol as typed values, one file a family, and the functions that read and write them.
+"""JSON bodies as typed values, in one file per family, and the functions that decode and encode them.
 
-Which body a request or its answer has is told by table.py; maps by number and by queue are in wire/maps.py.
+Maps by number and by queue are in wire/json_body.py.
 """
 
-from steelyard.wire.bodies.codec import decode_body, decode_request, encode_body
+from steelyard.wire.json_body import decode_body, decode_request_body, encode_body
 
-__all__ = ["decode_body", "decode_request", "encode_body"]
+__all__ = ["decode_body", "decode_request_body", "encode_body"]

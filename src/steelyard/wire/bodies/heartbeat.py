@@ -1,7 +1,7 @@
-"""Heartbeats: who a client is, which groups it belongs to, and what each of them wants.
+"""Heartbeats: a client, its groups, and their subscriptions.
 
-The words of Java's enums are kept as values. ``steelyard`` holds what our own members and brokers tell each other
-beyond Java; Java's readers skip it, and every field of it may be absent.
+Values of enums are Java's names. ``steelyard`` has what our own clients and brokers add; Java ignores it, and each of
+its fields may be absent.
 """
 
 from collections.abc import Mapping
@@ -11,30 +11,30 @@ from typing import NamedTuple
 from msgspec import field
 
 from steelyard.errors import ConfigurationError, LimitExceeded, MalformedBody
-from steelyard.model import FilterKind, Subscription
+from steelyard.model import ExpressionType, Subscription
 from steelyard.wire import limits
-from steelyard.wire.body import Body, always
-from steelyard.wire.numbers import Int32, Int64
+from steelyard.wire.java_json import Int32, Int64
+from steelyard.wire.json_body import JsonBody, always_written
 
 __all__ = [
-    "ClientCheck",
-    "ConsumeKind",
-    "ConsumerBeat",
-    "GroupWord",
-    "Heartbeat",
-    "HeartbeatWord",
-    "Held",
-    "LedgerLine",
+    "BrokerLatencyReport",
+    "CheckClientRequest",
+    "ConsumeFromWhere",
+    "ConsumeType",
+    "ConsumerHeartbeat",
+    "HeartbeatBody",
+    "HeartbeatExtension",
+    "HeartbeatGroupExtension",
+    "HeldQueueEpoch",
     "MessageModel",
-    "ProducerBeat",
-    "StartFrom",
+    "ProducerHeartbeat",
     "SubscriptionBody",
 ]
 
 _SUBSCRIPTION = "body of SubscriptionBody"
 
 
-class ConsumeKind(Enum):
+class ConsumeType(Enum):
     """How a group's members get their messages (Java: ConsumeType)."""
 
     PULL = "CONSUME_ACTIVELY"
@@ -49,8 +49,8 @@ class MessageModel(Enum):
     BROADCASTING = "BROADCASTING"
 
 
-class StartFrom(Enum):
-    """Where a group without an offset starts (Java: ConsumeFromWhere). The last three are old words for the first."""
+class ConsumeFromWhere(Enum):
+    """Where a group without an offset starts (Java: ConsumeFromWhere). The last three are old names of the first."""
 
     LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
     FIRST_OFFSET = "CONSUME_FROM_FIRST_OFFSET"
@@ -60,8 +60,8 @@ class StartFrom(Enum):
     MAX_OFFSET = "CONSUME_FROM_MAX_OFFSET"
 
 
-class SubscriptionBody(Body, frozen=True, kw_only=True):
-    """What a group wants of a topic (Java: SubscriptionData).
+class SubscriptionBody(JsonBody, frozen=True, kw_only=True):
+    """A group's subscription to a topic (Java: SubscriptionData).
 
     >>> body = SubscriptionBody.of(Subscription("orders", "paid || refunded", version=7))
     >>> body.tags, body.hashes
@@ -70,118 +70,118 @@ class SubscriptionBody(Body, frozen=True, kw_only=True):
     True
     """
 
-    class_filter_mode: bool = always(False)
-    hashes: tuple[Int32, ...] = always((), "codeSet")
-    kind: str = always(FilterKind.TAG.value, "expressionType")
-    expression: str = always("*", "subString")
-    version: Int64 = always(0, "subVersion")
-    tags: tuple[str, ...] = always((), "tagsSet")
+    class_filter_mode: bool = always_written(False)
+    hashes: tuple[Int32, ...] = always_written((), "codeSet")
+    kind: str = always_written(ExpressionType.TAG.value, "expressionType")
+    expression: str = always_written("*", "subString")
+    version: Int64 = always_written(0, "subVersion")
+    tags: tuple[str, ...] = always_written((), "tagsSet")
     topic: str
 
     @classmethod
-    def of(cls, wanted: Subscription) -> "SubscriptionBody":
+    def of(cls, subscription: Subscription) -> "SubscriptionBody":
         """Make the body for a subscription."""
         return cls(
-            hashes=wanted.hashes,
-            kind=wanted.kind.value,
-            expression=wanted.expression,
-            version=wanted.version,
-            tags=wanted.tags,
-            topic=wanted.topic,
+            hashes=subscription.tag_hashes,
+            kind=subscription.expression_type.value,
+            expression=subscription.expression,
+            version=subscription.version,
+            tags=subscription.tags,
+            topic=subscription.topic,
         )
 
     def subscription(self) -> Subscription:
-        """Return the subscription as the rest of the house knows it; its tags are read from the expression again."""
-        # A pull has to carry it in a header's field, so longer ones are of no use; each tag costs memory and a hash.
+        """Return the subscription as a value of the model; its tags are parsed from the expression."""
+        # A pull carries it in a header field, so longer ones are of no use; each tag costs memory and a hash.
         if len(self.expression) > limits.VALUE_BYTES:
             raise LimitExceeded(
                 "the expression", where=_SUBSCRIPTION, limit=limits.VALUE_BYTES, found=len(self.expression)
             )
         try:
-            kind = FilterKind(self.kind or FilterKind.TAG.value)
+            kind = ExpressionType(self.kind or ExpressionType.TAG.value)
             return Subscription(self.topic, self.expression, kind, self.version)
         except (ConfigurationError, ValueError) as error:
             raise MalformedBody(str(error), where=_SUBSCRIPTION) from None
 
 
-class ProducerBeat(Body, frozen=True, kw_only=True):
-    """A producer group that a client belongs to (Java: ProducerData)."""
+class ProducerHeartbeat(JsonBody, frozen=True, kw_only=True):
+    """A producer group of a client (Java: ProducerData)."""
 
     group: str = field(name="groupName")
 
 
-class ConsumerBeat(Body, frozen=True, kw_only=True):
-    """A consumer group that a client belongs to (Java: ConsumerData)."""
+class ConsumerHeartbeat(JsonBody, frozen=True, kw_only=True):
+    """A consumer group of a client (Java: ConsumerData)."""
 
-    start_from: StartFrom | None = field(default=None, name="consumeFromWhere")
-    kind: ConsumeKind | None = field(default=None, name="consumeType")
+    start_from: ConsumeFromWhere | None = field(default=None, name="consumeFromWhere")
+    kind: ConsumeType | None = field(default=None, name="consumeType")
     group: str = field(name="groupName")
     model: MessageModel | None = field(default=None, name="messageModel")
-    subscriptions: tuple[SubscriptionBody, ...] = always((), "subscriptionDataSet")
-    unit_mode: bool = always(False)
+    subscriptions: tuple[SubscriptionBody, ...] = always_written((), "subscriptionDataSet")
+    unit_mode: bool = always_written(False)
 
 
-class Held(NamedTuple):
-    """A queue of the broker that hears it, and the epoch of the lock that holds it."""
+class HeldQueueEpoch(NamedTuple):
+    """A queue of the receiving broker, and the epoch of its lock."""
 
     queue_id: Int32
     epoch: Int64
 
 
-class GroupWord(Body, frozen=True, kw_only=True):
-    """What our member says of one of its groups."""
+class HeartbeatGroupExtension(JsonBody, frozen=True, kw_only=True):
+    """What our member adds about one of its groups."""
 
     avoided: Int64 | None = None
-    """Messages of the broker that hears it that this member had in hand when their queue was given up, and finished and
-    committed before that: in all, since it began. A client of another make would have them handled again."""
-    held: Mapping[str, tuple[Held, ...]] | None = None
-    """By topic; only in the first heartbeat of a line."""
+    """Messages of the receiving broker that were in flight when their queue was released, and handled and committed
+    before that: the total since the start. Other clients would have them redelivered."""
+    held: Mapping[str, tuple[HeldQueueEpoch, ...]] | None = None
+    """By topic; only in the first heartbeat of a connection."""
     stopped: tuple[str, ...] | None = None
-    """Queues of the broker that hears it which stand still since a message of theirs cannot be read, in sentences."""
+    """Queues of the receiving broker that are stopped by an unreadable message, in sentences."""
     strategy: str | None = None
 
 
-class LedgerLine(Body, frozen=True, kw_only=True):
-    """What our producer knows of one broker: how quick it is, and whether it is avoided."""
+class BrokerLatencyReport(JsonBody, frozen=True, kw_only=True):
+    """A producer's record of one broker: its latency, and whether it is avoided."""
 
     avoided_ms: Int64 | None = None
-    """For how long it will be avoided still; absent if it is not."""
+    """How long it will still be avoided; absent if it is not."""
     broker: str
-    failures: Int64 = always(0)
-    """Attempts that failed, since the producer knows this broker."""
-    latency_ms: Int64 = always(0)
-    """Of the last attempt; a failure counts as the producer's table says."""
-    share: Int32 = always(1_000)
-    """The part of its turns that it gets now, in thousandths."""
-    usual_ms: Int64 | None = None
+    failures: Int64 = always_written(0)
+    """Failed attempts, since the producer has known this broker."""
+    latency_ms: Int64 = always_written(0)
+    """Of the last attempt; a failure counts as in the producer's latency table."""
+    share: Int32 = always_written(1_000)
+    """Its present share of its turns, in thousandths."""
+    typical_ms: Int64 | None = field(default=None, name="usualMs")
     why: str | None = None
 
 
-class HeartbeatWord(Body, frozen=True, kw_only=True):
-    """What our member or producer tells our broker with a heartbeat."""
+class HeartbeatExtension(JsonBody, frozen=True, kw_only=True):
+    """What our member or producer adds to a heartbeat."""
 
-    groups: Mapping[str, GroupWord] | None = None
+    groups: Mapping[str, HeartbeatGroupExtension] | None = None
     heartbeat_ms: Int64 | None = None
     instance: str | None = None
     leaving: bool | None = None
-    ledger: tuple[LedgerLine, ...] | None = None
-    """Of a producer that keeps one."""
-    v: Int32 = always(1)
+    broker_latency: tuple[BrokerLatencyReport, ...] | None = field(default=None, name="ledger")
+    """Of a producer with ``avoid_slow_brokers``."""
+    v: Int32 = always_written(1)
 
 
-class Heartbeat(Body, frozen=True, kw_only=True):
+class HeartbeatBody(JsonBody, frozen=True, kw_only=True):
     """A client and all its groups (Java: HeartbeatData)."""
 
     client_id: str = field(name="clientID")
-    consumers: tuple[ConsumerBeat, ...] = always((), "consumerDataSet")
+    consumers: tuple[ConsumerHeartbeat, ...] = always_written((), "consumerDataSet")
     fingerprint: Int32 | None = field(default=None, name="heartbeatFingerprint")
-    producers: tuple[ProducerBeat, ...] = always((), "producerDataSet")
-    steelyard: HeartbeatWord | None = None
+    producers: tuple[ProducerHeartbeat, ...] = always_written((), "producerDataSet")
+    steelyard: HeartbeatExtension | None = None
     without_subscriptions: bool | None = field(default=None, name="withoutSub")
 
 
-class ClientCheck(Body, frozen=True, kw_only=True):
-    """A subscription to be checked before it is used (Java: CheckClientRequestBody)."""
+class CheckClientRequest(JsonBody, frozen=True, kw_only=True):
+    """A subscription to validate before it is used (Java: CheckClientRequestBody)."""
 
     client_id: str | None = None
     group: str | None = None

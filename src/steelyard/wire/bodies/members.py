@@ -1,29 +1,44 @@
-"""Who is there: the members of a group, the connections behind them, and what a group is subscribed to."""
+"""The members of a group, their connections and subscriptions, and the running state of a consumer."""
 
 from collections.abc import Mapping
+from enum import Enum
 
 from msgspec import field
 
-from steelyard.wire.bodies.heartbeat import ConsumeKind, LedgerLine, MessageModel, StartFrom, SubscriptionBody
-from steelyard.wire.body import Body, always, always_map
-from steelyard.wire.numbers import Int32, Int64
+from steelyard.model import Queue
+from steelyard.wire.bodies.heartbeat import (
+    BrokerLatencyReport,
+    ConsumeFromWhere,
+    ConsumeType,
+    MessageModel,
+    SubscriptionBody,
+)
+from steelyard.wire.java_json import Double, Int32, Int64
+from steelyard.wire.json_body import ByQueue, JsonBody, always_written, always_written_map
 
 __all__ = [
-    "ClientWord",
-    "Connection",
+    "ClientExtension",
+    "ConnectionEntry",
+    "ConsumeDirectlyOutcome",
+    "ConsumeDirectlyResult",
+    "ConsumeStatus",
     "ConsumerConnections",
-    "ConsumerIds",
+    "ConsumerIdList",
+    "ConsumerRunningState",
+    "GroupExtension",
     "GroupSubscription",
-    "GroupView",
-    "MemberView",
+    "MemberEntry",
+    "PopProcessQueueState",
+    "ProcessQueueState",
     "ProducerConnections",
-    "ProducerLine",
+    "ProducerEntry",
     "ProducerTable",
+    "RunningStateExtension",
 ]
 
 
-class MemberView(Body, frozen=True, kw_only=True):
-    """One member as our broker sees it."""
+class MemberEntry(JsonBody, frozen=True, kw_only=True):
+    """One member, as our broker reports it."""
 
     id: str
     leaving: bool | None = None
@@ -32,86 +47,178 @@ class MemberView(Body, frozen=True, kw_only=True):
     topics: tuple[str, ...] | None = None
 
 
-class GroupView(Body, frozen=True, kw_only=True):
-    """What our broker tells our members of their group.
+class GroupExtension(JsonBody, frozen=True, kw_only=True):
+    """What our broker adds about a group.
 
-    ``owners`` has for each of this broker's queues the place of its owner in the list of ids, -1 for nobody.
+    ``owners`` has for each of this broker's queues the index of its owner in the list of ids, -1 for none.
     """
 
     epoch: Int64 | None = None
-    hazards: tuple[str, ...] | None = None
-    """What looks wrong in the group, in sentences for people."""
-    members: tuple[MemberView, ...] | None = None
+    findings: tuple[str, ...] | None = field(default=None, name="hazards")
+    """Warnings about the group, in sentences."""
+    members: tuple[MemberEntry, ...] | None = None
     owners: Mapping[str, tuple[Int32, ...]] | None = None
     queues: Mapping[str, Int32] | None = None
     settled: bool | None = None
-    v: Int32 = always(1)
+    v: Int32 = always_written(1)
 
 
-class ConsumerIds(Body, frozen=True, kw_only=True):
+class ConsumerIdList(JsonBody, frozen=True, kw_only=True):
     """The ids of a group's members (Java: GetConsumerListByGroupResponseBody)."""
 
-    ids: tuple[str, ...] = always((), "consumerIdList")
-    steelyard: GroupView | None = None
+    ids: tuple[str, ...] = always_written((), "consumerIdList")
+    steelyard: GroupExtension | None = None
 
 
-class ClientWord(Body, frozen=True, kw_only=True):
-    """What our broker tells our tools of a client of ours, beyond Java."""
+class ClientExtension(JsonBody, frozen=True, kw_only=True):
+    """What our broker adds about a client of ours, for tools."""
 
-    ago_ms: Int64 = always(0)
-    """How long ago the client said it."""
-    ledger: tuple[LedgerLine, ...] | None = None
-    """What a producer knows of brokers, as it is by now: what was avoided may be so no longer."""
-    v: Int32 = always(1)
+    ago_ms: Int64 = always_written(0)
+    """How long ago the client reported it."""
+    broker_latency: tuple[BrokerLatencyReport, ...] | None = field(default=None, name="ledger")
+    """The broker latencies of a producer, up to date: a broker may no longer be avoided."""
+    v: Int32 = always_written(1)
 
 
-class Connection(Body, frozen=True, kw_only=True):
-    """A client's line to a broker."""
+class ConnectionEntry(JsonBody, frozen=True, kw_only=True):
+    """A client's connection to a broker."""
 
     client_address: str | None = field(default=None, name="clientAddr")
     client_id: str | None = None
     language: str | None = None
-    steelyard: ClientWord | None = None
-    version: Int32 = always(0)
+    steelyard: ClientExtension | None = None
+    version: Int32 = always_written(0)
 
 
-class ConsumerConnections(Body, frozen=True, kw_only=True):
-    """A group's lines, its ways and its subscriptions (Java: ConsumerConnection)."""
+class ConsumerConnections(JsonBody, frozen=True, kw_only=True):
+    """The connections, modes and subscriptions of a group (Java: ConsumerConnection)."""
 
-    connections: tuple[Connection, ...] = always((), "connectionSet")
-    start_from: StartFrom | None = field(default=None, name="consumeFromWhere")
-    kind: ConsumeKind | None = field(default=None, name="consumeType")
+    connections: tuple[ConnectionEntry, ...] = always_written((), "connectionSet")
+    start_from: ConsumeFromWhere | None = field(default=None, name="consumeFromWhere")
+    kind: ConsumeType | None = field(default=None, name="consumeType")
     model: MessageModel | None = field(default=None, name="messageModel")
-    steelyard: GroupView | None = None
-    subscriptions: Mapping[str, SubscriptionBody] = always_map("subscriptionTable")
+    steelyard: GroupExtension | None = None
+    subscriptions: Mapping[str, SubscriptionBody] = always_written_map("subscriptionTable")
 
 
-class ProducerConnections(Body, frozen=True, kw_only=True):
-    """The lines of a producer group (Java: ProducerConnection)."""
+class ProducerConnections(JsonBody, frozen=True, kw_only=True):
+    """The connections of a producer group (Java: ProducerConnection)."""
 
-    connections: tuple[Connection, ...] = always((), "connectionSet")
+    connections: tuple[ConnectionEntry, ...] = always_written((), "connectionSet")
 
 
-class ProducerLine(Body, frozen=True, kw_only=True):
-    """A producer that a broker knows (Java: ProducerInfo)."""
+class ProducerEntry(JsonBody, frozen=True, kw_only=True):
+    """A producer of a broker (Java: ProducerInfo)."""
 
     client_id: str | None = None
     language: str | None = None
-    seen_ms: Int64 = always(0, "lastUpdateTimestamp")
+    seen_ms: Int64 = always_written(0, "lastUpdateTimestamp")
     remote_ip: str | None = field(default=None, name="remoteIP")
-    steelyard: ClientWord | None = None
-    version: Int32 = always(0)
+    steelyard: ClientExtension | None = None
+    version: Int32 = always_written(0)
 
 
-class ProducerTable(Body, frozen=True, kw_only=True):
-    """Every producer that a broker knows, by group (Java: ProducerTableInfo)."""
+class ProducerTable(JsonBody, frozen=True, kw_only=True):
+    """All producers of a broker, by group (Java: ProducerTableInfo)."""
 
-    groups: Mapping[str, tuple[ProducerLine, ...]] = always_map("data")
+    groups: Mapping[str, tuple[ProducerEntry, ...]] = always_written_map("data")
 
 
-class GroupSubscription(Body, frozen=True, kw_only=True):
-    """What a group wants of one topic (Java: QuerySubscriptionResponseBody)."""
+class GroupSubscription(JsonBody, frozen=True, kw_only=True):
+    """A group's subscription to a topic (Java: QuerySubscriptionResponseBody)."""
 
     group: str | None = None
     subscription: SubscriptionBody | None = field(default=None, name="subscriptionData")
     topic: str | None = None
+
+
+class ProcessQueueState(JsonBody, frozen=True, kw_only=True):
+    """A queue that a member holds (Java: ProcessQueueInfo). On the wire it is ``droped``."""
+
+    cached_messages: Int32 = always_written(0, "cachedMsgCount")
+    cached_max_offset: Int64 = always_written(0, "cachedMsgMaxOffset")
+    cached_min_offset: Int64 = always_written(0, "cachedMsgMinOffset")
+    cached_mib: Int32 = always_written(0, "cachedMsgSizeInMiB")
+    commit_offset: Int64 = always_written(0)
+    dropped: bool = always_written(False, "droped")
+    consumed_ms: Int64 = always_written(0, "lastConsumeTimestamp")
+    locked_ms: Int64 = always_written(0, "lastLockTimestamp")
+    pulled_ms: Int64 = always_written(0, "lastPullTimestamp")
+    locked: bool = always_written(False)
+    transaction_messages: Int32 = always_written(0, "transactionMsgCount")
+    transaction_max_offset: Int64 = always_written(0, "transactionMsgMaxOffset")
+    transaction_min_offset: Int64 = always_written(0, "transactionMsgMinOffset")
+    unlock_tries: Int64 = always_written(0, "tryUnlockTimes")
+
+
+class PopProcessQueueState(JsonBody, frozen=True, kw_only=True):
+    """A queue that a member pops from (Java: PopProcessQueueInfo)."""
+
+    dropped: bool = always_written(False, "droped")
+    popped_ms: Int64 = always_written(0, "lastPopTimestamp")
+    unacknowledged: Int32 = always_written(0, "waitAckCount")
+
+
+class ConsumeStatus(JsonBody, frozen=True, kw_only=True):
+    """A member's throughput on a topic (Java: ConsumeStatus)."""
+
+    failed_messages: Int64 = always_written(0, "consumeFailedMsgs")
+    failed_tps: Double = always_written(0.0, "consumeFailedTPS")
+    handled_tps: Double = always_written(0.0, "consumeOKTPS")
+    handle_ms: Double = always_written(0.0, "consumeRT")
+    pull_ms: Double = always_written(0.0, "pullRT")
+    pull_tps: Double = always_written(0.0, "pullTPS")
+
+
+class RunningStateExtension(JsonBody, frozen=True, kw_only=True):
+    """What our member adds about its queues; ``departed`` has the milliseconds since each id was seen.
+
+    ``owned_ms`` has how long it has owned each of ``held``, in the same order; -1 if that is not certain. About other
+    members: what those that do not respond last reported (``unresponsive``), and which of the requested queues they may
+    hold.
+    """
+
+    departed: Mapping[str, Int64] | None = None
+    draining: tuple[Queue, ...] | None = None
+    held: tuple[Queue, ...] | None = None
+    may_hold: Mapping[str, tuple[Queue, ...]] | None = None
+    owned_ms: tuple[Int64, ...] | None = None
+    stopped: tuple[str, ...] | None = None
+    """Queues that are stopped by an unreadable message, in sentences."""
+    unresponsive: Mapping[str, tuple[Queue, ...]] | None = field(default=None, name="unheard")
+    v: Int32 = always_written(1)
+    wanted: tuple[Queue, ...] | None = None
+
+
+class ConsumerRunningState(JsonBody, frozen=True, kw_only=True):
+    """A member's settings, queues, throughput and subscriptions (Java: ConsumerRunningInfo)."""
+
+    thread_dump: str | None = field(default=None, name="jstack")
+    pop_queues: ByQueue[PopProcessQueueState] | None = field(default=None, name="mqPopTable")
+    queues: ByQueue[ProcessQueueState] = always_written(ByQueue(), "mqTable")
+    properties: Mapping[str, str] = always_written_map()
+    topics: Mapping[str, ConsumeStatus] = always_written_map("statusTable")
+    steelyard: RunningStateExtension | None = None
+    subscriptions: tuple[SubscriptionBody, ...] = always_written((), "subscriptionSet")
+    user_properties: Mapping[str, str] | None = field(default=None, name="userConsumerInfo")
+
+
+class ConsumeDirectlyOutcome(Enum):
+    """The outcome of a message that a member handled on request (Java: CMResult)."""
+
+    SUCCESS = "CR_SUCCESS"
+    LATER = "CR_LATER"
+    ROLLBACK = "CR_ROLLBACK"
+    COMMIT = "CR_COMMIT"
+    RAISED = "CR_THROW_EXCEPTION"
+    RETURNED_NOTHING = "CR_RETURN_NULL"
+
+
+class ConsumeDirectlyResult(JsonBody, frozen=True, kw_only=True):
+    """A member's response after it handled one message on request (Java: ConsumeMessageDirectlyResult)."""
+
+    auto_commit: bool = always_written(True)
+    outcome: ConsumeDirectlyOutcome | None = field(default=None, name="consumeResult")
+    order: bool = always_written(False)
+    remark: str | None = None
+    spent_ms: Int64 = always_written(0, "spentTimeMills")

@@ -1,19 +1,18 @@
-"""Offsets: tables of them, what a reset says, and what members hold."""
+"""Offsets: tables of them, resets, and those that members report."""
 
 from collections.abc import Mapping
 
 from msgspec import field
 
 from steelyard.model import Queue
-from steelyard.wire.bodies.shared import TableVersion
-from steelyard.wire.body import Body, always, always_map
-from steelyard.wire.maps import ById, ByQueue
-from steelyard.wire.numbers import Int32, Int64
+from steelyard.wire.bodies.common import TableVersion
+from steelyard.wire.java_json import Int32, Int64
+from steelyard.wire.json_body import ById, ByQueue, JsonBody, always_written, always_written_map
 
 __all__ = [
+    "ConsumerOffsetTable",
     "CorrectionOffsets",
-    "DelayOffsets",
-    "GroupOffsets",
+    "DelayOffsetTable",
     "MemberOffsets",
     "ResetOffsets",
     "ResetOffsetsList",
@@ -21,36 +20,36 @@ __all__ = [
 ]
 
 
-class GroupOffsets(Body, frozen=True, kw_only=True):
+class ConsumerOffsetTable(JsonBody, frozen=True, kw_only=True):
     """Every committed offset of a broker, by ``topic@group`` and queue (Java: ConsumerOffsetSerializeWrapper).
 
     A broker's offset file has the same form.
     """
 
     version: TableVersion | None = field(default=None, name="dataVersion")
-    offsets: Mapping[str, ById[Int64]] = always_map("offsetTable")
+    offsets: Mapping[str, ById[Int64]] = always_written_map("offsetTable")
 
 
-class DelayOffsets(Body, frozen=True, kw_only=True):
-    """How far a broker has come in each delay level (Java: DelayOffsetSerializeWrapper)."""
+class DelayOffsetTable(JsonBody, frozen=True, kw_only=True):
+    """The next offset of each delay level (Java: DelayOffsetSerializeWrapper)."""
 
     version: TableVersion | None = field(default=None, name="dataVersion")
-    offsets: ById[Int64] = always(ById(), "offsetTable")
+    offsets: ById[Int64] = always_written(ById(), "offsetTable")
 
 
-class CorrectionOffsets(Body, frozen=True, kw_only=True):
-    """The lowest offset that groups have of each queue of a topic (Java: QueryCorrectionOffsetBody)."""
+class CorrectionOffsets(JsonBody, frozen=True, kw_only=True):
+    """The lowest offset of other groups in each queue of a topic (Java: QueryCorrectionOffsetBody)."""
 
-    offsets: ById[Int64] = always(ById(), "correctionOffsets")
-
-
-class ResetOffsets(Body, frozen=True, kw_only=True):
-    """Where each queue was reset to (Java: ResetOffsetBody)."""
-
-    offsets: ByQueue[Int64] = always(ByQueue(), "offsetTable")
+    offsets: ById[Int64] = always_written(ById(), "correctionOffsets")
 
 
-class ResetQueue(Body, frozen=True, kw_only=True):
+class ResetOffsets(JsonBody, frozen=True, kw_only=True):
+    """The new offset of each queue (Java: ResetOffsetBody)."""
+
+    offsets: ByQueue[Int64] = always_written(ByQueue(), "offsetTable")
+
+
+class ResetQueue(JsonBody, frozen=True, kw_only=True):
     """One queue of a reset, for a C++ client (Java: MessageQueueForC)."""
 
     broker_name: str
@@ -59,15 +58,15 @@ class ResetQueue(Body, frozen=True, kw_only=True):
     topic: str
 
 
-class ResetOffsetsList(Body, frozen=True, kw_only=True):
-    """The same reset as a list, which is all that a C++ client reads (Java: ResetOffsetBodyForC).
+class ResetOffsetsList(JsonBody, frozen=True, kw_only=True):
+    """The same reset as a list, the only form for C++ clients (Java: ResetOffsetBodyForC).
 
     >>> reset = ResetOffsets(offsets=ByQueue({Queue("orders", "broker-a", 3): 41}))
-    >>> ResetOffsetsList.of(reset).table() == reset
+    >>> ResetOffsetsList.of(reset).to_table() == reset
     True
     """
 
-    offsets: tuple[ResetQueue, ...] = always((), "offsetTable")
+    offsets: tuple[ResetQueue, ...] = always_written((), "offsetTable")
 
     @classmethod
     def of(cls, reset: ResetOffsets) -> "ResetOffsetsList":
@@ -79,15 +78,15 @@ class ResetOffsetsList(Body, frozen=True, kw_only=True):
             )
         )
 
-    def table(self) -> ResetOffsets:
-        """Return the reset as other clients get it."""
+    def to_table(self) -> ResetOffsets:
+        """Return the reset in the form for other clients."""
         return ResetOffsets(
             offsets=ByQueue({Queue(each.topic, each.broker_name, each.queue_id): each.offset for each in self.offsets})
         )
 
 
-class MemberOffsets(Body, frozen=True, kw_only=True):
-    """What members hold of a topic: one's own queues, or those of each member by id (Java: GetConsumerStatusBody)."""
+class MemberOffsets(JsonBody, frozen=True, kw_only=True):
+    """Offsets of members in a topic: of one's own queues, or of each member by id (Java: GetConsumerStatusBody)."""
 
-    members: Mapping[str, ByQueue[Int64]] = always_map("consumerTable")
-    queues: ByQueue[Int64] = always(ByQueue(), "messageQueueTable")
+    members: Mapping[str, ByQueue[Int64]] = always_written_map("consumerTable")
+    queues: ByQueue[Int64] = always_written(ByQueue(), "messageQueueTable")

@@ -1,4 +1,4 @@
-"""Acknowledging many popped messages at once."""
+"""Batch acknowledgement of popped messages."""
 
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
@@ -6,13 +6,13 @@ from typing import ClassVar
 from msgspec import field
 
 from steelyard.errors import ConfigurationError, LimitExceeded
-from steelyard.wire.body import Body, always
-from steelyard.wire.numbers import Int32, Int64
+from steelyard.wire.java_json import Int32, Int64
+from steelyard.wire.json_body import JsonBody, always_written
 
-__all__ = ["Acks", "BatchAck", "offset_bits"]
+__all__ = ["BatchAck", "QueueAcks", "offset_bits"]
 
-# The messages of one pop lie close together; 128 KiB of bits are more than any pop can mean.
-_MOST_BITS = 1 << 20
+# The messages of one pop are close together; 128 KiB of bits are more than any pop can have.
+_MAX_BITS = 1 << 20
 
 
 def offset_bits(start: int, offsets: Iterable[int]) -> bytes:
@@ -23,7 +23,7 @@ def offset_bits(start: int, offsets: Iterable[int]) -> bytes:
     """
     bits = 0
     for offset in offsets:
-        if not 0 <= offset - start < _MOST_BITS:
+        if not 0 <= offset - start < _MAX_BITS:
             raise ConfigurationError(
                 f"the offset {offset} cannot be acknowledged together with {start}",
                 next_step="start with the lowest offset, and acknowledge those far away on their own",
@@ -32,16 +32,16 @@ def offset_bits(start: int, offsets: Iterable[int]) -> bytes:
     return bits.to_bytes((bits.bit_length() + 7) // 8, "little")
 
 
-class Acks(Body, frozen=True, kw_only=True):
-    """Messages of one queue and one pop that were handled (Java: BatchAck); long names are read as well.
+class QueueAcks(JsonBody, frozen=True, kw_only=True):
+    """Messages of one queue and one pop that were handled (Java: BatchAck); long names are decoded as well.
 
-    >>> acks = Acks(group="g", topic="t", retry="0", start_offset=100, queue_id=0, revive_queue_id=0, pop_ms=0,
+    >>> acks = QueueAcks(group="g", topic="t", retry="0", start_offset=100, queue_id=0, revive_queue_id=0, pop_ms=0,
     ...     invisible_ms=0, bits=offset_bits(100, [100, 103, 109]))
     >>> list(acks.offsets())
     [100, 103, 109]
     """
 
-    old_names: ClassVar[dict[str, str]] = {
+    legacy_names: ClassVar[dict[str, str]] = {
         "bitSet": "b",
         "consumerGroup": "c",
         "invisibleTime": "it",
@@ -59,23 +59,23 @@ class Acks(Body, frozen=True, kw_only=True):
     pop_ms: Int64 = field(name="pt")
     queue_id: Int32 = field(name="q")
     retry: str = field(name="r")
-    """Which topic it was popped from: 0 its own, 1 and 2 the retry topics of the two versions."""
+    """The topic of the pop: 0 its own, 1 and 2 the retry topics of the two versions."""
     revive_queue_id: Int32 = field(name="rq")
     start_offset: Int64 = field(name="so")
     topic: str = field(name="t")
 
     def offsets(self) -> Iterator[int]:
-        """Yield the offsets, rising."""
-        if len(self.bits) * 8 > _MOST_BITS:
-            raise LimitExceeded("number of bits", where="body of Acks", limit=_MOST_BITS, found=len(self.bits) * 8)
+        """Yield the offsets in ascending order."""
+        if len(self.bits) * 8 > _MAX_BITS:
+            raise LimitExceeded("number of bits", where="body of QueueAcks", limit=_MAX_BITS, found=len(self.bits) * 8)
         for place, byte in enumerate(self.bits):
             for bit in range(8):
                 if byte >> bit & 1:
                     yield self.start_offset + place * 8 + bit
 
 
-class BatchAck(Body, frozen=True, kw_only=True):
+class BatchAck(JsonBody, frozen=True, kw_only=True):
     """Handled messages of one broker (Java: BatchAckMessageRequestBody)."""
 
-    acks: tuple[Acks, ...] = always(())
+    acks: tuple[QueueAcks, ...] = always_written(())
     broker_name: str | None = None

@@ -1,121 +1,216 @@
-"""Measurements: how far queues and groups have come, and how fast brokers are."""
+"""Statistics: offsets of queues and groups, throughput, replication, and the report of our own brokers.
+
+The report has what Java does not: the disk, flushing, and the last recovery. It is a text of the runtime table under
+the name `REPORT_NAME`, and each of its fields may be absent.
+"""
 
 from collections.abc import Mapping
 
 from msgspec import field
 
 from steelyard.wire.bodies.heartbeat import SubscriptionBody
-from steelyard.wire.body import Body, always
-from steelyard.wire.maps import ByQueue, QueueRef
-from steelyard.wire.numbers import Double, Int32, Int64
+from steelyard.wire.java_json import Double, Int32, Int64
+from steelyard.wire.json_body import ByQueue, JsonBody, QueueRef, always_written
 
 __all__ = [
+    "REPORT_NAME",
     "BrokerConsumeStats",
+    "BrokerReport",
     "BrokerStats",
+    "BrokerStatsItem",
+    "ConsumeOffset",
+    "ConsumeQueueIndexEntry",
+    "ConsumeQueuePart",
     "ConsumeStats",
-    "GroupPlace",
-    "IndexEntry",
-    "IndexView",
-    "QueueEnds",
-    "QueueTimes",
-    "Rate",
-    "TimeSpans",
+    "ConsumeTimeSpans",
+    "DamageReport",
+    "QueueTimeSpan",
+    "RecoveryReport",
+    "ReplicaConnection",
+    "ReplicaSyncState",
+    "ReplicationState",
+    "TopicOffset",
     "TopicStats",
 ]
 
 
-class QueueEnds(Body, frozen=True, kw_only=True):
-    """The first offset of a queue and the next one to be written (Java: TopicOffset)."""
+class TopicOffset(JsonBody, frozen=True, kw_only=True):
+    """The first offset of a queue and the next one to write (Java: TopicOffset)."""
 
-    written_ms: Int64 = always(0, "lastUpdateTimestamp")
-    max_offset: Int64 = always(0)
-    min_offset: Int64 = always(0)
+    written_ms: Int64 = always_written(0, "lastUpdateTimestamp")
+    max_offset: Int64 = always_written(0)
+    min_offset: Int64 = always_written(0)
 
 
-class TopicStats(Body, frozen=True, kw_only=True):
-    """The ends of each queue of a topic (Java: TopicStatsTable)."""
+class TopicStats(JsonBody, frozen=True, kw_only=True):
+    """The offsets of each queue of a topic (Java: TopicStatsTable)."""
 
-    queues: ByQueue[QueueEnds] = always(ByQueue(), "offsetTable")
+    queues: ByQueue[TopicOffset] = always_written(ByQueue(), "offsetTable")
     put_tps: Double | None = field(default=None, name="topicPutTps")
 
 
-class GroupPlace(Body, frozen=True, kw_only=True):
-    """How far a group has come in a queue (Java: OffsetWrapper)."""
+class ConsumeOffset(JsonBody, frozen=True, kw_only=True):
+    """The offsets of a group in a queue (Java: OffsetWrapper)."""
 
-    broker_offset: Int64 = always(0)
-    consumer_offset: Int64 = always(0)
-    consumed_ms: Int64 = always(0, "lastTimestamp")
+    broker_offset: Int64 = always_written(0)
+    consumer_offset: Int64 = always_written(0)
+    consumed_ms: Int64 = always_written(0, "lastTimestamp")
     pull_offset: Int64 | None = None
 
 
-class ConsumeStats(Body, frozen=True, kw_only=True):
-    """How far a group has come in each queue."""
+class ConsumeStats(JsonBody, frozen=True, kw_only=True):
+    """The offsets of a group in each queue."""
 
-    consume_tps: Double = always(0.0)
-    queues: ByQueue[GroupPlace] = always(ByQueue(), "offsetTable")
+    consume_tps: Double = always_written(0.0)
+    queues: ByQueue[ConsumeOffset] = always_written(ByQueue(), "offsetTable")
 
 
-class BrokerConsumeStats(Body, frozen=True, kw_only=True):
-    """How far every group of a broker has come (Java: ConsumeStatsList)."""
+class BrokerConsumeStats(JsonBody, frozen=True, kw_only=True):
+    """The offsets of every group of a broker (Java: ConsumeStatsList)."""
 
     broker_address: str | None = field(default=None, name="brokerAddr")
-    groups: tuple[Mapping[str, tuple[ConsumeStats, ...]], ...] = always((), "consumeStatsList")
-    total_lag: Int64 = always(0, "totalDiff")
+    groups: tuple[Mapping[str, tuple[ConsumeStats, ...]], ...] = always_written((), "consumeStatsList")
+    total_lag: Int64 = always_written(0, "totalDiff")
     total_in_flight: Int64 | None = field(default=None, name="totalInflightDiff")
 
 
-class Rate(Body, frozen=True, kw_only=True):
-    """What a counter did in one span of time (Java: BrokerStatsItem)."""
+class BrokerStatsItem(JsonBody, frozen=True, kw_only=True):
+    """A counter over one time span (Java: BrokerStatsItem)."""
 
-    average: Double = always(0.0, "avgpt")
-    sum: Int64 = always(0)
-    tps: Double = always(0.0)
+    average: Double = always_written(0.0, "avgpt")
+    sum: Int64 = always_written(0)
+    tps: Double = always_written(0.0)
 
 
-class BrokerStats(Body, frozen=True, kw_only=True):
+class BrokerStats(JsonBody, frozen=True, kw_only=True):
     """A counter over the last minute, hour and day (Java: BrokerStatsData)."""
 
-    day: Rate | None = field(default=None, name="statsDay")
-    hour: Rate | None = field(default=None, name="statsHour")
-    minute: Rate | None = field(default=None, name="statsMinute")
+    day: BrokerStatsItem | None = field(default=None, name="statsDay")
+    hour: BrokerStatsItem | None = field(default=None, name="statsHour")
+    minute: BrokerStatsItem | None = field(default=None, name="statsMinute")
 
 
-class QueueTimes(Body, frozen=True, kw_only=True):
+class QueueTimeSpan(JsonBody, frozen=True, kw_only=True):
     """When the first, the last and the last consumed message of a queue were stored (Java: QueueTimeSpan)."""
 
-    consumed_ms: Int64 = always(0, "consumeTimeStamp")
+    consumed_ms: Int64 = always_written(0, "consumeTimeStamp")
     consumed_text: str | None = field(default=None, name="consumeTimeStampStr")
-    delay_ms: Int64 = always(0, "delayTime")
-    last_ms: Int64 = always(0, "maxTimeStamp")
+    delay_ms: Int64 = always_written(0, "delayTime")
+    last_ms: Int64 = always_written(0, "maxTimeStamp")
     last_text: str | None = field(default=None, name="maxTimeStampStr")
     queue: QueueRef | None = field(default=None, name="messageQueue")
-    first_ms: Int64 = always(0, "minTimeStamp")
+    first_ms: Int64 = always_written(0, "minTimeStamp")
     first_text: str | None = field(default=None, name="minTimeStampStr")
 
 
-class TimeSpans(Body, frozen=True, kw_only=True):
+class ConsumeTimeSpans(JsonBody, frozen=True, kw_only=True):
     """The times of each queue of a topic (Java: QueryConsumeTimeSpanBody)."""
 
-    queues: tuple[QueueTimes, ...] = always((), "consumeTimeSpanSet")
+    queues: tuple[QueueTimeSpan, ...] = always_written((), "consumeTimeSpanSet")
 
 
-class IndexEntry(Body, frozen=True, kw_only=True):
-    """One entry of a queue's index (Java: ConsumeQueueData)."""
+class ConsumeQueueIndexEntry(JsonBody, frozen=True, kw_only=True):
+    """One entry of a consume queue (Java: ConsumeQueueData)."""
 
     bit_map: str | None = None
-    matches: bool = always(False, "eval")
+    matches: bool = always_written(False, "eval")
     extension: str | None = field(default=None, name="extendDataJson")
     remark: str | None = field(default=None, name="msg")
-    position: Int64 = always(0, "physicOffset")
-    size: Int32 = always(0, "physicSize")
-    tags_code: Int64 = always(0)
+    position: Int64 = always_written(0, "physicOffset")
+    size: Int32 = always_written(0, "physicSize")
+    tags_code: Int64 = always_written(0)
 
 
-class IndexView(Body, frozen=True, kw_only=True):
-    """A part of a queue's index, and which of it a group would get (Java: QueryConsumeQueueResponseBody)."""
+class ConsumeQueuePart(JsonBody, frozen=True, kw_only=True):
+    """A part of a consume queue, and which of it matches a group (Java: QueryConsumeQueueResponseBody)."""
 
     filter_text: str | None = field(default=None, name="filterData")
-    max_index: Int64 = always(0, "maxQueueIndex")
-    min_index: Int64 = always(0, "minQueueIndex")
-    entries: tuple[IndexEntry, ...] | None = field(default=None, name="queueData")
+    max_index: Int64 = always_written(0, "maxQueueIndex")
+    min_index: Int64 = always_written(0, "minQueueIndex")
+    entries: tuple[ConsumeQueueIndexEntry, ...] | None = field(default=None, name="queueData")
     subscription: SubscriptionBody | None = field(default=None, name="subscriptionData")
+
+
+REPORT_NAME = "steelyard"
+"""The name of the report in the table."""
+
+
+class DamageReport(JsonBody, frozen=True, kw_only=True):
+    """Damaged bytes: where, how many, and how many messages as far as known."""
+
+    path: str = always_written("")
+    position: Int64 = always_written(0)
+    records: Int64 | None = None
+    size: Int64 = always_written(0)
+    what: str = always_written("")
+
+
+class RecoveryReport(JsonBody, frozen=True, kw_only=True):
+    """What recovery did when the broker started."""
+
+    cut_bytes: Int64 = always_written(0)
+    damages: Int64 = always_written(0)
+    """The number of damaged places, without the tail that was cut off."""
+    found: str = always_written("")
+    """``nothing``, ``closed`` or ``unclosed``."""
+    read_bytes: Int64 = always_written(0)
+    records: Int64 = always_written(0)
+    took_ms: Int64 | None = None
+
+
+class BrokerReport(JsonBody, frozen=True, kw_only=True):
+    """The state of one of our brokers, for users."""
+
+    damage: tuple[DamageReport, ...] | None = None
+    """The first places that were found damaged, at the start and since."""
+    damages: Int64 = always_written(0)
+    """The number of all of them."""
+    disk_bytes: Int64 | None = None
+    """The size of the disk; absent if it has no limit."""
+    disk_free_bytes: Int64 | None = None
+    flush: str | None = None
+    """``sync`` or ``async``."""
+    flush_interval_ms: Int64 | None = None
+    flush_last_us: Int64 | None = None
+    """The duration of the last sync of the log, in microseconds."""
+    log_bytes: Int64 | None = None
+    log_files: Int64 | None = None
+    recovery: RecoveryReport | None = None
+    refusal: str | None = None
+    """Why it stores no messages, if it stores none."""
+    unflushed_bytes: Int64 | None = None
+    """What a loss of power would cost now."""
+    v: Int32 = always_written(1)
+
+
+class ReplicaConnection(JsonBody, frozen=True, kw_only=True):
+    """A replica as its master sees it (Java: HAConnectionRuntimeInfo)."""
+
+    address: str | None = field(default=None, name="addr")
+    behind_bytes: Int64 = always_written(0, "diff")
+    in_sync: bool = always_written(False)
+    acked: Int64 = always_written(0, "slaveAckOffset")
+    sent_from: Int64 = always_written(0, "transferFromWhere")
+    bytes_a_second: Int64 = always_written(0, "transferredByteInSecond")
+
+
+class ReplicaSyncState(JsonBody, frozen=True, kw_only=True):
+    """How a replica follows its master (Java: HAClientRuntimeInfo)."""
+
+    is_active: bool = always_written(False, "activated")
+    read_ms: Int64 = always_written(0, "lastReadTimestamp")
+    written_ms: Int64 = always_written(0, "lastWriteTimestamp")
+    master_address: str | None = field(default=None, name="masterAddr")
+    master_flushed: Int64 = always_written(0, "masterFlushOffset")
+    end: Int64 = always_written(0, "maxOffset")
+    bytes_a_second: Int64 = always_written(0, "transferredByteInSecond")
+
+
+class ReplicationState(JsonBody, frozen=True, kw_only=True):
+    """A broker's part in replication (Java: HARuntimeInfo): a master has connections, a replica follows."""
+
+    following: ReplicaSyncState | None = field(default=None, name="haClientRuntimeInfo")
+    connections: tuple[ReplicaConnection, ...] = always_written((), "haConnectionInfo")
+    in_sync: Int32 = always_written(0, "inSyncSlaveNums")
+    is_master: bool = always_written(False, "master")
+    end: Int64 = always_written(0, "masterCommitLogMaxOffset")

@@ -1,69 +1,335 @@
-"""Topics as brokers keep them: the settings of one, and tables of all."""
+"""Topic configs, routes, and the registration of a broker at a name server.
 
-from collections.abc import Mapping
+A registration is JSON, or the compressed form of older brokers: one zlib stream of parts, each with a length of four
+bytes: the table's version as JSON; the number of topics and for each a line of its config; the filter servers as JSON;
+and from version 413 on the number of static topics and for each its mapping as JSON. It does not have the order and the
+system flag of topics.
+"""
 
+from collections.abc import Iterator, Mapping
+from struct import pack
+from typing import ClassVar
+
+import msgspec
 from msgspec import field
 
-from steelyard.wire.bodies.routes import QueueMapping
-from steelyard.wire.bodies.shared import TableVersion
-from steelyard.wire.body import Body, always, always_map
-from steelyard.wire.maps import ById
-from steelyard.wire.numbers import Int32, Int64
+from steelyard.errors import LimitExceeded, MalformedBody, MalformedRecord
+from steelyard.model import BrokerAddresses, Permission, QueueCounts, TopicRoute
+from steelyard.wire import limits
+from steelyard.wire.bodies.common import TableVersion
+from steelyard.wire.codes import Version
+from steelyard.wire.compression import compress, decompress
+from steelyard.wire.java_json import Int32, Int64
+from steelyard.wire.json_body import ById, JsonBody, always_written, always_written_map, decode_body, encode_body
+from steelyard.wire.sysflag import COMPRESSED, Compression
 
-__all__ = ["HostedPart", "QueueMappingDetail", "TopicSettings", "TopicSettingsList", "TopicTable"]
+__all__ = [
+    "BrokerEntry",
+    "BrokerMemberGroup",
+    "BrokerMemberGroupResponse",
+    "BrokerRegistration",
+    "ClusterBody",
+    "QueueEntry",
+    "QueueMapping",
+    "QueueMappingDetail",
+    "QueueMappingItem",
+    "RouteBody",
+    "TopicConfig",
+    "TopicConfigList",
+    "TopicConfigTable",
+    "compress_registration",
+    "decompress_registration",
+]
 
 
-class HostedPart(Body, frozen=True, kw_only=True):
-    """A stretch of a static topic's queue that lies in one queue of one broker (Java: LogicQueueMappingItem)."""
+_EVERY_PERMISSION = sum(Permission)
+
+
+class BrokerEntry(JsonBody, frozen=True, kw_only=True):
+    """A broker and its addresses by id: 0 is the master (Java: BrokerData)."""
+
+    addresses: ById[str] = always_written(ById(), "brokerAddrs")
+    broker_name: str
+    cluster: str | None = None
+    enable_acting_master: bool | None = None
+    zone_name: str | None = None
+
+
+class QueueEntry(JsonBody, frozen=True, kw_only=True):
+    """How many queues of the topic a broker has (Java: QueueData). Up to 4.8 the flag is ``topicSynFlag``."""
+
+    legacy_names: ClassVar[dict[str, str]] = {"topicSynFlag": "topicSysFlag"}
+
+    broker_name: str
+    permission: Int32 = always_written(6, "perm")
+    read_queues: Int32 = field(name="readQueueNums")
+    sys_flag: Int32 = field(name="topicSysFlag")
+    write_queues: Int32 = field(name="writeQueueNums")
+
+
+class QueueMapping(JsonBody, frozen=True, kw_only=True):
+    """The queues of a static topic on a broker, by the id that clients use (Java: TopicQueueMappingInfo)."""
 
     broker: str | None = field(default=None, name="bname")
-    end_offset: Int64 = always(-1)
-    generation: Int32 = always(0, "gen")
-    logic_offset: Int64 = always(0)
-    queue_id: Int32 = always(0)
-    start_offset: Int64 = always(0)
-    end_ms: Int64 = always(-1, "timeOfEnd")
-    start_ms: Int64 = always(-1, "timeOfStart")
+    current: ById[Int32] = always_written(ById(), "currIdMap")
+    dirty: bool = always_written(False)
+    epoch: Int64 = always_written(0)
+    scope: str | None = None
+    topic: str | None = None
+    total_queues: Int32 = always_written(0)
 
 
-class QueueMappingDetail(Body, frozen=True, kw_only=True):
+class RouteBody(JsonBody, frozen=True, kw_only=True):
+    """The route of a topic (Java: TopicRouteData).
+
+    >>> body = RouteBody(
+    ...     brokers=(BrokerEntry(broker_name="broker-a", addresses=ById({0: "127.0.0.1:10911"})),),
+    ...     queues=(QueueEntry(broker_name="broker-a", read_queues=2, write_queues=1, sys_flag=0),),
+    ... )
+    >>> [str(queue) for queue in body.route("orders").readable_queues()]
+    ['orders@broker-a:0', 'orders@broker-a:1']
+    >>> RouteBody.of(body.route("orders")).route("orders") == body.route("orders")
+    True
+    """
+
+    brokers: tuple[BrokerEntry, ...] = always_written((), "brokerDatas")
+    filter_servers: Mapping[str, tuple[str, ...]] = always_written_map("filterServerTable")
+    order: str | None = field(default=None, name="orderTopicConf")
+    queues: tuple[QueueEntry, ...] = always_written((), "queueDatas")
+    mappings: Mapping[str, QueueMapping] | None = field(default=None, name="topicQueueMappingByBroker")
+
+    def route(self, topic: str) -> TopicRoute:
+        """Return the route as a value of the model."""
+        return TopicRoute(
+            topic,
+            tuple(
+                BrokerAddresses(entry.broker_name, entry.cluster or "", dict(entry.addresses)) for entry in self.brokers
+            ),
+            tuple(
+                QueueCounts(entry.broker_name, entry.read_queues, entry.write_queues, _permission(entry.permission))
+                for entry in self.queues
+            ),
+            self.order,
+        )
+
+    @classmethod
+    def of(cls, route: TopicRoute) -> "RouteBody":
+        """Make the body for a route; flags that a route does not have are zero."""
+        return cls(
+            brokers=tuple(
+                BrokerEntry(broker_name=broker.name, cluster=broker.cluster, addresses=ById(broker.addresses))
+                for broker in route.brokers
+            ),
+            order=route.order,
+            queues=tuple(
+                QueueEntry(
+                    broker_name=counts.broker,
+                    permission=int(counts.permission),
+                    read_queues=counts.read,
+                    sys_flag=0,
+                    write_queues=counts.write,
+                )
+                for counts in route.counts
+            ),
+        )
+
+
+def _permission(number: int) -> Permission:
+    # Only the named bits: Python caches every other combination forever.
+    return Permission(number & _EVERY_PERMISSION)
+
+
+class ClusterBody(JsonBody, frozen=True, kw_only=True):
+    """Every broker by name, and the names in each cluster (Java: ClusterInfo)."""
+
+    brokers: Mapping[str, BrokerEntry] = always_written_map("brokerAddrTable")
+    clusters: Mapping[str, tuple[str, ...]] = always_written_map("clusterAddrTable")
+
+
+class BrokerMemberGroup(JsonBody, frozen=True, kw_only=True):
+    """The replicas of one broker, by id (Java: BrokerMemberGroup)."""
+
+    addresses: ById[str] = always_written(ById(), "brokerAddrs")
+    broker_name: str
+    cluster: str | None = None
+
+
+class BrokerMemberGroupResponse(JsonBody, frozen=True, kw_only=True):
+    """A name server's response about one broker's replicas (Java: GetBrokerMemberGroupResponseBody)."""
+
+    group: BrokerMemberGroup | None = field(default=None, name="brokerMemberGroup")
+
+
+class QueueMappingItem(JsonBody, frozen=True, kw_only=True):
+    """A part of a static topic's queue in one queue of one broker (Java: LogicQueueMappingItem)."""
+
+    broker: str | None = field(default=None, name="bname")
+    end_offset: Int64 = always_written(-1)
+    generation: Int32 = always_written(0, "gen")
+    logic_offset: Int64 = always_written(0)
+    queue_id: Int32 = always_written(0)
+    start_offset: Int64 = always_written(0)
+    end_ms: Int64 = always_written(-1, "timeOfEnd")
+    start_ms: Int64 = always_written(-1, "timeOfStart")
+
+
+class QueueMappingDetail(JsonBody, frozen=True, kw_only=True):
     """A static topic on one broker with the history of its queues (Java: TopicQueueMappingDetail)."""
 
     broker: str | None = field(default=None, name="bname")
-    current: ById[Int32] = always(ById(), "currIdMap")
-    dirty: bool = always(False)
-    epoch: Int64 = always(0)
-    hosted: ById[tuple[HostedPart, ...]] = always(ById(), "hostedQueues")
+    current: ById[Int32] = always_written(ById(), "currIdMap")
+    dirty: bool = always_written(False)
+    epoch: Int64 = always_written(0)
+    hosted: ById[tuple[QueueMappingItem, ...]] = always_written(ById(), "hostedQueues")
     scope: str | None = None
     topic: str | None = None
-    total_queues: Int32 = always(0)
+    total_queues: Int32 = always_written(0)
 
 
-class TopicSettings(Body, frozen=True, kw_only=True):
-    """The settings of a topic on a broker (Java: TopicConfig); 4.9 has no attributes."""
+class TopicConfig(JsonBody, frozen=True, kw_only=True):
+    """The config of a topic on a broker (Java: TopicConfig); 4.9 has no attributes."""
 
     attributes: Mapping[str, str] | None = None
     mapping: QueueMappingDetail | None = field(default=None, name="mappingDetail")
-    order: bool = always(False)
-    permission: Int32 = always(6, "perm")
-    read_queues: Int32 = always(16, "readQueueNums")
-    filter_type: str = always("SINGLE_TAG", "topicFilterType")
+    order: bool = always_written(False)
+    permission: Int32 = always_written(6, "perm")
+    read_queues: Int32 = always_written(16, "readQueueNums")
+    filter_type: str = always_written("SINGLE_TAG", "topicFilterType")
     name: str = field(name="topicName")
-    sys_flag: Int32 = always(0, "topicSysFlag")
-    write_queues: Int32 = always(16, "writeQueueNums")
+    sys_flag: Int32 = always_written(0, "topicSysFlag")
+    write_queues: Int32 = always_written(16, "writeQueueNums")
 
 
-class TopicSettingsList(Body, frozen=True, kw_only=True):
+class TopicConfigList(JsonBody, frozen=True, kw_only=True):
     """Topics to create or change together (Java: CreateTopicListRequestBody)."""
 
-    topics: tuple[TopicSettings, ...] = always((), "topicConfigList")
+    topics: tuple[TopicConfig, ...] = always_written((), "topicConfigList")
 
 
-class TopicTable(Body, frozen=True, kw_only=True):
+class TopicConfigTable(JsonBody, frozen=True, kw_only=True):
     """Every topic of a broker (Java: TopicConfigAndMappingSerializeWrapper); 4.9 has the version and the topics."""
 
     version: TableVersion | None = field(default=None, name="dataVersion")
     mapping_version: TableVersion | None = field(default=None, name="mappingDataVersion")
-    topics: Mapping[str, TopicSettings] = always_map("topicConfigTable")
+    topics: Mapping[str, TopicConfig] = always_written_map("topicConfigTable")
     mapping_details: Mapping[str, QueueMappingDetail] | None = field(default=None, name="topicQueueMappingDetailMap")
     mappings: Mapping[str, QueueMapping] | None = field(default=None, name="topicQueueMappingInfoMap")
+
+
+_REGISTRATION = "body of BrokerRegistration"
+
+
+class BrokerRegistration(JsonBody, frozen=True, kw_only=True):
+    """The topics that a broker registers (Java: RegisterBrokerBody)."""
+
+    filter_servers: tuple[str, ...] = always_written((), "filterServerList")
+    table: TopicConfigTable = always_written(TopicConfigTable(), "topicConfigSerializeWrapper")
+
+
+def compress_registration(body: BrokerRegistration, *, version: int) -> bytes:
+    """Encode a registration in the compressed form of a version.
+
+    >>> body = BrokerRegistration(table=TopicConfigTable(version=TableVersion(), topics={"t": TopicConfig(name="t")}))
+    >>> decompress_registration(compress_registration(body, version=407), version=407) == body
+    True
+    """
+    table = body.table
+    out = [_with_length(encode_body(table.version or TableVersion())), pack(">i", len(table.topics))]
+    out += (_with_length(_encode_topic(topic, version).encode()) for topic in table.topics.values())
+    out.append(_with_length(encode_body(body.filter_servers)))
+    if version >= Version.V5_0_0:
+        mappings = table.mappings or {}
+        out.append(pack(">i", len(mappings)))
+        out += (_with_length(encode_body(mapping)) for mapping in mappings.values())
+    return compress(b"".join(out), Compression.ZLIB)
+
+
+def decompress_registration(data: bytes, *, version: int) -> BrokerRegistration:
+    """Decode a registration in the compressed form of a broker's version."""
+    try:
+        parts = _PartReader(decompress(data, COMPRESSED))
+    except MalformedRecord as error:
+        raise MalformedBody(error.what, where=_REGISTRATION) from None
+    table_version = decode_body(TableVersion, parts.read_part())
+    topics = [_decode_topic(part) for part in parts.read_parts()]
+    servers = decode_body(tuple[str, ...], parts.read_part())
+    mappings = None
+    if version >= Version.V5_0_0:
+        read = (decode_body(QueueMapping, part) for part in parts.read_parts())
+        mappings = {mapping.topic: mapping for mapping in read if mapping.topic is not None}
+    table = TopicConfigTable(version=table_version, topics={topic.name: topic for topic in topics}, mappings=mappings)
+    return BrokerRegistration(filter_servers=servers, table=table)
+
+
+class _PartReader:
+    """Reads lengths and parts in sequence."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self._at, self._count = data, 0, 0
+
+    def read_part(self) -> bytes:
+        """Read one part."""
+        size = self._read_int()
+        start, end = self._at, self._at + size
+        if end > len(self._data):
+            raise MalformedBody(f"a part of {size} bytes is cut off", where=_REGISTRATION, at=start)
+        self._at = end
+        return self._data[start:end]
+
+    def read_parts(self) -> Iterator[bytes]:
+        """Read a number, and that many parts."""
+        count, most = self._read_int(), limits.REGISTERED_PARTS
+        self._count += count
+        if self._count > most:
+            raise LimitExceeded("number of topics", where=_REGISTRATION, limit=most, found=self._count, at=self._at - 4)
+        for _ in range(count):
+            yield self.read_part()
+
+    def _read_int(self) -> int:
+        word = self._data[self._at : self._at + 4]
+        number = int.from_bytes(word, "big", signed=True)
+        if len(word) < 4 or number < 0:
+            raise MalformedBody(
+                "a length is cut off" if len(word) < 4 else f"a length is {number}", where=_REGISTRATION, at=self._at
+            )
+        self._at += 4
+        return number
+
+
+def _with_length(part: bytes) -> bytes:
+    return pack(">i", len(part)) + part
+
+
+def _encode_topic(topic: TopicConfig, version: int) -> str:
+    fields = (topic.name, topic.read_queues, topic.write_queues, topic.permission, topic.filter_type)
+    line = " ".join(map(str, fields))
+    # A name server before 5.0 fails on a line with more fields than these.
+    if topic.attributes is None or version < Version.V5_0_0:
+        return line
+    return f"{line} {encode_body(topic.attributes).decode()}"
+
+
+def _decode_topic(line: bytes) -> TopicConfig:
+    try:
+        fields = line.decode().split(" ", 5)
+        name, read, write, permission, filter_type = msgspec.convert(
+            fields[:5], tuple[str, Int32, Int32, Int32, str], strict=False
+        )
+    except ValueError as error:
+        raise MalformedBody(f"a topic's settings cannot be read: {error}", where=_REGISTRATION) from None
+    return TopicConfig(
+        attributes=_decode_attributes(fields[5]) if len(fields) > 5 else None,
+        name=name,
+        read_queues=read,
+        write_queues=write,
+        permission=permission,
+        filter_type=filter_type,
+    )
+
+
+def _decode_attributes(text: str) -> dict[str, str] | None:
+    # Java ignores attributes that it cannot decode.
+    try:
+        return decode_body(dict[str, str], text.encode())
+    except MalformedBody:
+        return None

@@ -1,9 +1,8 @@
-"""The typed header of every request and answer, declared once each, in files by family.
+"""The typed header of every request and response, in one file per family.
 
-This is the only place where Java's names for fields appear: most are our names turned to camel case, the rest are
-written out beside the field.
+Only here are Java's names of fields: most are our names in camel case, the others stand beside the field.
 """
 
-from steelyard.wire.headers.table import HEADER_OF_ANSWER, HEADER_OF_REQUEST
+from steelyard.wire.headers.table import HEADER_OF_REQUEST, HEADER_OF_RESPONSE
 
-__all__ = ["HEADER_OF_ANSWER", "HEADER_OF_REQUEST"]
+__all__ = ["HEADER_OF_REQUEST", "HEADER_OF_RESPONSE"]

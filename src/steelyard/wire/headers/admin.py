@@ -1,28 +1,28 @@
-"""Headers of a broker's administration: topics, groups, statistics, accounts."""
+"""Headers of a broker's administration: topics, groups, statistics, ACL 2.0 users and policies."""
 
-from steelyard.wire.fields import Header
+from steelyard.wire.header_codec import Header
 from steelyard.wire.headers.common import BrokerRequest, TopicRequest
-from steelyard.wire.numbers import Int32
+from steelyard.wire.java_json import Int32
 
 __all__ = [
-    "BrokerConfigAnswer",
-    "BrokerConsumeStats",
-    "CloneOffsets",
-    "ConsumeStats",
+    "CloneGroupOffset",
     "CreateTopic",
     "DeleteGroup",
-    "GroupList",
-    "GroupListAnswer",
-    "GroupSettings",
-    "Policies",
-    "PolicySubject",
-    "ProducerGroup",
-    "ResumeCheck",
-    "TopicList",
-    "TopicListAnswer",
-    "UserFilter",
-    "UserName",
-    "ViewStats",
+    "GetAllGroupConfigs",
+    "GetAllGroupConfigsResponse",
+    "GetAllTopicConfigs",
+    "GetAllTopicConfigsResponse",
+    "GetBrokerConfigResponse",
+    "GetBrokerConsumeStats",
+    "GetConsumeStats",
+    "GetGroupConfig",
+    "GetProducerConnections",
+    "ListPolicies",
+    "ListUsers",
+    "PolicyRequest",
+    "ResumeCheckHalfMessage",
+    "UserRequest",
+    "ViewBrokerStats",
 ]
 
 
@@ -41,7 +41,7 @@ class CreateTopic(TopicRequest, frozen=True):
     force: bool | None = None
 
 
-class TopicList(BrokerRequest, frozen=True):
+class GetAllTopicConfigs(BrokerRequest, frozen=True):
     """21 GET_ALL_TOPIC_CONFIG: all topics, or one page of them (5.3 and later)."""
 
     topic_seq: Int32 | None = None
@@ -49,13 +49,13 @@ class TopicList(BrokerRequest, frozen=True):
     max_topic_num: Int32 | None = None
 
 
-class TopicListAnswer(Header, frozen=True):
-    """The answer to 21 where paging is known."""
+class GetAllTopicConfigsResponse(Header, frozen=True):
+    """The response to 21 of brokers with paging."""
 
     total_topic_num: Int32 | None = None
 
 
-class GroupList(BrokerRequest, frozen=True):
+class GetAllGroupConfigs(BrokerRequest, frozen=True):
     """201 GET_ALL_SUBSCRIPTIONGROUP_CONFIG: all groups, or one page of them (5.3 and later)."""
 
     group_seq: Int32 | None = None
@@ -63,42 +63,42 @@ class GroupList(BrokerRequest, frozen=True):
     max_group_num: Int32 | None = None
 
 
-class GroupListAnswer(Header, frozen=True):
-    """The answer to 201 where paging is known."""
+class GetAllGroupConfigsResponse(Header, frozen=True):
+    """The response to 201 of brokers with paging."""
 
     total_group_num: Int32 | None = None
 
 
-class GroupSettings(BrokerRequest, frozen=True):
+class GetGroupConfig(BrokerRequest, frozen=True):
     """352 GET_SUBSCRIPTIONGROUP_CONFIG."""
 
     group: str
 
 
 class DeleteGroup(BrokerRequest, frozen=True):
-    """207 DELETE_SUBSCRIPTIONGROUP. 5.x says ``clean_offset``, 4.9 ``remove_offset``."""
+    """207 DELETE_SUBSCRIPTIONGROUP. 5.x uses ``clean_offset``, 4.9 ``remove_offset``."""
 
     group_name: str
     clean_offset: bool | None = None
     remove_offset: bool | None = None
 
 
-class ProducerGroup(BrokerRequest, frozen=True):
+class GetProducerConnections(BrokerRequest, frozen=True):
     """204 GET_PRODUCER_CONNECTION_LIST."""
 
     producer_group: str
 
 
-class ConsumeStats(TopicRequest, frozen=True):
-    """208 GET_CONSUME_STATS: how far behind the group is."""
+class GetConsumeStats(TopicRequest, frozen=True):
+    """208 GET_CONSUME_STATS: the offsets and the lag of a group."""
 
     consumer_group: str
     topic: str | None = None
     topic_list: str | None = None
 
 
-class CloneOffsets(BrokerRequest, frozen=True):
-    """314 CLONE_GROUP_OFFSET: one group's offsets to another."""
+class CloneGroupOffset(BrokerRequest, frozen=True):
+    """314 CLONE_GROUP_OFFSET: copy the offsets of one group to another."""
 
     src_group: str
     dest_group: str
@@ -106,45 +106,45 @@ class CloneOffsets(BrokerRequest, frozen=True):
     offline: bool | None = None
 
 
-class ViewStats(BrokerRequest, frozen=True):
+class ViewBrokerStats(BrokerRequest, frozen=True):
     """315 VIEW_BROKER_STATS_DATA."""
 
     stats_name: str
     stats_key: str
 
 
-class BrokerConsumeStats(BrokerRequest, frozen=True):
+class GetBrokerConsumeStats(BrokerRequest, frozen=True):
     """317 GET_BROKER_CONSUME_STATS."""
 
     is_order: bool
 
 
-class ResumeCheck(TopicRequest, frozen=True):
+class ResumeCheckHalfMessage(TopicRequest, frozen=True):
     """323 RESUME_CHECK_HALF_MESSAGE."""
 
     topic: str | None = None
     msg_id: str | None = None
 
 
-class BrokerConfigAnswer(Header, frozen=True):
-    """The answer to 26: the version of the settings, as JSON text."""
+class GetBrokerConfigResponse(Header, frozen=True):
+    """The response to 26: the version of the settings, as JSON text."""
 
     version: str | None = None
 
 
-class UserName(BrokerRequest, frozen=True):
-    """3001 to 3004: one account."""
+class UserRequest(BrokerRequest, frozen=True):
+    """3001 to 3004: one user."""
 
     username: str
 
 
-class UserFilter(BrokerRequest, frozen=True):
-    """3005: accounts whose name contains this."""
+class ListUsers(BrokerRequest, frozen=True):
+    """3005: users whose name contains this."""
 
     filter: str | None = None
 
 
-class PolicySubject(BrokerRequest, frozen=True):
+class PolicyRequest(BrokerRequest, frozen=True):
     """3006 to 3009: the policies of one subject, such as ``User:alice``."""
 
     subject: str
@@ -152,7 +152,7 @@ class PolicySubject(BrokerRequest, frozen=True):
     policy_type: str | None = None
 
 
-class Policies(BrokerRequest, frozen=True):
+class ListPolicies(BrokerRequest, frozen=True):
     """3010: policies by subject and resource."""
 
     subject_filter: str | None = None

@@ -1,39 +1,39 @@
-"""What many headers share: the fields that Java's 5.x clients add to nearly every request to a broker."""
+"""Shared headers, and the fields that Java's 5.x clients add to nearly every request to a broker."""
 
 from msgspec import field
 
-from steelyard.wire.fields import Header
-from steelyard.wire.numbers import Int32, Int64
+from steelyard.wire.header_codec import Header
+from steelyard.wire.java_json import Int32, Int64
 
 __all__ = [
-    "TRUTH",
+    "BOOL_TEXTS",
     "BrokerRequest",
-    "Empty",
-    "Group",
-    "OffsetAnswer",
+    "EmptyHeader",
+    "GroupRequest",
+    "OffsetResponse",
     "QueueRequest",
-    "TopicName",
+    "TopicNameRequest",
     "TopicRequest",
-    "length",
+    "packed_length",
 ]
 
-TRUTH = {True: "true", False: "false", None: ""}
-"""How a truth is written, for headers that write their texts out by hand."""
+BOOL_TEXTS = {True: "true", False: "false", None: ""}
+"""Booleans as texts, for headers that are encoded by hand."""
 
 _LENGTHS = tuple(n.to_bytes(4, "big") for n in range(256))
 
 
-def length(value: bytes) -> bytes:
-    """Return a value's length as a binary header has it."""
+def packed_length(value: bytes) -> bytes:
+    """Return a value's length as in a binary header."""
     return _LENGTHS[len(value)] if len(value) < len(_LENGTHS) else len(value).to_bytes(4, "big")
 
 
-class Empty(Header, frozen=True):
+class EmptyHeader(Header, frozen=True):
     """No fields at all."""
 
 
 class BrokerRequest(Header, frozen=True, kw_only=True):
-    """A request to a broker. These fields may come with any of them, and matter only to namespaces and proxies."""
+    """A request to a broker. Any of them may have these fields, which only namespaces and proxies use."""
 
     broker: str | None = field(default=None, name="bname")
     namespace: str | None = field(default=None, name="ns")
@@ -43,31 +43,31 @@ class BrokerRequest(Header, frozen=True, kw_only=True):
 
 
 class TopicRequest(BrokerRequest, frozen=True, kw_only=True):
-    """A request about a topic; ``logical`` tells a static topic's queue."""
+    """A request about a topic; ``logical`` marks a queue of a static topic."""
 
     logical: bool | None = field(default=None, name="lo")
 
 
-class TopicName(TopicRequest, frozen=True):
-    """Just a topic: delete it, count it, tell its settings, who consumes it."""
+class TopicNameRequest(TopicRequest, frozen=True):
+    """A topic: delete it, its statistics, its config, its groups (215, 202, 351, 300)."""
 
     topic: str
 
 
-class Group(BrokerRequest, frozen=True):
-    """Just a group: who is in it, or tell its members that this changed (38, 40, 203, 352)."""
+class GroupRequest(BrokerRequest, frozen=True):
+    """A group: its members, or notify them that the members changed (38, 40, 203)."""
 
     consumer_group: str
 
 
 class QueueRequest(TopicRequest, frozen=True):
-    """One queue of a topic: its first offset, its oldest message's time (31, 32)."""
+    """A queue: its first offset, the time of its oldest message (31, 32)."""
 
     topic: str
     queue_id: Int32
 
 
-class OffsetAnswer(Header, frozen=True):
-    """An offset, in answer to 14, 29, 30 and 31."""
+class OffsetResponse(Header, frozen=True):
+    """An offset, in response to 14, 29, 30 and 31."""
 
     offset: Int64

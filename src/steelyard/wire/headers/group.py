@@ -1,29 +1,29 @@
-"""Headers about groups and their members: offsets, leaving, resets, and what a broker asks of a member."""
+"""Headers of groups and their members: offsets, unregistration, resets, and requests from a broker to a member."""
 
 from msgspec import field
 
-from steelyard.wire.fields import Header
+from steelyard.wire.header_codec import Header
 from steelyard.wire.headers.common import BrokerRequest, QueueRequest, TopicRequest
-from steelyard.wire.numbers import Int32, Int64
+from steelyard.wire.java_json import Int32, Int64
 
 __all__ = [
-    "AskRunningState",
     "CommitOffset",
-    "ConsumeDirectly",
-    "CorrectOffsets",
-    "EarliestAnswer",
+    "ConsumeMessageDirectly",
+    "EarliestStoreTimeResponse",
+    "GetConsumerRunningState",
     "GetMaxOffset",
-    "GroupAndTopic",
-    "HeartbeatAnswer",
-    "QueryOffset",
+    "GroupTopicRequest",
+    "HeartbeatResponse",
+    "QueryConsumerOffset",
+    "QueryCorrectionOffset",
     "ResetOffset",
     "SearchOffset",
-    "Unregister",
+    "UnregisterClient",
 ]
 
 
-class HeartbeatAnswer(Header, frozen=True):
-    """The answer to 34; our broker adds the last two, Apache's 5.x only has the first two, 4.9 none."""
+class HeartbeatResponse(Header, frozen=True):
+    """The response to 34; our broker adds the last two, Apache's 5.x has only the first two, 4.9 none."""
 
     supports_v2: bool | None = field(default=None, name="IS_SUPPORT_HEART_BEAT_V2")
     subscription_changed: bool | None = field(default=None, name="IS_SUB_CHANGE")
@@ -31,18 +31,18 @@ class HeartbeatAnswer(Header, frozen=True):
     heartbeat_ms: Int32 | None = None
 
 
-class Unregister(BrokerRequest, frozen=True):
+class UnregisterClient(BrokerRequest, frozen=True):
     """35 UNREGISTER_CLIENT: this client leaves these groups."""
 
     client_id: str = field(name="clientID")
     producer_group: str | None = None
     consumer_group: str | None = None
     steelyard_avoided: Int64 | None = None
-    """As in a heartbeat's `GroupWord`."""
+    """As ``avoided`` of `HeartbeatGroupExtension`."""
 
 
-class QueryOffset(TopicRequest, frozen=True):
-    """14 QUERY_CONSUMER_OFFSET: how far the group is."""
+class QueryConsumerOffset(TopicRequest, frozen=True):
+    """14 QUERY_CONSUMER_OFFSET: the committed offset of a group."""
 
     consumer_group: str
     topic: str
@@ -51,7 +51,7 @@ class QueryOffset(TopicRequest, frozen=True):
 
 
 class CommitOffset(TopicRequest, frozen=True):
-    """15 UPDATE_CONSUMER_OFFSET: the group is this far. ``lock_epoch`` fences it on our broker."""
+    """15 UPDATE_CONSUMER_OFFSET: commit an offset. ``lock_epoch`` fences it on our broker."""
 
     consumer_group: str
     topic: str
@@ -73,8 +73,8 @@ class GetMaxOffset(QueueRequest, frozen=True):
     committed: bool | None = None
 
 
-class EarliestAnswer(Header, frozen=True):
-    """The answer to 32: when the oldest message was stored, -1 without one."""
+class EarliestStoreTimeResponse(Header, frozen=True):
+    """The response to 32: when the oldest message was stored, -1 without one."""
 
     timestamp: Int64
 
@@ -90,7 +90,7 @@ class ResetOffset(TopicRequest, frozen=True):
     offset: Int64 | None = None
 
 
-class GroupAndTopic(TopicRequest, frozen=True):
+class GroupTopicRequest(TopicRequest, frozen=True):
     """A group and a topic: 221, 223, 303, 343, 345. ``client_addr`` limits 223 to one member."""
 
     group: str
@@ -98,7 +98,7 @@ class GroupAndTopic(TopicRequest, frozen=True):
     client_addr: str | None = None
 
 
-class CorrectOffsets(TopicRequest, frozen=True):
+class QueryCorrectionOffset(TopicRequest, frozen=True):
     """308 QUERY_CORRECTION_OFFSET: the lowest offsets of other groups; ``filter_groups`` is joined by commas."""
 
     topic: str
@@ -106,8 +106,8 @@ class CorrectOffsets(TopicRequest, frozen=True):
     filter_groups: str | None = None
 
 
-class AskRunningState(BrokerRequest, frozen=True):
-    """307 GET_CONSUMER_RUNNING_INFO: what this member does. Relayed by the broker; ours add what they want."""
+class GetConsumerRunningState(BrokerRequest, frozen=True):
+    """307 GET_CONSUMER_RUNNING_INFO: the state of a member, relayed by the broker; our members add the last two."""
 
     consumer_group: str
     client_id: str
@@ -116,8 +116,8 @@ class AskRunningState(BrokerRequest, frozen=True):
     steelyard_asker: str | None = None
 
 
-class ConsumeDirectly(TopicRequest, frozen=True):
-    """309 CONSUME_MESSAGE_DIRECTLY: let this member handle this message now."""
+class ConsumeMessageDirectly(TopicRequest, frozen=True):
+    """309 CONSUME_MESSAGE_DIRECTLY: a member must handle this message now."""
 
     consumer_group: str
     client_id: str | None = None

@@ -1,32 +1,32 @@
-"""Headers of the name server: routes, registration, key-value settings."""
+"""Headers of the name server: routes, registration, key-value configuration."""
 
 from msgspec import field
 
-from steelyard.wire.fields import Header
+from steelyard.wire.header_codec import Header
 from steelyard.wire.headers.common import TopicRequest
-from steelyard.wire.numbers import Int32, Int64
+from steelyard.wire.java_json import Int32, Int64
 
 __all__ = [
-    "BrokerBeat",
+    "BrokerHeartbeat",
     "BrokerIdentity",
-    "BrokerMembers",
-    "BrokerName",
-    "ChangedAnswer",
-    "Cluster",
     "DeleteTopic",
+    "GetBrokerMemberGroup",
     "GetRoute",
-    "KeyValue",
-    "KeyValueAnswer",
-    "Namespace",
-    "RegisterAnswer",
+    "GetTopicsByCluster",
+    "KVConfigRequest",
+    "KVConfigResponse",
+    "KVNamespaceRequest",
+    "QueryVersionResponse",
     "RegisterBroker",
+    "RegisterBrokerResponse",
     "RegisterTopic",
-    "WipeAnswer",
+    "WritePermissionRequest",
+    "WritePermissionResponse",
 ]
 
 
 class GetRoute(TopicRequest, frozen=True):
-    """105 GET_ROUTEINFO_BY_TOPIC: where this topic lives."""
+    """105 GET_ROUTEINFO_BY_TOPIC: the route of a topic."""
 
     topic: str
     accept_standard_json_only: bool | None = None
@@ -35,7 +35,7 @@ class GetRoute(TopicRequest, frozen=True):
 
 
 class BrokerIdentity(Header, frozen=True):
-    """Which broker speaks: 104 UNREGISTER_BROKER and 322 QUERY_DATA_VERSION."""
+    """The broker that sends 104 UNREGISTER_BROKER or 322 QUERY_DATA_VERSION."""
 
     broker_name: str
     broker_addr: str
@@ -44,7 +44,7 @@ class BrokerIdentity(Header, frozen=True):
 
 
 class RegisterBroker(BrokerIdentity, frozen=True):
-    """103 REGISTER_BROKER: a broker is here, with these topics."""
+    """103 REGISTER_BROKER: a broker and its topics."""
 
     ha_server_addr: str
     heartbeat_timeout_millis: Int64 | None = None
@@ -54,15 +54,15 @@ class RegisterBroker(BrokerIdentity, frozen=True):
     zone_name: str | None = field(default=None, name="__ZONE_NAME")
 
 
-class RegisterAnswer(Header, frozen=True):
-    """The answer to 103: where a replica finds its master."""
+class RegisterBrokerResponse(Header, frozen=True):
+    """The response to 103: the address of a replica's master."""
 
     ha_server_addr: str | None = None
     master_addr: str | None = None
 
 
-class BrokerBeat(Header, frozen=True):
-    """904 BROKER_HEARTBEAT: still here. The rest is for controllers."""
+class BrokerHeartbeat(Header, frozen=True):
+    """904 BROKER_HEARTBEAT. The optional fields are for controllers."""
 
     cluster_name: str
     broker_addr: str
@@ -75,27 +75,27 @@ class BrokerBeat(Header, frozen=True):
     election_priority: Int32 | None = None
 
 
-class ChangedAnswer(Header, frozen=True):
-    """The answer to 322: whether anything changed."""
+class QueryVersionResponse(Header, frozen=True):
+    """The response to 322: whether anything changed."""
 
     changed: bool
 
 
-class BrokerMembers(Header, frozen=True):
+class GetBrokerMemberGroup(Header, frozen=True):
     """901 GET_BROKER_MEMBER_GROUP: master and replicas of one broker."""
 
     cluster_name: str
     broker_name: str
 
 
-class BrokerName(Header, frozen=True):
+class WritePermissionRequest(Header, frozen=True):
     """205 WIPE_WRITE_PERM_OF_BROKER and 327 ADD_WRITE_PERM_OF_BROKER."""
 
     broker_name: str
 
 
-class WipeAnswer(Header, frozen=True):
-    """The answer to 205 and 327: how many topics it touched."""
+class WritePermissionResponse(Header, frozen=True):
+    """The response to 205 and 327: how many topics it changed."""
 
     wipe_topic_count: Int32 | None = None
     add_topic_count: Int32 | None = None
@@ -114,27 +114,27 @@ class RegisterTopic(Header, frozen=True):
     topic: str
 
 
-class KeyValue(Header, frozen=True):
-    """100, 101 and 102: put, get or delete a setting; only a put has a value."""
+class KVConfigRequest(Header, frozen=True):
+    """100, 101 and 102: put, get or delete a key; only a put has a value."""
 
     namespace: str
     key: str
     value: str | None = None
 
 
-class KeyValueAnswer(Header, frozen=True):
-    """The answer to 101."""
+class KVConfigResponse(Header, frozen=True):
+    """The response to 101."""
 
     value: str | None = None
 
 
-class Namespace(Header, frozen=True):
+class KVNamespaceRequest(Header, frozen=True):
     """219 GET_KVLIST_BY_NAMESPACE."""
 
     namespace: str
 
 
-class Cluster(Header, frozen=True):
+class GetTopicsByCluster(Header, frozen=True):
     """224 GET_TOPICS_BY_CLUSTER."""
 
     cluster: str

@@ -1,38 +1,38 @@
-"""Headers of pulling and looking up messages, and of POP, which 5.x offers beside it."""
+"""Headers of pulls and message queries, and of POP, which 5.x has beside pulls."""
 
 from functools import lru_cache
 
 from msgspec import field
 
 from steelyard.wire.binary_header import pack_fields
-from steelyard.wire.fields import Header
-from steelyard.wire.headers.common import TRUTH, TopicRequest
-from steelyard.wire.numbers import Int32, Int64
+from steelyard.wire.header_codec import Header
+from steelyard.wire.headers.common import BOOL_TEXTS, TopicRequest
+from steelyard.wire.java_json import Int32, Int64
 
 __all__ = [
-    "Ack",
-    "ChangeInvisible",
-    "ChangeInvisibleAnswer",
-    "Notification",
-    "NotificationAnswer",
-    "Polling",
-    "PollingAnswer",
-    "Pop",
-    "PopAnswer",
-    "Pull",
-    "PullAnswer",
-    "QueryIndex",
+    "AckMessage",
+    "ChangeInvisibleTime",
+    "ChangeInvisibleTimeResponse",
+    "GetPollingCount",
+    "GetPollingCountResponse",
+    "PopMessage",
+    "PopMessageResponse",
+    "PopNotification",
+    "PopNotificationResponse",
+    "PullMessage",
+    "PullMessageResponse",
+    "QueryConsumeQueue",
     "QueryMessages",
-    "QueryMessagesAnswer",
-    "RecallAnswer",
+    "QueryMessagesResponse",
+    "RecallMessageResponse",
     "ViewMessage",
 ]
 
 
-class Pull(TopicRequest, frozen=True):
+class PullMessage(TopicRequest, frozen=True):
     """11 PULL_MESSAGE and 361 LITE_PULL_MESSAGE.
 
-    ``sys_flag`` bits: 1 commit_offset is valid, 2 may be held, 4 the subscription is in here, 8 class filter, 16 lite.
+    ``sys_flag`` bits: 1 commit_offset is valid, 2 may be held, 4 subscription is set, 8 class filter, 16 lite.
     """
 
     consumer_group: str
@@ -51,7 +51,7 @@ class Pull(TopicRequest, frozen=True):
     proxy_client_id: str | None = field(default=None, name="proxyFrowardClientId")
 
     def texts(self) -> tuple[str, ...]:
-        """Return the fields as texts; written out because every pull passes here."""
+        """Return the fields as texts; by hand, because every pull has it."""
         most, source = self.max_msg_bytes, self.request_source
         return (
             self.consumer_group,
@@ -70,28 +70,28 @@ class Pull(TopicRequest, frozen=True):
             self.proxy_client_id or "",
             self.broker or "",
             self.namespace or "",
-            TRUTH[self.is_namespaced],
-            TRUTH[self.is_oneway],
+            BOOL_TEXTS[self.is_namespaced],
+            BOOL_TEXTS[self.is_oneway],
             self.source or "",
-            TRUTH[self.logical],
+            BOOL_TEXTS[self.logical],
         )
 
     def packed(self) -> bytes | None:
-        """Return the fields packed: what a consumer repeats from pull to pull is packed once; None for rare ones."""
+        """Return the fields packed; those that a consumer repeats are packed once; None for rare ones."""
         if self.request_source is not None or self.proxy_client_id or self.namespace or self.source:
             return None
         if self.is_namespaced is not None or self.is_oneway is not None or self.logical is not None:
             return None
         queue, offset, commit = b"%d" % self.queue_id, b"%d" % self.queue_offset, b"%d" % self.commit_offset
         return b"%b\0\7queueId\0\0\0%c%b\0\x0bqueueOffset\0\0\0%c%b\0\x0ccommitOffset\0\0\0%c%b%b" % (
-            _front(self.consumer_group, self.topic, self.broker),
+            _pack_queue_fields(self.consumer_group, self.topic, self.broker),
             len(queue),
             queue,
             len(offset),
             offset,
             len(commit),
             commit,
-            _back(
+            _pack_subscription_fields(
                 self.max_msg_nums,
                 self.sys_flag,
                 self.suspend_timeout_millis,
@@ -104,12 +104,12 @@ class Pull(TopicRequest, frozen=True):
 
 
 @lru_cache(maxsize=4096)
-def _front(group: str, topic: str, broker: str | None) -> bytes:
+def _pack_queue_fields(group: str, topic: str, broker: str | None) -> bytes:
     return pack_fields((("consumerGroup", group), ("topic", topic), ("bname", broker or "")))
 
 
 @lru_cache(maxsize=4096)
-def _back(
+def _pack_subscription_fields(
     most: int, flags: int, hold_ms: int, version: int, expression: str | None, language: str | None, size: int | None
 ) -> bytes:
     return pack_fields(
@@ -125,8 +125,8 @@ def _back(
     )
 
 
-class PullAnswer(Header, frozen=True):
-    """The answer to a pull: where to go on, and what the queue holds."""
+class PullMessageResponse(Header, frozen=True):
+    """The response to a pull: the next offset, and the bounds of the queue."""
 
     suggest_which_broker_id: Int64
     next_begin_offset: Int64
@@ -138,7 +138,7 @@ class PullAnswer(Header, frozen=True):
     forbidden_type: Int32 | None = None
 
     def texts(self) -> tuple[str, ...]:
-        """Return the fields as texts; written out because every pull is answered by it."""
+        """Return the fields as texts; by hand, because every pull has one."""
         delta, topic, group, forbidden = (
             self.offset_delta,
             self.topic_sys_flag,
@@ -192,22 +192,22 @@ class QueryMessages(TopicRequest, frozen=True):
     index_type: str | None = None
 
 
-class QueryMessagesAnswer(Header, frozen=True):
-    """The answer to 12: how far the key index reaches."""
+class QueryMessagesResponse(Header, frozen=True):
+    """The response to 12: how far the key index reaches."""
 
     index_last_update_timestamp: Int64
     index_last_update_phyoffset: Int64
 
 
 class ViewMessage(TopicRequest, frozen=True):
-    """33 VIEW_MESSAGE_BY_ID: the message at this place in the log."""
+    """33 VIEW_MESSAGE_BY_ID: the message at a position of the commit log."""
 
     offset: Int64
     topic: str | None = None
 
 
-class QueryIndex(TopicRequest, frozen=True):
-    """321 QUERY_CONSUME_QUEUE: raw entries of a queue's index."""
+class QueryConsumeQueue(TopicRequest, frozen=True):
+    """321 QUERY_CONSUME_QUEUE: raw entries of a consume queue."""
 
     topic: str
     queue_id: Int32
@@ -216,14 +216,14 @@ class QueryIndex(TopicRequest, frozen=True):
     consumer_group: str | None = None
 
 
-class RecallAnswer(Header, frozen=True):
-    """The answer to 370: the id of the message taken back."""
+class RecallMessageResponse(Header, frozen=True):
+    """The response to 370: the id of the recalled message."""
 
     msg_id: str
 
 
-class Pop(TopicRequest, frozen=True):
-    """200050 POP_MESSAGE and 200052 PEEK_MESSAGE: some messages of any queue, hidden from others for a while."""
+class PopMessage(TopicRequest, frozen=True):
+    """200050 POP_MESSAGE and 200052 PEEK_MESSAGE: messages of any queue, invisible to others for a time."""
 
     consumer_group: str
     topic: str
@@ -239,8 +239,8 @@ class Pop(TopicRequest, frozen=True):
     attempt_id: str | None = None
 
 
-class PopAnswer(Header, frozen=True):
-    """The answer to 200050. A poll that ended with nothing has it too, with empty texts."""
+class PopMessageResponse(Header, frozen=True):
+    """The response to 200050. A poll without messages has it, too, with empty texts."""
 
     pop_time: Int64
     invisible_time: Int64
@@ -251,8 +251,8 @@ class PopAnswer(Header, frozen=True):
     order_count_info: str | None = None
 
 
-class Ack(TopicRequest, frozen=True):
-    """200051 ACK_MESSAGE: this one is done."""
+class AckMessage(TopicRequest, frozen=True):
+    """200051 ACK_MESSAGE: a popped message is handled."""
 
     consumer_group: str
     topic: str
@@ -261,22 +261,22 @@ class Ack(TopicRequest, frozen=True):
     offset: Int64
 
 
-class ChangeInvisible(Ack, frozen=True):
-    """200053 CHANGE_MESSAGE_INVISIBLETIME: hide this one for longer, or for less long."""
+class ChangeInvisibleTime(AckMessage, frozen=True):
+    """200053 CHANGE_MESSAGE_INVISIBLETIME: change how long a popped message is invisible."""
 
     invisible_time: Int64
 
 
-class ChangeInvisibleAnswer(Header, frozen=True):
-    """The answer to 200053: the parts of the new receipt."""
+class ChangeInvisibleTimeResponse(Header, frozen=True):
+    """The response to 200053: the parts of the new receipt."""
 
     pop_time: Int64
     invisible_time: Int64
     revive_qid: Int32
 
 
-class Notification(TopicRequest, frozen=True):
-    """200054 NOTIFICATION: tell me when there is something to pop."""
+class PopNotification(TopicRequest, frozen=True):
+    """200054 NOTIFICATION: wait for messages to pop."""
 
     consumer_group: str
     topic: str
@@ -289,22 +289,22 @@ class Notification(TopicRequest, frozen=True):
     exp: str | None = None
 
 
-class NotificationAnswer(Header, frozen=True):
-    """The answer to 200054."""
+class PopNotificationResponse(Header, frozen=True):
+    """The response to 200054."""
 
     has_msg: bool
     polling_full: bool | None = None
 
 
-class Polling(TopicRequest, frozen=True):
-    """200055 POLLING_INFO: how many polls wait."""
+class GetPollingCount(TopicRequest, frozen=True):
+    """200055 POLLING_INFO: the number of held polls."""
 
     consumer_group: str
     topic: str
     queue_id: Int32
 
 
-class PollingAnswer(Header, frozen=True):
-    """The answer to 200055."""
+class GetPollingCountResponse(Header, frozen=True):
+    """The response to 200055."""
 
     polling_num: Int32

@@ -1,7 +1,7 @@
-"""Headers of sending: plain, short-named, batch, reply, send-back, transactions, recall.
+"""Headers of sending: plain, short names, batch, reply, send-back, transactions, recall.
 
-Java's clients send with `SendShort` (310): one letter a field, since it is the hottest request there is. `Send` (10) is
-the same with full names, and `SendShort.full` turns one into the other.
+Java's clients send with `SendMessageV2` (310), with one letter per field, since it is the hottest request.
+`SendMessage` (10) is the same with full names, and `SendMessageV2.to_v1` converts.
 """
 
 from functools import lru_cache
@@ -9,15 +9,24 @@ from functools import lru_cache
 from msgspec import field
 
 from steelyard.wire.binary_header import pack_fields
-from steelyard.wire.fields import Header
-from steelyard.wire.headers.common import TRUTH, BrokerRequest, TopicRequest, length
-from steelyard.wire.numbers import Int32, Int64
+from steelyard.wire.header_codec import Header
+from steelyard.wire.headers.common import BOOL_TEXTS, BrokerRequest, TopicRequest, packed_length
+from steelyard.wire.java_json import Int32, Int64
 
-__all__ = ["CheckTransaction", "EndTransaction", "PushReply", "Recall", "Send", "SendAnswer", "SendBack", "SendShort"]
+__all__ = [
+    "CheckTransactionState",
+    "EndTransaction",
+    "PushReplyMessage",
+    "RecallMessage",
+    "SendMessage",
+    "SendMessageBack",
+    "SendMessageResponse",
+    "SendMessageV2",
+]
 
 
-class Send(TopicRequest, frozen=True):
-    """10 SEND_MESSAGE and 324 SEND_REPLY_MESSAGE: a message in full names."""
+class SendMessage(TopicRequest, frozen=True):
+    """10 SEND_MESSAGE and 324 SEND_REPLY_MESSAGE: a message, with full names."""
 
     producer_group: str
     topic: str
@@ -34,8 +43,8 @@ class Send(TopicRequest, frozen=True):
     max_reconsume_times: Int32 | None = None
 
 
-class SendShort(Header, frozen=True):
-    """310 SEND_MESSAGE_V2, 320 SEND_BATCH_MESSAGE and 325 SEND_REPLY_MESSAGE_V2: a message, one letter a field."""
+class SendMessageV2(Header, frozen=True):
+    """310 SEND_MESSAGE_V2, 320 SEND_BATCH_MESSAGE and 325 SEND_REPLY_MESSAGE_V2: a message, one letter per field."""
 
     producer_group: str = field(name="a")
     topic: str = field(name="b")
@@ -53,7 +62,7 @@ class SendShort(Header, frozen=True):
     broker: str | None = field(default=None, name="n")
 
     def texts(self) -> tuple[str, ...]:
-        """Return the fields as texts; written out because every message sent passes here."""
+        """Return the fields as texts; by hand, because every sent message has it."""
         return (
             self.producer_group,
             self.topic,
@@ -64,20 +73,20 @@ class SendShort(Header, frozen=True):
             str(self.born_timestamp),
             str(self.flag),
             self.properties or "",
-            _number(self.reconsume_times),
-            TRUTH[self.unit_mode],
-            _number(self.max_reconsume_times),
-            TRUTH[self.batch],
+            _optional_int_text(self.reconsume_times),
+            BOOL_TEXTS[self.unit_mode],
+            _optional_int_text(self.max_reconsume_times),
+            BOOL_TEXTS[self.batch],
             self.broker or "",
         )
 
     def packed(self) -> bytes | None:
-        """Return the fields packed: what a producer repeats from message to message is packed once."""
+        """Return the fields packed; those that a producer repeats are packed once."""
         queue, flags = b"%d" % self.queue_id, b"%d" % self.sys_flag
         born, flag = b"%d" % self.born_timestamp, b"%d" % self.flag
         properties = self.properties.encode() if self.properties else b""
         return b"%b\0\1e\0\0\0%c%b\0\1f\0\0\0%c%b\0\1g\0\0\0%c%b\0\1h\0\0\0%c%b%b%b%b" % (
-            _front(self.producer_group, self.topic, self.default_topic, self.default_topic_queue_nums),
+            _pack_topic_fields(self.producer_group, self.topic, self.default_topic, self.default_topic_queue_nums),
             len(queue),
             queue,
             len(flags),
@@ -86,14 +95,14 @@ class SendShort(Header, frozen=True):
             born,
             len(flag),
             flag,
-            b"\0\1i" + length(properties) if properties else b"",
+            b"\0\1i" + packed_length(properties) if properties else b"",
             properties,
-            _back(self.reconsume_times, self.unit_mode, self.max_reconsume_times, self.batch, self.broker),
+            _pack_retry_fields(self.reconsume_times, self.unit_mode, self.max_reconsume_times, self.batch, self.broker),
         )
 
-    def full(self) -> Send:
-        """Return the same in full names; the broker's name has its own place there."""
-        return Send(
+    def to_v1(self) -> SendMessage:
+        """Return the same with full names."""
+        return SendMessage(
             self.producer_group,
             self.topic,
             self.default_topic,
@@ -112,22 +121,24 @@ class SendShort(Header, frozen=True):
 
 
 @lru_cache(maxsize=4096)
-def _front(group: str, topic: str, default: str, queues: int) -> bytes:
+def _pack_topic_fields(group: str, topic: str, default: str, queues: int) -> bytes:
     return pack_fields((("a", group), ("b", topic), ("c", default), ("d", str(queues))))
 
 
 @lru_cache(maxsize=4096)
-def _back(retries: int | None, unit: bool | None, most: int | None, batch: bool | None, broker: str | None) -> bytes:
-    texts = (_number(retries), TRUTH[unit], _number(most), TRUTH[batch], broker or "")
+def _pack_retry_fields(
+    retries: int | None, unit: bool | None, most: int | None, batch: bool | None, broker: str | None
+) -> bytes:
+    texts = (_optional_int_text(retries), BOOL_TEXTS[unit], _optional_int_text(most), BOOL_TEXTS[batch], broker or "")
     return pack_fields(zip("jklmn", texts, strict=True))
 
 
-def _number(value: int | None) -> str:
+def _optional_int_text(value: int | None) -> str:
     return "" if value is None else str(value)
 
 
-class SendAnswer(Header, frozen=True):
-    """The answer to a send. ``msg_id`` is the offset id; a batch has several, joined by commas."""
+class SendMessageResponse(Header, frozen=True):
+    """The response to a send. ``msg_id`` is the offset id; a batch has several, joined by commas."""
 
     msg_id: str
     queue_id: Int32
@@ -139,7 +150,7 @@ class SendAnswer(Header, frozen=True):
     trace_on: str | None = field(default=None, name="TRACE_ON")
 
     def texts(self) -> tuple[str, ...]:
-        """Return the fields as texts; written out because every message sent is answered by it."""
+        """Return the fields as texts; by hand, because every send has one."""
         return (
             self.msg_id,
             str(self.queue_id),
@@ -161,23 +172,23 @@ class SendAnswer(Header, frozen=True):
         return (
             b"\0\5msgId%b%b\0\7queueId\0\0\0%c%b\0\x0bqueueOffset\0\0\0%c%b%b\0\x0aMSG_REGION%b%b\0\x08TRACE_ON%b%b"
             % (
-                length(place),
+                packed_length(place),
                 place,
                 len(queue),
                 queue,
                 len(offset),
                 offset,
-                b"\0\x0dtransactionId%b%b" % (length(unique.encode()), unique.encode()) if unique else b"",
-                length(region),
+                b"\0\x0dtransactionId%b%b" % (packed_length(unique.encode()), unique.encode()) if unique else b"",
+                packed_length(region),
                 region,
-                length(trace),
+                packed_length(trace),
                 trace,
             )
         )
 
 
-class SendBack(BrokerRequest, frozen=True):
-    """36 CONSUMER_SEND_MSG_BACK: a message that could not be handled; ``offset`` is its place in the log."""
+class SendMessageBack(BrokerRequest, frozen=True):
+    """36 CONSUMER_SEND_MSG_BACK: redeliver a message later; ``offset`` is its position in the commit log."""
 
     offset: Int64
     group: str
@@ -201,8 +212,8 @@ class EndTransaction(BrokerRequest, frozen=True):
     topic: str | None = None
 
 
-class CheckTransaction(BrokerRequest, frozen=True):
-    """39 CHECK_TRANSACTION_STATE, broker to producer: what became of this half message."""
+class CheckTransactionState(BrokerRequest, frozen=True):
+    """39 CHECK_TRANSACTION_STATE, broker to producer: whether to commit or roll back a half message."""
 
     tran_state_table_offset: Int64
     commit_log_offset: Int64
@@ -212,7 +223,7 @@ class CheckTransaction(BrokerRequest, frozen=True):
     topic: str | None = None
 
 
-class PushReply(Send, frozen=True, kw_only=True):
+class PushReplyMessage(SendMessage, frozen=True, kw_only=True):
     """326 PUSH_REPLY_MESSAGE_TO_CLIENT, broker to client: the reply to a request of this client."""
 
     born_host: str
@@ -220,8 +231,8 @@ class PushReply(Send, frozen=True, kw_only=True):
     store_timestamp: Int64
 
 
-class Recall(TopicRequest, frozen=True):
-    """370 RECALL_MESSAGE: take back a message that is not due yet."""
+class RecallMessage(TopicRequest, frozen=True):
+    """370 RECALL_MESSAGE: cancel a delayed message."""
 
     topic: str
     recall_handle: str

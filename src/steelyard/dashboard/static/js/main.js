@@ -1,24 +1,24 @@
-// The page begins here: words, routes, and the frame around them.
-import { html, render, useReducer } from "./frame/html.js";
-import { later } from "./frame/later.js";
-import { Router } from "./frame/router.js";
-import { Shell } from "./frame/shell.js";
-import { addWords, firstLanguage, setLanguage } from "./frame/words.js";
+// Entry point: texts, routes, and the app shell.
+import { html, render, useReducer } from "./app/html.js";
+import { lazy } from "./app/lazy.js";
+import { Router } from "./app/router.js";
+import { Shell } from "./app/shell.js";
+import { addTexts, firstLanguage, setLanguage } from "./app/i18n.js";
 import { Overview } from "./pages/overview.js";
-import brokers from "./words/brokers.js";
-import deadLetters from "./words/dead_letters.js";
-import frame from "./words/frame.js";
-import groups from "./words/groups.js";
-import messages from "./words/messages.js";
-import offsets from "./words/offsets.js";
-import overview from "./words/overview.js";
-import plan from "./words/plan.js";
-import producers from "./words/producers.js";
-import topics from "./words/topics.js";
+import brokers from "./i18n/brokers.js";
+import deadLetters from "./i18n/dead_letters.js";
+import app from "./i18n/app.js";
+import groups from "./i18n/groups.js";
+import messages from "./i18n/messages.js";
+import offsets from "./i18n/offsets.js";
+import overview from "./i18n/overview.js";
+import plan from "./i18n/plan.js";
+import producers from "./i18n/producers.js";
+import topics from "./i18n/topics.js";
 
-[frame, brokers, deadLetters, groups, messages, offsets, overview, plan, producers, topics].forEach(addWords);
+[app, brokers, deadLetters, groups, messages, offsets, overview, plan, producers, topics].forEach(addTexts);
 
-// The first page comes with the frame; the others when somebody goes there, or when there is nothing else to do.
+// The first page is loaded with the shell; the others when they are opened, or when the browser is idle.
 const load = {
   brokers: () => import("./pages/brokers.js"),
   deadLetters: () => import("./pages/dead_letters.js"),
@@ -34,19 +34,19 @@ const load = {
 
 const ROUTES = [
   ["/", Overview],
-  ["/topics", later(load.topics, "Topics")],
-  ["/topics/:topic", later(load.topic, "Topic")],
-  ["/groups", later(load.groups, "Groups")],
-  ["/groups/:group", later(load.group, "Group")],
-  ["/groups/:group/plan", later(load.plan, "Plan")],
-  ["/groups/:group/offsets", later(load.offsets, "Offsets")],
-  ["/groups/:group/dead-letters", later(load.deadLetters, "DeadLetters")],
-  ["/messages", later(load.messages, "Messages")],
-  ["/messages/:topic/:broker/:queue/:offset", later(load.messages, "MessageAt")],
-  ["/dead-letters", later(load.deadLetters, "DeadLetters")],
-  ["/producers", later(load.producers, "Producers")],
-  ["/brokers", later(load.brokers, "Brokers")],
-  ["/brokers/:broker", later(load.brokers, "Brokers")],
+  ["/topics", lazy(load.topics, "Topics")],
+  ["/topics/:topic", lazy(load.topic, "Topic")],
+  ["/groups", lazy(load.groups, "Groups")],
+  ["/groups/:group", lazy(load.group, "Group")],
+  ["/groups/:group/plan", lazy(load.plan, "Plan")],
+  ["/groups/:group/offsets", lazy(load.offsets, "Offsets")],
+  ["/groups/:group/dead-letters", lazy(load.deadLetters, "DeadLetters")],
+  ["/messages", lazy(load.messages, "Messages")],
+  ["/messages/:topic/:broker/:queue/:offset", lazy(load.messages, "MessageAt")],
+  ["/dead-letters", lazy(load.deadLetters, "DeadLetters")],
+  ["/producers", lazy(load.producers, "Producers")],
+  ["/brokers", lazy(load.brokers, "Brokers")],
+  ["/brokers/:broker", lazy(load.brokers, "Brokers")],
 ];
 
 function App() {

@@ -1,14 +1,14 @@
-// One broker in full: what comes and goes, its disk, its flushing, the report of its last start, its settings.
-import { path, useGet, useLive } from "../frame/api.js";
-import { ago, bytes, duration, rate, short, time, whole } from "../frame/format.js";
-import { html, useMemo, useRef } from "../frame/html.js";
-import { title } from "../frame/shell.js";
-import { t } from "../frame/words.js";
-import { DiskMeter, flushWords, LastStart, release } from "../parts/broker.js";
-import { Chart } from "../parts/chart.js";
-import { Command } from "../parts/command.js";
-import { Fact, Facts, Hazards, Liveness, Loading, Notes, Problem } from "../parts/states.js";
-import { Table } from "../parts/table.js";
+// One broker: rates, disk, flushing, the last recovery, and its configuration.
+import { path, useGet, useLive } from "../app/api.js";
+import { ago, bytes, duration, rate, short, time, whole } from "../app/format.js";
+import { html, useMemo, useRef } from "../app/html.js";
+import { title } from "../app/shell.js";
+import { t } from "../app/i18n.js";
+import { DiskMeter, flushWords, LastStart, release } from "../components/broker_health.js";
+import { Chart } from "../components/chart.js";
+import { Command } from "../components/command.js";
+import { Fact, Facts, Warnings, Liveness, Loading, Notes, Problem } from "../components/status.js";
+import { Table } from "../components/table.js";
 
 const KEPT = 300;
 const FIRST = 60;
@@ -82,45 +82,45 @@ function nothing(now) {
 export function OneBroker({ broker }) {
   title(broker);
   const flow = useRef({ times: [], put: [], delivered: [] });
-  const live = useLive(path`/api/brokers/${broker}/live`, (told) => {
+  const live = useLive(path`/api/brokers/${broker}/live`, (data) => {
     const add = (list, value) => [...list, value].slice(-KEPT);
     const now = Date.now() / 1000;
-    // A minute of nothing to begin with, so that the picture does not stretch two points over its whole width.
+    // Starts with an empty minute, so that two points are not stretched over the whole width.
     const before = flow.current.times.length ? flow.current : nothing(now);
-    flow.current = { times: add(before.times, now), put: add(before.put, told.put?.ten_seconds ?? null), delivered: add(before.delivered, told.delivered?.ten_seconds ?? null) };
+    flow.current = { times: add(before.times, now), put: add(before.put, data.put?.ten_seconds ?? null), delivered: add(before.delivered, data.delivered?.ten_seconds ?? null) };
   });
   const settings = useGet(path`/api/brokers/${broker}/settings`);
-  const told = live.value;
+  const data = live.value;
   const head = html`
-    <p class="crumb"><a href="/brokers">${t("frame.brokers")}</a></p>
-    <div class="page-head"><div><h1>${broker}</h1><p>${told && html`${told.cluster} · <span class="mono">${told.address}</span>`}</p></div>
-      <span class=${`pulse ${live.state}`}>${t("frame.live")}</span></div>
+    <p class="crumb"><a href="/brokers">${t("app.brokers")}</a></p>
+    <div class="page-head"><div><h1>${broker}</h1><p>${data && html`${data.cluster} · <span class="mono">${data.address}</span>`}</p></div>
+      <span class=${`pulse ${live.state}`}>${t("app.live")}</span></div>
     <${Liveness} live=${live} />`;
-  if (!told) return html`${head}${!live.trouble && html`<${Loading} />`}`;
-  const { health } = told;
-  const hazards = [];
-  if (health.refusal) hazards.push(t("brokers.refuses", { broker, why: health.refusal }));
-  if (health.damages) hazards.push(t("brokers.damaged", { n: health.damages, broker }));
+  if (!data) return html`${head}${!live.failure && html`<${Loading} />`}`;
+  const { health } = data;
+  const warnings = [];
+  if (health.refusal) warnings.push(t("brokers.refuses", { broker, why: health.refusal }));
+  if (health.damages) warnings.push(t("brokers.damaged", { n: health.damages, broker }));
   return html`
     ${head}
     <${Facts}>
-      <${Fact} name=${t("brokers.version")} value=${release(told.version) ?? "–"} />
-      <${Fact} name=${t("brokers.up")} value=${duration(told.up_ms)} hint=${time(told.started_at)} />
-      <${Fact} name=${t("brokers.in")} value=${rate(told.put?.ten_seconds)} />
-      <${Fact} name=${t("brokers.out")} value=${rate(told.delivered?.ten_seconds)} />
-      <${Fact} name=${t("brokers.storedToday")} value=${short(told.stored_today)} />
-      <${Fact} name=${t("brokers.deliveredToday")} value=${short(told.delivered_today)} />
+      <${Fact} name=${t("brokers.version")} value=${release(data.version) ?? "–"} />
+      <${Fact} name=${t("brokers.up")} value=${duration(data.up_ms)} hint=${time(data.started_at)} />
+      <${Fact} name=${t("brokers.in")} value=${rate(data.put?.ten_seconds)} />
+      <${Fact} name=${t("brokers.out")} value=${rate(data.delivered?.ten_seconds)} />
+      <${Fact} name=${t("brokers.storedToday")} value=${short(data.stored_today)} />
+      <${Fact} name=${t("brokers.deliveredToday")} value=${short(data.delivered_today)} />
     <//>
-    <${Hazards} sentences=${hazards} />
+    <${Warnings} sentences=${warnings} />
     <${Flow} flow=${flow.current} />
     <div class="columns">
       <section class="card"><h2>${t("brokers.disk")}</h2>
-        <${DiskMeter} health=${health} used=${told.disk_used} />
+        <${DiskMeter} health=${health} used=${data.disk_used} />
         <${List} rows=${[
-          [t("brokers.log"), told.log_end === null || told.log_start === null ? null : t("brokers.fromTo", { size: bytes(told.log_end - told.log_start), from: whole(told.log_start), to: whole(told.log_end) })],
+          [t("brokers.log"), data.log_end === null || data.log_start === null ? null : t("brokers.fromTo", { size: bytes(data.log_end - data.log_start), from: whole(data.log_start), to: whole(data.log_end) })],
           [t("brokers.files"), health.log_files === null ? null : whole(health.log_files)],
-          [t("brokers.oldest"), told.oldest_at ? `${time(told.oldest_at)} (${ago(told.oldest_at)})` : null],
-          [t("brokers.indexBehind"), bytes(told.index_behind_bytes)],
+          [t("brokers.oldest"), data.oldest_at ? `${time(data.oldest_at)} (${ago(data.oldest_at)})` : null],
+          [t("brokers.indexBehind"), bytes(data.index_behind_bytes)],
         ]} />
       </section>
       <section class="card"><h2>${t("brokers.flushing")}</h2>
@@ -128,15 +128,15 @@ export function OneBroker({ broker }) {
           [t("brokers.flushed"), flushWords(health, settings.value)],
           [t("brokers.unsafe"), bytes(health.unflushed_bytes)],
           [t("brokers.flushTook"), duration(health.last_flush_ms)],
-          [t("brokers.pageCache"), duration(told.page_cache_ms)],
-          [t("brokers.sendsWaiting"), whole(told.sends_waiting)],
-          [t("brokers.pullsWaiting"), whole(told.pulls_waiting)],
+          [t("brokers.pageCache"), duration(data.page_cache_ms)],
+          [t("brokers.sendsWaiting"), whole(data.sends_waiting)],
+          [t("brokers.pullsWaiting"), whole(data.pulls_waiting)],
         ]} />
       </section>
       <${StartReport} health=${health} />
     </div>
     <${Damages} lost=${health.lost} />
-    <${Command} line=${told.command} />
+    <${Command} line=${data.command} />
     <${Settings} settings=${settings} />
     <${Notes} sentences=${health.recovery ? [] : [t("brokers.note", { brokers: broker })]} />`;
 }

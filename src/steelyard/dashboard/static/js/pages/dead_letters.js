@@ -1,17 +1,17 @@
-// What groups gave up: all groups at a glance, or the dead letters of one, to be looked at and sent again.
-import { path, useGet } from "../frame/api.js";
-import { ago, time, whole } from "../frame/format.js";
-import { html, useEffect, useState } from "../frame/html.js";
-import { goQuery } from "../frame/router.js";
-import { title } from "../frame/shell.js";
-import { t } from "../frame/words.js";
-import { Plain } from "../parts/body.js";
-import { Command } from "../parts/command.js";
-import { Empty, Fact, Facts, Loading, Problem } from "../parts/states.js";
-import { Table } from "../parts/table.js";
-import { GroupTabs } from "../parts/tabs.js";
+// Dead letters: all groups at a glance, or those of one group, to be inspected and resent.
+import { path, useGet } from "../app/api.js";
+import { ago, time, whole } from "../app/format.js";
+import { html, useEffect, useState } from "../app/html.js";
+import { goQuery } from "../app/router.js";
+import { title } from "../app/shell.js";
+import { t } from "../app/i18n.js";
+import { Plain } from "../components/body.js";
+import { Command } from "../components/command.js";
+import { Empty, Fact, Facts, Loading, Problem } from "../components/status.js";
+import { Table } from "../components/table.js";
+import { GroupTabs } from "../components/group_tabs.js";
 import { Resend } from "./dead_letters/resend.js";
-import { Whole } from "./dead_letters/whole.js";
+import { Letter } from "./dead_letters/letter.js";
 
 const AGAIN_MS = 5000, BODIES_AGAIN_MS = 15000, MORE = [100, 500], MOST_CHOSEN = 200;
 
@@ -19,7 +19,7 @@ export function DeadLetters({ group, query, about }) {
   return group === undefined ? html`<${OfAll} />` : html`<${OfGroup} key=${group} group=${group} query=${query} about=${about} />`;
 }
 
-// Ask again now and then, while somebody looks and has nothing in hand.
+// Poll while the page is visible and nothing is selected.
 function useAgain(got, every = AGAIN_MS, rests = false) {
   useEffect(() => {
     if (rests) return undefined;
@@ -64,7 +64,7 @@ function OfGroup({ group, query, about }) {
   const allChosen = rows.length > 0 && known.length === Math.min(rows.length, MOST_CHOSEN);
   return html`
     <div class="page-head"><div>
-      <p class="crumb"><a href="/dead-letters">${t("frame.deadLetters")}</a> / <a href=${path`/groups/${group}`}>${group}</a></p>
+      <p class="crumb"><a href="/dead-letters">${t("app.deadLetters")}</a> / <a href=${path`/groups/${group}`}>${group}</a></p>
       <h1>${t("dead.titleOf", { group })}</h1></div></div>
     <${GroupTabs} group=${group} here="deadLetters" />
     ${error && html`<${Problem} error=${error} again=${again} />`}
@@ -72,7 +72,7 @@ function OfGroup({ group, query, about }) {
     ${value && html`
       <${Facts}>
         <${Fact} name=${t("dead.messages")} value=${whole(value.total)} tone=${value.total ? "warn" : ""} />
-        <${Fact} name=${t("dead.retries")} value=${value.retries === null ? "–" : whole(value.retries)} />
+        <${Fact} name=${t("dead.retries")} value=${value.max_retries === null ? "–" : whole(value.max_retries)} />
       <//>
       <section class="card">
         <div class="row dead-actions">
@@ -85,15 +85,15 @@ function OfGroup({ group, query, about }) {
           <${Table} caption=${t("dead.titleOf", { group })} rows=${rows} rowKey=${(row) => row.id} search first=${MORE[1]} columns=${[
             { key: "chosen", sortable: false, name: html`<input type="checkbox" aria-label=${t("dead.chooseAll")} checked=${allChosen} onChange=${() => setChosen(allChosen ? [] : rows.slice(0, MOST_CHOSEN).map((row) => row.id))} />`, cell: (row) => html`<input type="checkbox" aria-label=${t("dead.choose", { id: row.message.id })} checked=${known.includes(row.id)} onChange=${() => toggle(row.id)} />` },
             { key: "id", name: t("dead.id"), value: (row) => row.message.id, cell: (row) => html`<button class="link mono" onClick=${() => goQuery({ id: row.id }, { replace: false })}>${row.message.id}</button>` },
-            { key: "to", name: t("dead.sentTo"), value: (row) => row.to, cell: (row) => (row.to ? html`<a href=${path`/topics/${row.to}`}>${row.to}</a>` : "–") },
+            { key: "to", name: t("dead.sentTo"), value: (row) => row.topic, cell: (row) => (row.topic ? html`<a href=${path`/topics/${row.topic}`}>${row.topic}</a>` : "–") },
             { key: "attempts", name: t("dead.attempts"), number: true, value: (row) => row.attempts },
             { key: "at", name: t("dead.givenUp"), value: (row) => row.message.stored_ms, cell: (row) => time(row.message.stored_ms) },
             { key: "keys", name: t("dead.keys"), value: (row) => row.message.keys.join(" "), cell: (row) => html`<${Plain} text=${row.message.keys.join(" ")} />` },
             { key: "tag", name: t("dead.tag"), value: (row) => row.message.tag, cell: (row) => row.message.tag && html`<${Plain} text=${row.message.tag} />` },
-            { key: "body", name: t("dead.body"), value: (row) => row.message.start, cell: (row) => html`<span class="beginning mono"><${Plain} text=${row.message.start} />${row.message.is_cut ? " …" : ""}</span>` },
+            { key: "body", name: t("dead.body"), value: (row) => row.message.preview, cell: (row) => html`<span class="beginning mono"><${Plain} text=${row.message.preview} />${row.message.is_truncated ? " …" : ""}</span>` },
           ]} />`}
       </section>
       <${Command} line=${value.command} />`}
-    ${query.id && !sending && html`<${Whole} key=${query.id} group=${group} id=${query.id} retries=${value?.retries} onClose=${() => goQuery({ id: null })} onResend=${() => setSending({ ids: [query.id] })} />`}
+    ${query.id && !sending && html`<${Letter} key=${query.id} group=${group} id=${query.id} retries=${value?.max_retries} onClose=${() => goQuery({ id: null })} onResend=${() => setSending({ ids: [query.id] })} />`}
     ${sending && html`<${Resend} group=${group} wish=${sending} about=${about} onClose=${(sent) => { setSending(null); if (sent === true) { setChosen([]); again(); } }} />`}`;
 }

@@ -1,23 +1,23 @@
-// The first page: how much passes, what looks wrong, who is behind, how brokers are.
-import { path, useLive } from "../frame/api.js";
-import { duration, NONE, rate, share, short, time, whole } from "../frame/format.js";
-import { html, useMemo, useRef } from "../frame/html.js";
-import { title } from "../frame/shell.js";
-import { t } from "../frame/words.js";
-import { Bar } from "../parts/bar.js";
-import { release } from "../parts/broker.js";
-import { Chart } from "../parts/chart.js";
-import { Command } from "../parts/command.js";
-import { Fact, Facts, Liveness, Loading, Notes } from "../parts/states.js";
-import { Table } from "../parts/table.js";
+// The overview: rates, warnings, lag and brokers.
+import { path, useLive } from "../app/api.js";
+import { duration, NONE, rate, share, short, time, whole } from "../app/format.js";
+import { html, useMemo, useRef } from "../app/html.js";
+import { title } from "../app/shell.js";
+import { t } from "../app/i18n.js";
+import { Bar } from "../components/bar.js";
+import { release } from "../components/broker_health.js";
+import { Chart } from "../components/chart.js";
+import { Command } from "../components/command.js";
+import { Fact, Facts, Liveness, Loading, Notes } from "../components/status.js";
+import { Table } from "../components/table.js";
 
 const MOST_POINTS = 600;
 
-// The points of the last minutes: all of them with the first answer, then one by one.
+// The points of the last minutes: all of them with the first event, then one by one.
 function usePoints() {
   const points = useRef([]);
   const take = (value) => {
-    points.current = value.is_whole ? value.points : [...points.current, ...value.points].slice(-MOST_POINTS);
+    points.current = value.is_full ? value.points : [...points.current, ...value.points].slice(-MOST_POINTS);
   };
   return [points, take];
 }
@@ -33,10 +33,10 @@ export function Overview() {
       ${seen && html`<p><span class=${`pulse ${live.state === "live" ? "live" : ""}`}>${age(seen)}</span></p>`}
     </div>
     <${Liveness} live=${live} />
-    ${seen ? html`<${Body} seen=${seen} points=${points.current} />` : !live.trouble && html`<${Loading} />`}`;
+    ${seen ? html`<${Body} seen=${seen} points=${points.current} />` : !live.failure && html`<${Loading} />`}`;
 }
 
-// When this was seen: groups are looked at in turns, so the oldest of them says how old all of it may be.
+// The age of the data: groups are polled in turn, so the oldest row counts.
 function age(seen) {
   if (seen.groups_seen < seen.groups) return t("overview.looking", { seen: seen.groups_seen, all: seen.groups });
   const old = seen.groups_seen_ms === null ? 0 : Math.max(0, seen.at_ms - seen.groups_seen_ms);
@@ -60,14 +60,14 @@ function Body({ seen, points }) {
       <section class="card"><h2>${t("overview.empty")}</h2>
         ${seen.first_steps.map((line, place) => html`<${Command} key=${line} line=${line} label=${t(place ? "overview.readFirst" : "overview.sendFirst")} />`)}
       </section>`}
-    <${HazardList} seen=${seen} />
+    <${WarningList} seen=${seen} />
     <div class="columns">
       <${Rates} points=${points} seen=${seen} />
       <${Lag} points=${points} seen=${seen} />
     </div>
     <div class="columns">
-      <${Behind} rows=${seen.behind} />
-      <${Busiest} rows=${seen.busiest} />
+      <${Behind} rows=${seen.lagging_groups} />
+      <${Busiest} rows=${seen.busiest_topics} />
     </div>
     <${Brokers} rows=${seen.brokers} />
     <${Notes} sentences=${seen.notes} />
@@ -81,20 +81,20 @@ const WHERE = {
   "dead letters": (name) => path`/groups/${name}/dead-letters`,
 };
 
-function HazardList({ seen }) {
-  const heading = t("overview.hazards");
+function WarningList({ seen }) {
+  const heading = t("overview.warnings");
   const unseen = seen.groups_seen < seen.groups;
   return html`
-    <section class=${`card hazard-list ${seen.hazards.length ? "" : "none"}`} aria-label=${heading}>
-      <h2>${heading} ${seen.hazards.length ? html`<span class="badge warn">${whole(seen.hazards.length + seen.hazards_more)}</span>` : ""}</h2>
-      ${seen.hazards.length ? html`
-        <ul>${seen.hazards.map((each) => html`
-          <li key=${`${each.about} ${each.name} ${each.sentence}`}>
-            <span class=${`badge ${each.is_bad ? "bad" : "warn"}`}>${each.is_bad ? t("overview.bad") : t("overview.look")}</span>
+    <section class=${`card warning-list ${seen.warnings.length ? "" : "none"}`} aria-label=${heading}>
+      <h2>${heading} ${seen.warnings.length ? html`<span class="badge warn">${whole(seen.warnings.length + seen.more_warnings)}</span>` : ""}</h2>
+      ${seen.warnings.length ? html`
+        <ul>${seen.warnings.map((each) => html`
+          <li key=${`${each.subject} ${each.name} ${each.sentence}`}>
+            <span class=${`badge ${each.is_severe ? "bad" : "warn"}`}>${each.is_severe ? t("overview.bad") : t("overview.look")}</span>
             <span class="sentence">${each.sentence}</span>
-            <a href=${WHERE[each.about](each.name)} aria-label=${t("overview.seeNamed", { name: each.name })}>${t("overview.see")}</a>
+            <a href=${WHERE[each.subject](each.name)} aria-label=${t("overview.seeNamed", { name: each.name })}>${t("overview.see")}</a>
           </li>`)}</ul>
-        ${seen.hazards_more > 0 && html`<p class="quiet">${t("overview.more", { n: seen.hazards_more })} <a href="/groups">${t("overview.allGroups")}</a></p>`}`
+        ${seen.more_warnings > 0 && html`<p class="quiet">${t("overview.more", { n: seen.more_warnings })} <a href="/groups">${t("overview.allGroups")}</a></p>`}`
       : html`<p class=${unseen ? "quiet" : "good"}>${unseen ? t("overview.soFar") : t("overview.well")}</p>`}
     </section>`;
 }

@@ -1,14 +1,14 @@
-// One topic: its queues and how evenly they fill, the brokers that have it, and the groups that read it.
-import { path, query as asked, useLive } from "../frame/api.js";
-import { ago, rate, short, time, whole } from "../frame/format.js";
-import { html, useMemo } from "../frame/html.js";
-import { title } from "../frame/shell.js";
-import { t } from "../frame/words.js";
-import { Bar } from "../parts/bar.js";
-import { Command } from "../parts/command.js";
-import { Fact, Facts, Hazards, Liveness, Loading, Notes } from "../parts/states.js";
-import { Table } from "../parts/table.js";
-import { may } from "./topics.js";
+// One topic: its queues and their skew, its brokers, and its consumer groups.
+import { path, query as asked, useLive } from "../app/api.js";
+import { ago, rate, short, time, whole } from "../app/format.js";
+import { html, useMemo } from "../app/html.js";
+import { title } from "../app/shell.js";
+import { t } from "../app/i18n.js";
+import { Bar } from "../components/bar.js";
+import { Command } from "../components/command.js";
+import { Fact, Facts, Warnings, Liveness, Loading, Notes } from "../components/status.js";
+import { Table } from "../components/table.js";
+import { permissionText } from "./topics.js";
 
 export function Topic({ topic }) {
   title(topic);
@@ -25,7 +25,7 @@ export function Topic({ topic }) {
       </div>
     </div>
     <${Liveness} live=${live} />
-    ${seen ? html`<${Body} seen=${seen} />` : !live.trouble && html`<${Loading} />`}`;
+    ${seen ? html`<${Body} seen=${seen} />` : !live.failure && html`<${Loading} />`}`;
 }
 
 function Body({ seen }) {
@@ -36,9 +36,9 @@ function Body({ seen }) {
       <${Fact} name=${t("topics.queues")} value=${whole(seen.queues.length)} />
       <${Fact} name=${t("topics.groups")} value=${whole(seen.groups.length + seen.groups_more)} />
       <${Fact} name=${t("topics.stored")} value=${ago(seen.stored_ms)} hint=${time(seen.stored_ms)} />
-      <${Fact} name=${t("topics.may")} value=${[...new Set(seen.brokers.map((each) => may(each.may)))].join(" · ")} />
+      <${Fact} name=${t("topics.permissions")} value=${[...new Set(seen.brokers.map((each) => permissionText(each.permission)))].join(" · ")} />
     <//>
-    ${seen.rush && html`<${Hazards} sentences=${[seen.rush]} />`}
+    ${seen.hot_queue && html`<${Warnings} sentences=${[seen.hot_queue]} />`}
     <${Queues} seen=${seen} />
     <div class="columns">
       <${Readers} seen=${seen} />
@@ -57,12 +57,12 @@ function Queues({ seen }) {
   const tone = (part) => (part !== null && seen.queues.length > 1 && part >= 2 * fair ? "warn" : "");
   const columns = [
     { key: "queue", name: t("topics.queue"), value: (row) => `${row.broker}:${String(row.queue).padStart(6, "0")}`, cell: (row) => `${row.broker}:${row.queue}` },
-    { key: "first", name: t("topics.first"), number: true, value: (row) => row.first, cell: (row) => whole(row.first) },
-    { key: "next", name: t("topics.next"), number: true, value: (row) => row.next, cell: (row) => whole(row.next) },
+    { key: "first", name: t("topics.first"), number: true, value: (row) => row.min_offset, cell: (row) => whole(row.min_offset) },
+    { key: "next", name: t("topics.next"), number: true, value: (row) => row.max_offset, cell: (row) => whole(row.max_offset) },
     { key: "share", name: t("topics.share"), number: true, value: (row) => row.messages, cell: (row) => html`<${Bar} value=${(row.share ?? 0) / most[0]} label=${part(row.messages, row.share)} tone=${tone(row.share)} />` },
     { key: "rate", name: t("topics.inNow"), number: true, value: (row) => row.in_rate, cell: (row) => html`<${Bar} value=${(row.in_share ?? 0) / most[1]} label=${partOfRate(row)} tone=${tone(row.in_share) || "second"} />` },
     { key: "stored", name: t("topics.stored"), number: true, value: (row) => row.stored_ms, cell: (row) => html`<span title=${time(row.stored_ms)}>${ago(row.stored_ms)}</span>` },
-    { key: "last", name: t("topics.last"), cell: (row) => (row.messages ? html`<a href=${path`/messages/${seen.topic}/${row.broker}/${row.queue}/${row.next - 1}`} aria-label=${t("topics.lastOf", { queue: `${row.broker}:${row.queue}` })}>${t("topics.look")}</a>` : "") },
+    { key: "last", name: t("topics.last"), cell: (row) => (row.messages ? html`<a href=${path`/messages/${seen.topic}/${row.broker}/${row.queue}/${row.max_offset - 1}`} aria-label=${t("topics.lastOf", { queue: `${row.broker}:${row.queue}` })}>${t("topics.look")}</a>` : "") },
   ];
   return html`
     <section class="card"><h2>${t("topics.queues")}</h2>
@@ -93,8 +93,8 @@ function Readers({ seen }) {
 function Parts({ rows }) {
   const columns = [
     { key: "broker", name: t("topics.broker"), value: (row) => row.broker, cell: (row) => html`<a href=${path`/brokers/${row.broker}`}>${row.broker}</a>` },
-    { key: "queues", name: t("topics.readWriteQueues"), number: true, value: (row) => row.read, cell: (row) => `${row.read} / ${row.write}` },
-    { key: "may", name: t("topics.may"), value: (row) => row.may, cell: (row) => may(row.may) },
+    { key: "queues", name: t("topics.readWriteQueues"), number: true, value: (row) => row.read_queues, cell: (row) => `${row.read_queues} / ${row.write_queues}` },
+    { key: "permission", name: t("topics.permissions"), value: (row) => row.permission, cell: (row) => permissionText(row.permission) },
     { key: "share", name: t("topics.share"), number: true, value: (row) => row.messages, cell: (row) => html`<${Bar} value=${row.share ?? 0} label=${part(row.messages, row.share)} />` },
     { key: "rate", name: t("topics.in"), number: true, value: (row) => row.in_rate, cell: (row) => rate(row.in_rate) },
   ];

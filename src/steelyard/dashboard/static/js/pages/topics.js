@@ -1,23 +1,23 @@
-// The list of topics: the users' own, and apart from them what groups and servers bring along.
-import { path, useLive } from "../frame/api.js";
-import { ago, duration, rate, short, time, whole } from "../frame/format.js";
-import { html, useMemo, useRef } from "../frame/html.js";
-import { title } from "../frame/shell.js";
-import { t } from "../frame/words.js";
-import { Command } from "../parts/command.js";
-import { Liveness, Loading } from "../parts/states.js";
-import { Table } from "../parts/table.js";
+// The list of topics, by kind: user, dead-letter, retry and system topics.
+import { path, useLive } from "../app/api.js";
+import { ago, duration, rate, short, time, whole } from "../app/format.js";
+import { html, useMemo, useRef } from "../app/html.js";
+import { title } from "../app/shell.js";
+import { t } from "../app/i18n.js";
+import { Command } from "../components/command.js";
+import { Liveness, Loading } from "../components/status.js";
+import { Table } from "../components/table.js";
 
 const KINDS = ["users", "dead letters", "retry", "system"];
 const NAMED = 3;
 
-// All rows with the first answer, then those that changed.
+// All rows with the first event, then those that changed.
 function useRows() {
   const rows = useRef(new Map());
   const take = (value) => {
-    const known = value.is_whole ? new Map() : new Map(rows.current);
+    const known = value.is_full ? new Map() : new Map(rows.current);
     value.rows.forEach((row) => known.set(row.name, row));
-    value.gone.forEach((name) => known.delete(name));
+    value.removed.forEach((name) => known.delete(name));
     rows.current = known;
   };
   return [rows, take];
@@ -34,7 +34,7 @@ export function Topics({ query }) {
       ${live.value && html`<p><span class=${`pulse ${live.state === "live" ? "live" : ""}`}>${age(live.value)}</span></p>`}
     </div>
     <${Liveness} live=${live} />
-    ${live.value ? html`<${List} rows=${rows.current} kind=${kind} command=${live.value.command} />` : !live.trouble && html`<${Loading} />`}`;
+    ${live.value ? html`<${List} rows=${rows.current} kind=${kind} command=${live.value.command} />` : !live.failure && html`<${Loading} />`}`;
 }
 
 function age(value) {
@@ -56,7 +56,7 @@ function List({ rows, kind, command }) {
     { key: "queues", name: t("topics.queues"), number: true, value: (row) => row.queues, cell: (row) => whole(row.queues) },
     { key: "brokers", name: t("topics.brokers"), value: (row) => row.brokers.join(" "), cell: (row) => some(row.brokers, "/brokers/") },
     { key: "groups", name: t("topics.groups"), value: (row) => row.groups.join(" "), cell: (row) => some(row.groups, "/groups/") },
-    { key: "may", name: t("topics.may"), value: (row) => row.permission, cell: (row) => (row.permission === "read and write" ? t("topics.readWrite") : html`<span class="badge warn">${may(row.permission)}</span>`) },
+    { key: "permission", name: t("topics.permissions"), value: (row) => row.permission, cell: (row) => (row.permission === "read and write" ? t("topics.readWrite") : html`<span class="badge warn">${permissionText(row.permission)}</span>`) },
   ];
   return html`
     <nav class="tabs" aria-label=${t("topics.kinds")}>
@@ -70,7 +70,7 @@ function List({ rows, kind, command }) {
     <${Command} line=${command} />`;
 }
 
-export const may = (permission) => ({ "read and write": t("topics.readWrite"), read: t("topics.readOnly"), write: t("topics.writeOnly"), nothing: t("topics.nothing") }[permission] ?? permission);
+export const permissionText = (permission) => ({ "read and write": t("topics.readWrite"), read: t("topics.readOnly"), write: t("topics.writeOnly"), nothing: t("topics.nothing") }[permission] ?? permission);
 
 function some(names, base) {
   const links = names.slice(0, NAMED).map((name, place) => html`${place ? ", " : ""}<a href=${base + encodeURIComponent(name)}>${name}</a>`);

@@ -1,31 +1,31 @@
-// Sending dead letters again: what would be sent is shown first, then it is done or left alone.
-import { path } from "../../frame/api.js";
-import { whole } from "../../frame/format.js";
-import { html, useEffect } from "../../frame/html.js";
-import { t } from "../../frame/words.js";
-import { Confirm, useAction } from "../../parts/acting.js";
-import { Plain } from "../../parts/body.js";
-import { Command } from "../../parts/command.js";
-import { Dialog } from "../../parts/dialog.js";
-import { Loading, Notes, Problem } from "../../parts/states.js";
+// Resending dead letters, with a preview.
+import { path } from "../../app/api.js";
+import { whole } from "../../app/format.js";
+import { html, useEffect } from "../../app/html.js";
+import { t } from "../../app/i18n.js";
+import { Confirm, useAction } from "../../components/action.js";
+import { Plain } from "../../components/body.js";
+import { Command } from "../../components/command.js";
+import { Dialog } from "../../components/dialog.js";
+import { Loading, Notes, Problem } from "../../components/status.js";
 
 export function Resend({ group, wish, about, onClose }) {
   const action = useAction(path`/api/groups/${group}/dead-letters/preview`, path`/api/groups/${group}/dead-letters/resend`);
-  useEffect(() => { action.look(wish); }, []);
+  useEffect(() => { action.showPreview(wish); }, []);
   const { preview, done, error } = action;
-  // Whoever opened it is told whether something was sent.
+  // The caller learns whether something was sent.
   const close = () => onClose(done !== null);
-  // Of all of them those are meant that were counted.
-  const apply = () => action.act(wish.all ? { ...wish, ends: preview.ends } : wish);
+  // "All" means those that the preview counted.
+  const apply = () => action.act(wish.all ? { ...wish, ranges: preview.ranges } : wish);
   return html`
     <${Dialog} title=${t("dead.resendTo", { group })} onClose=${close} wide>
       ${!preview && !done && !error && html`<${Loading} />`}
-      ${error && !preview && html`<${Problem} error=${error} /><div class="row end"><button onClick=${close}>${t("frame.close")}</button></div>`}
+      ${error && !preview && html`<${Problem} error=${error} /><div class="row end"><button onClick=${close}>${t("app.close")}</button></div>`}
       ${preview && html`
         <p role="status"><strong>${t("dead.wouldSend", { n: preview.messages, group })}</strong> ${t("dead.onlyThere")}</p>
         <ul class="letters" tabindex="0" aria-label=${t("dead.messages")}>${preview.rows.map((row) => html`
-          <li key=${row.id}><span class="mono">${row.message.id}</span> <span class="quiet">${t("dead.toAfter", { to: row.to ?? "–", n: row.attempts })}</span>
-            <span class="beginning mono"><${Plain} text=${row.message.start} />${row.message.is_cut ? " …" : ""}</span></li>`)}</ul>
+          <li key=${row.id}><span class="mono">${row.message.id}</span> <span class="quiet">${t("dead.toAfter", { to: row.topic ?? "–", n: row.attempts })}</span>
+            <span class="beginning mono"><${Plain} text=${row.message.preview} />${row.message.is_truncated ? " …" : ""}</span></li>`)}</ul>
         ${preview.messages > preview.rows.length && html`<p class="quiet">${t("dead.andMore", { n: whole(preview.messages - preview.rows.length) })}</p>`}
         <${Notes} sentences=${preview.notes} />
         ${preview.messages > 0
@@ -34,6 +34,6 @@ export function Resend({ group, wish, about, onClose }) {
       ${done && html`
         <p class="done" role="status">✓ ${t("dead.sent", { n: done.messages, group })}</p>
         <${Command} line=${action.command} />
-        <div class="row end"><button class="main" onClick=${close}>${t("frame.close")}</button></div>`}
+        <div class="row end"><button class="main" onClick=${close}>${t("app.close")}</button></div>`}
     <//>`;
 }

@@ -1,13 +1,13 @@
-// The ownership grid: a row for each queue, a column for each member, and a mark where they meet.
-import { duration, short, time, whole } from "../../frame/format.js";
-import { html, useMemo } from "../../frame/html.js";
-import { language, t } from "../../frame/words.js";
-import { heatClass } from "../../parts/heat.js";
-import { because } from "../../parts/reasons.js";
+// The ownership grid: a row for each queue, a column for each member, and a mark for the owner.
+import { duration, short, time, whole } from "../../app/format.js";
+import { html, useMemo } from "../../app/html.js";
+import { language, t } from "../../app/i18n.js";
+import { heatClass } from "../../components/bar.js";
+import { rebalanceReason } from "../../components/members.js";
 
 const WIDE = 8, WITH_SINCE = 20;
 
-// Who somebody is, above its column.
+// A member, above its column.
 function Head({ member, names, colour, wide }) {
   const { head } = member;
   const badges = html`
@@ -21,7 +21,7 @@ function Head({ member, names, colour, wide }) {
       ${wide && html`
         <span class="about mono">${head?.address || ""}</span>
         <span class="about">${t("groups.nQueues", { n: member.queues })}${member.lag === null ? "" : ` · ${t("groups.lagOf", { lag: short(member.lag) })}`}</span>
-        <span class="about">${head && (head.ours ? html`<span class="make">Steelyard</span>` : html`<span class="make">${head.language || "?"}</span>`)} ${head?.release || ""}</span>
+        <span class="about">${head && (head.is_steelyard ? html`<span class="make">Steelyard</span>` : html`<span class="make">${head.language || "?"}</span>`)} ${head?.release || ""}</span>
         <span class="badges">${badges}</span>`}
       ${!wide && html`<span class="count" title=${t("groups.nQueues", { n: member.queues })}>${member.queues}</span>`}
     </th>`;
@@ -32,7 +32,7 @@ const Mark = ({ row, colour, broadcast }) => {
   return html`<span class=${`mark member-${colour} ${row.move ? "fresh" : ""} ${twice ? "twice" : ""}`}><span class="hidden">${t("groups.owns")}</span>${twice ? html`<b aria-hidden="true">×2</b>` : ""}</span>`;
 };
 
-// One queue. It is made again only if something of it changed: most do not, twice a second.
+// One queue. It is rendered again only if it changed: most do not, twice a second.
 function Row({ row, members, names, colours, most, nobody, broadcast, since, columns }) {
   const stamp = JSON.stringify([row, columns, heatClass(row.lag, most)]);
   return useMemo(() => html`
@@ -44,7 +44,7 @@ function Row({ row, members, names, colours, most, nobody, broadcast, since, col
           ? html`<${Mark} row=${row} colour=${colours[member.id]} broadcast=${broadcast} />`
           : row.move?.before === member.id && html`<span class=${`was member-${colours[member.id]}`} title=${t("groups.had")}><span class="hidden">${t("groups.had")}</span></span>`}</td>`)}
       ${nobody && html`<td class="cell">${!row.owners.length && html`<span class="mark nobody">${t("groups.nobody")}</span>`}</td>`}
-      ${since && html`<td class="since quiet">${row.last && html`<span class="when">${time(row.last.at_ms)}</span> ${because(row.last.why, names)}${row.last.gap_ms === null ? "" : ` · ${t("groups.gapOf", { gap: duration(row.last.gap_ms) })}`}`}</td>`}
+      ${since && html`<td class="since quiet">${row.last && html`<span class="when">${time(row.last.at_ms)}</span> ${rebalanceReason(row.last.why, names)}${row.last.gap_ms === null ? "" : ` · ${t("groups.gapOf", { gap: duration(row.last.gap_ms) })}`}`}</td>`}
     </tr>`, [stamp]);
 }
 

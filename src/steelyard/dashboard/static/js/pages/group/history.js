@@ -1,13 +1,13 @@
-// The history of a group: what belongs together, where one can stop, and who had what at any time. Nothing is drawn here.
+// The rebalance history of a group: rebalances, points in time, and the owners at any time. Nothing is rendered here.
 
 const TOGETHER_MS = 1000, LONGEST_MS = 60000, ONE_CHANGE_MS = 50;
 
 const began = (record) => record.rebalance?.began_ms ?? Math.min(record.at_ms, ...record.moves.map((move) => move.at_ms));
 const ended = (record) => record.rebalance?.ended_ms ?? record.at_ms;
-const isStop = (record) => record.moves.length > 0 || record.changed.length > 0;
+const isStop = (record) => record.moves.length > 0 || record.member_changes.length > 0;
 const queueKey = (each) => `${each.topic}@${each.broker}:${each.queue}`;
 
-// New records put to those that are known; the same record may come twice.
+// Merge new records with known ones; the same record may arrive twice.
 export function withNew(known, added, isFirst) {
   if (isFirst) return sorted(added);
   if (!added.length) return known;
@@ -16,20 +16,20 @@ export function withNew(known, added, isFirst) {
 }
 const sorted = (records) => [...records].sort((a, b) => a.at_ms - b.at_ms).slice(-2000);
 
-// The times at which something changed: where ← and → go. Brokers tell of one change one after the other, so of times
-// that are as close as that it is the last.
+// The times of changes: where ← and → go. Brokers record one change one after the other, so of very close times the
+// last one counts.
 export function stopsOf(records) {
   const times = records.filter(isStop).map((record) => record.at_ms);
   return times.filter((at, place) => !(times[place + 1] - at < ONE_CHANGE_MS));
 }
 
-// Rebalances: records of all brokers that come together, with the queues that changed hands from first to last. Whoever
-// comes or goes when queues have moved already begins another one.
+// Rebalances: records of all brokers close in time, with the queues that moved from first to last. A member that joins
+// or leaves after queues have moved begins another one.
 export function eventsOf(records) {
   const events = [];
   for (const record of records) {
     const from = began(record), last = events[events.length - 1];
-    const changes = record.changed.map((each) => `${each.member} ${each.what === "leaving" ? "left" : each.what}`);
+    const changes = record.member_changes.map((each) => `${each.member} ${each.what === "leaving" ? "left" : each.what}`);
     const isOther = last?.hasMoved && changes.some((each) => !last.changes.has(each));
     if (last && !isOther && from <= last.end + TOGETHER_MS && record.at_ms - last.start < LONGEST_MS) {
       last.records.push(record);
@@ -38,25 +38,25 @@ export function eventsOf(records) {
       last.hasMoved ||= record.moves.length > 0;
     } else events.push({ records: [record], start: from, end: ended(record), after: last?.end ?? 0, changes: new Set(changes), hasMoved: record.moves.length > 0 });
   }
-  return events.map(told).filter((event) => event.moves.length || event.changed.length);
+  return events.map(summarise).filter((event) => event.moves.length || event.changed.length);
 }
 
-function told({ records, start, end, after }) {
+function summarise({ records, start, end, after }) {
   const queues = new Map(), changed = new Map();
   let left = 0;
   for (const record of records) {
-    for (const each of record.changed) changed.set(each.member, each.what);
+    for (const each of record.member_changes) changed.set(each.member, each.what);
     for (const move of record.moves) {
       const known = queues.get(queueKey(move));
       queues.set(queueKey(move), known ? { ...move, before: known.before } : move);
     }
-    left += record.moved - record.moves.length;
+    left += record.moved_count - record.moves.length;
   }
   const moves = [...queues.values()].filter((move) => move.before !== move.after).sort((a, b) => a.at_ms - b.at_ms);
   const settled = records.map((record) => record.rebalance).filter(Boolean);
   const gaps = moves.map((move) => move.gap_ms).filter((gap) => gap !== null);
   const lasts = records.filter(isStop);
-  // Who came or went did so a little before the first queue moved; a broker may count more as one than is one here.
+  // Members joined or left a little before the first queue moved; a broker may merge what are several rebalances here.
   const from = Math.max(after, start - TOGETHER_MS, Math.min(...settled.map((line) => line.began_ms)));
   return {
     key: records[0].key,
@@ -70,18 +70,18 @@ function told({ records, start, end, after }) {
     freed: moves.filter((move) => !move.after).length,
     gap: gaps.length ? Math.max(...gaps) : null,
     lasted: settled.length ? Math.max(0, ...settled.map((line) => line.ended_ms - from), ...moves.map((move) => move.at_ms - from)) : null,
-    // What had to move is known of all that a broker counts as one, be it more than this.
+    // The minimum is known for what a broker counts as one rebalance, which may be more than this.
     least: settled.length && settled.every((line) => line.least !== null && line.began_ms >= start - TOGETHER_MS) ? settled.reduce((sum, line) => sum + line.least, 0) : null,
   };
 }
 
-// The group as it was: { members, parts }, or null if nothing is known of that time.
+// The group at a time: { members, parts }, or null if unknown.
 export function stateAt(records, at) {
   const past = records.filter((record) => record.at_ms <= at);
   if (!past.length) return null;
   const owners = new Map();
   for (const record of past) {
-    for (const [broker, topics] of Object.entries(record.owners)) owners.set(broker, { names: record.names, topics });
+    for (const [broker, topics] of Object.entries(record.owners)) owners.set(broker, { names: record.owner_names, topics });
   }
   const parts = [];
   for (const [broker, { names, topics }] of [...owners].sort(([a], [b]) => a.localeCompare(b))) {
@@ -96,7 +96,7 @@ export function stateAt(records, at) {
   return { members: past[past.length - 1].members, parts };
 }
 
-// The last move of each queue up to a time: since when, and why, its owner has it.
+// The last move of each queue up to a time: since when, and why, its owner owns it.
 export function lastMoves(records, at) {
   const last = {};
   for (const record of records) {
@@ -112,7 +112,7 @@ export function eventAt(events, at) {
   return null;
 }
 
-// Who had which queue before, of the moves of an event up to a time: { "orders@broker-0:3": move }.
+// The previous owners, of the moves of an event up to a time: { "orders@broker-0:3": move }.
 export const movedIn = (event, at) =>
   Object.fromEntries((event?.moves ?? []).filter((move) => move.at_ms <= at).map((move) => [queueKey(move), move]));
 

@@ -1,13 +1,13 @@
-// The history of moves on an axis of time: each rebalance a mark, as high as it was large, and a slider over them.
-import { time } from "../../frame/format.js";
-import { html, useEffect, useState } from "../../frame/html.js";
-import { t } from "../../frame/words.js";
-import { because } from "../../parts/reasons.js";
+// The rebalance history on a time axis: each rebalance is a mark, as high as it was large, with a slider over them.
+import { time } from "../../app/format.js";
+import { html, useEffect, useState } from "../../app/html.js";
+import { t } from "../../app/i18n.js";
+import { rebalanceReason } from "../../components/members.js";
 
 const SPANS = [["1m", 60e3], ["5m", 300e3], ["1h", 3600e3], ["6h", 6 * 3600e3], ["1d", 86400e3], ["7d", 7 * 86400e3]];
 const ENOUGH = 8, STEP_MS = 900, NEAR = 0.012;
 
-// The span that is shown if nobody chose one: the smallest with all rebalances, or with enough of them.
+// The default span: the smallest with all rebalances, or with enough of them.
 function usualSpan(events, now) {
   const enough = Math.min(events.length, ENOUGH);
   return (SPANS.find(([, ms]) => events.filter((event) => event.start >= now - ms * 0.98).length >= enough) ?? ["all"])[0];
@@ -18,7 +18,7 @@ export const whyOf = (event, names, at = null) => {
   if (!event) return "";
   const moves = event.moves.filter((move) => move.at_ms <= (at ?? Infinity));
   const reasons = moves.length ? [...new Set(moves.map((move) => move.why))] : event.changed.map((each) => `${each.member} ${t(`groups.what.${each.what}`)}`);
-  return reasons.slice(0, 3).map((each) => because(each, names)).join(" · ");
+  return reasons.slice(0, 3).map((each) => rebalanceReason(each, names)).join(" · ");
 };
 
 export function Timeline({ events, stops, at, now, names, event, onGo }) {
@@ -52,7 +52,7 @@ export function Timeline({ events, stops, at, now, names, event, onGo }) {
     event.preventDefault();
   };
   useEffect(() => {
-    // The same keys anywhere on the page, but where they mean something else.
+    // The same keys anywhere on the page, except where they mean something else.
     const anywhere = (event) => {
       if (event.target.closest?.("input, textarea, select, [tabindex='0'], dialog")) return;
       if (event.key === "ArrowLeft" || event.key === "ArrowRight") pressed(event);

@@ -1,14 +1,14 @@
-// The live tail: new messages as they come, with a filter, pause and resume. However quick they come, the page draws
-// ten times a second at most, and only the rows that can be seen.
-import { follow, query as written } from "../../frame/api.js";
-import { rate, time, whole } from "../../frame/format.js";
-import { html, useEffect, useReducer, useRef, useState } from "../../frame/html.js";
-import { goQuery } from "../../frame/router.js";
-import { t } from "../../frame/words.js";
-import { Spark } from "../../parts/chart.js";
-import { Fact, Facts, Liveness } from "../../parts/states.js";
-import { TAG_HINT, TopicField, useFields } from "./places.js";
-import { MOST, Stock } from "./stock.js";
+// The live tail: new messages as they arrive, with a filter, pause and resume. However fast they arrive, the page
+// renders at most ten times a second, and only visible rows.
+import { follow, query as written } from "../../app/api.js";
+import { rate, time, whole } from "../../app/format.js";
+import { html, useEffect, useReducer, useRef, useState } from "../../app/html.js";
+import { goQuery } from "../../app/router.js";
+import { t } from "../../app/i18n.js";
+import { Sparkline } from "../../components/chart.js";
+import { Fact, Facts, Liveness } from "../../components/status.js";
+import { TAG_HINT, TopicField, useFields } from "./fields.js";
+import { MOST, TailBuffer } from "./tail_buffer.js";
 import { TailRows } from "./tail_rows.js";
 
 const FILTERS = ["queue", "tag", "key", "text"];
@@ -50,51 +50,51 @@ function Form({ query, queues }) {
 }
 
 function Stream({ url, topic }) {
-  const stock = useRef(null);
-  stock.current ??= new Stock();
+  const buffer = useRef(null);
+  buffer.current ??= new TailBuffer();
   const [turn, redraw] = useReducer((before) => before + 1, 0);
-  const [live, setLive] = useState({ state: "opening", trouble: null });
-  const [said, setSaid] = useState("");
+  const [live, setLive] = useState({ state: "opening", failure: null });
+  const [notice, setNotice] = useState("");
   useEffect(() => {
     let frame = 0;
     const draw = () => { frame ||= requestAnimationFrame(() => { frame = 0; redraw(); }); };
     const stop = follow(url, {
-      onValue: (batch) => { stock.current.take(batch); setLive((before) => (before.trouble ? { ...before, trouble: null } : before)); draw(); },
-      onTrouble: (trouble) => setLive((before) => ({ ...before, trouble })),
+      onValue: (batch) => { buffer.current.add(batch); setLive((before) => (before.failure ? { ...before, failure: null } : before)); draw(); },
+      onFailure: (failure) => setLive((before) => ({ ...before, failure })),
       onState: (state) => {
-        if (state === "lost") stock.current.cut();
+        if (state === "lost") buffer.current.disconnected();
         setLive((before) => (before.state === state ? before : { ...before, state }));
       },
     });
     return () => { stop(); cancelAnimationFrame(frame); };
   }, [url]);
-  const pause = () => { stock.current.pause(); setSaid(""); redraw(); };
+  const pause = () => { buffer.current.pause(); setNotice(""); redraw(); };
   const goOn = (fromNow) => {
-    const { n, lost } = stock.current.resume(fromNow);
-    setSaid(fromNow ? t("messages.wentOnNow", { n }) : lost ? t("messages.wentOnPart", { n, lost: whole(lost) }) : t("messages.wentOn", { n }));
+    const { n, lost } = buffer.current.resume(fromNow);
+    setNotice(fromNow ? t("messages.wentOnNow", { n }) : lost ? t("messages.wentOnPart", { n, lost: whole(lost) }) : t("messages.wentOn", { n }));
     redraw();
   };
-  const turnPause = () => { if (stock.current.queues !== null) (stock.current.pausedAt === null ? pause : goOn)(false); };
+  const turnPause = () => { if (buffer.current.queues !== null) (buffer.current.pausedAt === null ? pause : goOn)(false); };
   useSpace(turnPause);
-  const held = stock.current, total = held.total(), isPaused = held.pausedAt !== null;
+  const held = buffer.current, total = held.total(), isPaused = held.pausedAt !== null;
   return html`
     <section class="tail" aria-label=${t("messages.tailOf", { topic })} data-received=${held.received} data-kept=${held.rows.length} data-held=${held.waiting} data-skipped=${total.skipped} data-state=${held.queues === null ? "opening" : isPaused ? "paused" : live.state}>
       <${Liveness} live=${live} />
       ${held.cuts.map((at) => html`<p key=${at} class="problem" role="status">${t("messages.cut", { time: time(at) })}</p>`)}
       <${Facts}>
         <${Fact} name=${t("messages.received")} value=${whole(held.received)} />
-        <${Fact} name=${t("messages.rate")} value=${html`${rate(held.rate())} <${Spark} values=${held.minute()} says=${t("messages.rateSays", { rate: rate(held.rate()) })} />`} />
-        <${Fact} name=${t("messages.seen")} value=${whole(total.seen)} hint=${t("messages.seenHint")} />
+        <${Fact} name=${t("messages.rate")} value=${html`${rate(held.rate())} <${Sparkline} values=${held.minute()} says=${t("messages.rateSays", { rate: rate(held.rate()) })} />`} />
+        <${Fact} name=${t("messages.seen")} value=${whole(total.scanned)} hint=${t("messages.seenHint")} />
         <${Fact} name=${t("messages.skipped")} value=${whole(total.skipped)} tone=${total.skipped ? "warn" : ""} hint=${t("messages.skippedHint")} />
       <//>
       <div class="card">
         <div class="row tail-head">
           <button class=${isPaused ? "" : "main"} aria-pressed=${isPaused ? "true" : "false"} onClick=${turnPause} disabled=${held.queues === null}>${isPaused ? t("messages.resume") : t("messages.pause")} <kbd>${t("messages.space")}</kbd></button>
           ${isPaused && html`<button onClick=${() => goOn(true)}>${t("messages.resumeNow")}</button>`}
-          <button class="plain" onClick=${() => { stock.current.clear(); redraw(); }}>${t("messages.clear")}</button>
-          <span class=${`pulse ${live.state === "live" && !isPaused ? "live" : ""}`}>${held.queues === null ? t("frame.loading") : isPaused ? t("messages.pausedAt", { time: time(held.pausedAt) }) : t("messages.reads", { n: held.queues })}</span>
+          <button class="plain" onClick=${() => { buffer.current.clear(); redraw(); }}>${t("messages.clear")}</button>
+          <span class=${`pulse ${live.state === "live" && !isPaused ? "live" : ""}`}>${held.queues === null ? t("app.loading") : isPaused ? t("messages.pausedAt", { time: time(held.pausedAt) }) : t("messages.reads", { n: held.queues })}</span>
         </div>
-        <p class="tail-said" role="status">${isPaused ? html`${t("messages.meanwhile", { n: held.waiting })}${held.heldDropped ? ` ${t("messages.meanwhileMost", { most: whole(MOST) })}` : ""}` : said}</p>
+        <p class="tail-notice" role="status">${isPaused ? html`${t("messages.meanwhile", { n: held.waiting })}${held.heldDropped ? ` ${t("messages.meanwhileMost", { most: whole(MOST) })}` : ""}` : notice}</p>
         ${total.skipped > 0 && html`<p class="warn">${t("messages.skippedSays", { n: total.skipped })}</p>`}
         <${TailRows} rows=${held.rows} dropped=${held.dropped} turn=${turn} />
         <p class="quiet">${t("messages.keeps", { shown: whole(held.rows.length), most: whole(MOST) })} ${t("messages.leavesNothing")}</p>
@@ -102,7 +102,7 @@ function Stream({ url, topic }) {
     </section>`;
 }
 
-// The space bar pauses and goes on, wherever one is but in a field or on a button.
+// The space bar pauses and resumes, except in a field or on a button.
 function useSpace(act) {
   const acting = useRef(act);
   acting.current = act;

@@ -1,11 +1,11 @@
-// The rows of a tail: thousands are kept, those that can be seen are drawn. Who looks at the end stays there; who looks
-// further up stays with what he reads.
-import { time, whole } from "../../frame/format.js";
-import { html, useLayoutEffect, useRef, useState } from "../../frame/html.js";
-import { t } from "../../frame/words.js";
-import { Plain } from "../../parts/body.js";
-import { Start } from "./find.js";
-import { linkTo } from "./places.js";
+// The rows of a tail: thousands are kept, and only visible ones are rendered. A view at the end stays at the end; one
+// further up keeps its rows.
+import { time, whole } from "../../app/format.js";
+import { html, useLayoutEffect, useRef, useState } from "../../app/html.js";
+import { t } from "../../app/i18n.js";
+import { Plain } from "../../components/body.js";
+import { Start } from "./search.js";
+import { linkTo } from "./fields.js";
 
 const ROW_PX = 30; // as css/messages.css has it
 const AROUND = 6;

@@ -1,19 +1,19 @@
-// Moving a group: where to and which queues, then what that does in each queue, then doing it.
-import { path } from "../../frame/api.js";
-import { time, whole } from "../../frame/format.js";
-import { html, useEffect, useMemo } from "../../frame/html.js";
-import { goQuery } from "../../frame/router.js";
-import { t } from "../../frame/words.js";
-import { Confirm, useAction } from "../../parts/acting.js";
-import { Command } from "../../parts/command.js";
-import { Problem } from "../../parts/states.js";
-import { Table } from "../../parts/table.js";
+// Resetting a group: target and queues, then the effect on each queue, then the reset.
+import { path } from "../../app/api.js";
+import { time, whole } from "../../app/format.js";
+import { html, useEffect, useMemo } from "../../app/html.js";
+import { goQuery } from "../../app/router.js";
+import { t } from "../../app/i18n.js";
+import { Confirm, useAction } from "../../components/action.js";
+import { Command } from "../../components/command.js";
+import { Problem } from "../../components/status.js";
+import { Table } from "../../components/table.js";
 
 const KINDS = ["first", "last", "ago", "time", "offset", "by"];
 const UNITS = ["minutes", "hours", "days"];
 const DEFAULTS = { ago: "2 hours", time: "", offset: "0", by: "-10" };
 
-// The words of the command line for what the form says; null while it says nothing yet.
+// The target as on the command line; null while the form is incomplete.
 function targetOf(kind, value) {
   if (kind === "first" || kind === "last") return kind;
   if (kind === "ago") return /^\d+(\.\d+)? [a-z]+$/.test(value) ? `${value} ago` : null;
@@ -22,7 +22,7 @@ function targetOf(kind, value) {
   return /^[+-]?\d+$/.test(value) ? (/^[+-]/.test(value) ? value : `+${value}`) : null;
 }
 
-// Where to, in words: what the server told back for the command line, with a time as the clock on the wall shows it.
+// The target as text: what the server returned, with a timestamp in local time.
 function destination(to) {
   if (to === "first" || to === "last") return t(`offsets.goes.${to}`);
   if (/^\d+$/.test(to)) return t("offsets.goes.offset", { offset: to });
@@ -38,14 +38,14 @@ export function Reset({ group, seen, query, about }) {
   const chosen = topic ? (query.queues || "").split(",").filter((each) => places.includes(each)) : [];
   const to = targetOf(kind, value);
   const action = useAction(path`/api/groups/${group}/offsets/preview`, path`/api/groups/${group}/offsets/reset`);
-  const wish = { topics: topic ? [topic] : [], queues: chosen };
-  // What was previewed is not what the form says any more.
+  const selection = { topics: topic ? [topic] : [], queues: chosen };
+  // The preview does not match the form any more.
   useEffect(() => { action.reset(); }, [kind, value, topic, chosen.join()]);
   const toggle = (place) => goQuery({ queues: (chosen.includes(place) ? chosen.filter((each) => each !== place) : [...chosen, place]).join(",") });
   return html`
     <section class="card wide-names" aria-label=${t("offsets.move")}>
       <h2>${t("offsets.move")}</h2>
-      <form onSubmit=${(event) => { event.preventDefault(); if (to) action.look({ to, ...wish }); }}>
+      <form onSubmit=${(event) => { event.preventDefault(); if (to) action.showPreview({ to, ...selection }); }}>
         <div class="row reset">
           <label class="field">${t("offsets.to")}
             <select value=${kind} onChange=${(event) => goQuery({ to: event.target.value, value: null })}>
@@ -57,7 +57,7 @@ export function Reset({ group, seen, query, about }) {
               <option value="">${t("offsets.allTopics")}</option>
               ${seen.topics.map((each) => html`<option key=${each} value=${each}>${each}</option>`)}
             </select></label>
-          <button class="main" disabled=${!to || action.busy}>${t("frame.preview")}</button>
+          <button class="main" disabled=${!to || action.busy}>${t("app.preview")}</button>
         </div>
         ${places.length > 0 && html`
           <fieldset class="queues"><legend>${t("offsets.someQueues")}</legend>
@@ -66,9 +66,9 @@ export function Reset({ group, seen, query, about }) {
           </fieldset>`}
       </form>
       ${action.error && !action.preview && html`<${Problem} error=${action.error} />`}
-      ${action.preview && html`<${Preview} action=${action} about=${about} group=${group} onApply=${() => action.act({ to: action.preview.to, ...wish })} />`}
+      ${action.preview && html`<${Preview} action=${action} about=${about} group=${group} onApply=${() => action.act({ to: action.preview.to, ...selection })} />`}
       ${action.done && html`
-        <p class="done" role="status">✓ ${t("offsets.done", { group, queues: t("offsets.inQueues", { n: action.done.moves.length }), skipped: whole(action.done.skipped), repeated: whole(action.done.repeated) })}</p>
+        <p class="done" role="status">✓ ${t("offsets.done", { group, queues: t("offsets.inQueues", { n: action.done.changes.length }), skipped: whole(action.done.skipped), repeated: whole(action.done.repeated) })}</p>
         <${Command} line=${action.command} />`}
     </section>`;
 }
@@ -89,21 +89,21 @@ function Value({ kind, value, onValue }) {
 }
 
 function Preview({ action, about, group, onApply }) {
-  const { moves, skipped, repeated, members, to } = action.preview;
-  const changed = moves.filter((move) => move.to !== move.before);
+  const { changes, skipped, repeated, members, to } = action.preview;
+  const changed = changes.filter((row) => row.to !== row.before);
   return html`
     <div class="preview" role="region" aria-label=${t("offsets.preview")}>
       <h3>${t("offsets.preview")}</h3>
       <p role="status">${t("offsets.sentence", { group, to: destination(to), queues: t("offsets.inQueues", { n: changed.length }), skipped: t("offsets.skips", { n: skipped }), repeated: t("offsets.repeats", { n: repeated }) })}
         ${" "}${members ? t("offsets.online", { n: members }) : t("offsets.nobodyOnline")}</p>
-      <${Table} caption=${t("offsets.inEachQueue")} rows=${moves} rowKey=${(move) => `${move.topic} ${move.broker} ${move.queue_id}`} rowClass=${(move) => (move.to === move.before ? "quiet" : "")} columns=${[
-        { key: "topic", name: t("offsets.topic"), value: (move) => move.topic },
-        { key: "broker", name: t("offsets.broker"), value: (move) => move.broker },
-        { key: "queue", name: t("offsets.queue"), number: true, value: (move) => move.queue_id },
-        { key: "before", name: t("offsets.from"), number: true, value: (move) => move.before, cell: (move) => whole(move.before) },
-        { key: "to", name: t("offsets.toOffset"), number: true, value: (move) => move.to, cell: (move) => html`<b>${whole(move.to)}</b>` },
-        { key: "skipped", name: t("offsets.skipped"), number: true, value: (move) => move.skipped, cell: (move) => (move.skipped ? html`<span class="warn">${whole(move.skipped)}</span>` : "0") },
-        { key: "repeated", name: t("offsets.repeated"), number: true, value: (move) => move.repeated, cell: (move) => (move.repeated ? html`<span class="warn">${whole(move.repeated)}</span>` : "0") },
+      <${Table} caption=${t("offsets.inEachQueue")} rows=${changes} rowKey=${(row) => `${row.topic} ${row.broker} ${row.queue_id}`} rowClass=${(row) => (row.to === row.before ? "quiet" : "")} columns=${[
+        { key: "topic", name: t("offsets.topic"), value: (row) => row.topic },
+        { key: "broker", name: t("offsets.broker"), value: (row) => row.broker },
+        { key: "queue", name: t("offsets.queue"), number: true, value: (row) => row.queue_id },
+        { key: "before", name: t("offsets.from"), number: true, value: (row) => row.before, cell: (row) => whole(row.before) },
+        { key: "to", name: t("offsets.toOffset"), number: true, value: (row) => row.to, cell: (row) => html`<b>${whole(row.to)}</b>` },
+        { key: "skipped", name: t("offsets.skipped"), number: true, value: (row) => row.skipped, cell: (row) => (row.skipped ? html`<span class="warn">${whole(row.skipped)}</span>` : "0") },
+        { key: "repeated", name: t("offsets.repeated"), number: true, value: (row) => row.repeated, cell: (row) => (row.repeated ? html`<span class="warn">${whole(row.repeated)}</span>` : "0") },
       ]} />
       <${Confirm} action=${action} about=${about} onApply=${onApply} label=${t("offsets.apply")} danger />
     </div>`;

@@ -1,15 +1,15 @@
-// What the chosen strategy would change: each queue before and after, each member's share, and why, in sentences.
-import { html, useState } from "../../frame/html.js";
-import { t } from "../../frame/words.js";
-import { Table } from "../../parts/table.js";
-import { Mark, partsOf, queueName } from "./marks.js";
+// What the chosen strategy would change: each queue before and after, queues per member, and why, in sentences.
+import { html, useState } from "../../app/html.js";
+import { t } from "../../app/i18n.js";
+import { Table } from "../../components/table.js";
+import { Mark, partsOf, queueName } from "./member_marks.js";
 
 const FIRST = 60;
 
 export function Changes({ plan, chosen, colours }) {
   return html`
     <section class="card" aria-label=${t("plan.changes")}>
-      <h2>${t("plan.changesBy", { strategy: chosen.java || chosen.name })}</h2>
+      <h2>${t("plan.changesBy", { strategy: chosen.java_name || chosen.name })}</h2>
       <${Grid} plan=${plan} chosen=${chosen} colours=${colours} />
       <div class="columns">
         <${Shares} plan=${plan} chosen=${chosen} colours=${colours} />
@@ -42,14 +42,14 @@ function Grid({ plan, chosen, colours }) {
 function Shares({ plan, chosen, colours }) {
   const rows = plan.members.map((member, place) => ({
     ...member, place, then: chosen.counts[place],
-    gets: chosen.changes.filter((change) => change.now === place).length,
+    gets: chosen.changes.filter((change) => change.after === place).length,
     gives: chosen.changes.filter((change) => change.before === place).length,
   }));
   return html`
     <div><h3>${t("plan.shares")}</h3>
     <${Table} caption=${t("plan.shares")} rows=${rows} rowKey=${(row) => row.id} columns=${[
-      { key: "name", name: t("plan.member"), value: (row) => row.name, cell: (row) => html`<${Mark} place=${row.place} colour=${colours[row.name]} /> ${row.name} ${row.wish !== "stays" && html`<span class=${`badge ${row.wish === "joins" ? "good" : "warn"}`}>${t(`plan.wish.${row.wish}`)}</span>`}` },
-      { key: "now", name: t("plan.now"), number: true, value: (row) => row.now },
+      { key: "name", name: t("plan.member"), value: (row) => row.name, cell: (row) => html`<${Mark} place=${row.place} colour=${colours[row.name]} /> ${row.name} ${row.change !== "stays" && html`<span class=${`badge ${row.change === "joins" ? "good" : "warn"}`}>${t(`plan.change.${row.change}`)}</span>`}` },
+      { key: "now", name: t("plan.now"), number: true, value: (row) => row.queues_now },
       { key: "then", name: t("plan.then"), number: true, value: (row) => row.then },
       { key: "gets", name: t("plan.gets"), number: true, value: (row) => row.gets },
       { key: "gives", name: t("plan.gives"), number: true, value: (row) => row.gives },
@@ -62,7 +62,7 @@ function Reasons({ plan, chosen }) {
   const ordered = [...chosen.changes].sort((a, b) => isRetry(a) - isRetry(b));
   const shown = all ? ordered : ordered.slice(0, FIRST);
   const sentence = (change) => t(`plan.why.${change.why}`, {
-    queue: queueName(plan.queues[change.queue]), before: nameOf(plan, change.before), now: nameOf(plan, change.now), n: change.by,
+    queue: queueName(plan.queues[change.queue]), before: nameOf(plan, change.before), now: nameOf(plan, change.after), n: change.by,
   });
   return html`
     <div><h3>${t("plan.reasons")}</h3>
@@ -72,6 +72,6 @@ function Reasons({ plan, chosen }) {
         ${chosen.overlaps.map(([queue, members]) => html`<li key=${`o${queue}`} class="bad">${t("plan.overlap", { queue: queueName(plan.queues[queue]), members: members.map((place) => nameOf(plan, place)).join(", ") })}</li>`)}
         ${chosen.idle.map((place) => html`<li key=${`i${place}`} class="warn">${t("plan.getsNothing", { member: nameOf(plan, place) })}</li>`)}
       </ul>
-      ${shown.length < chosen.changes.length && html`<button onClick=${() => setAll(true)}>${t("frame.showAll", { n: chosen.changes.length })}</button>`}
+      ${shown.length < chosen.changes.length && html`<button onClick=${() => setAll(true)}>${t("app.showAll", { n: chosen.changes.length })}</button>`}
     </div>`;
 }

@@ -1,7 +1,7 @@
-// Who is in the group and who is not: members are dragged from one to the other, or put there by buttons and keys.
-import { html, useEffect, useRef, useState } from "../../frame/html.js";
-import { t } from "../../frame/words.js";
-import { Mark } from "./marks.js";
+// Who is in the group: members are dragged in and out, or moved by buttons and keys.
+import { html, useEffect, useRef, useState } from "../../app/html.js";
+import { t } from "../../app/i18n.js";
+import { Mark } from "./member_marks.js";
 
 const KIND = "application/x-steelyard-member";
 
@@ -13,15 +13,15 @@ function nextName(taken) {
 
 export function Members({ plan, chosen, join, leave, colours, onWish }) {
   const place = Object.fromEntries(plan.members.map((member, number) => [member.name, number]));
-  const there = plan.members.filter((member) => member.wish !== "joins");
+  const there = plan.members.filter((member) => member.change !== "joins");
   const out = there.filter((member) => leave.includes(member.name) || leave.includes(member.id));
-  // Who is about to go by itself is out in every plan.
-  const going = there.filter((member) => member.wish === "leaves" && !out.includes(member));
+  // A member that is leaving is out in every plan.
+  const going = there.filter((member) => member.change === "leaves" && !out.includes(member));
   const inside = there.filter((member) => !out.includes(member) && !going.includes(member));
   const names = [...there.map((member) => member.name), ...join];
   const focus = useRef(null);
   useEffect(() => {
-    // Whoever was moved by a key is still at hand for the next one.
+    // The focus stays on the member that was moved by a key.
     if (!focus.current) return;
     const [zone, name] = focus.current;
     const found = [...document.querySelectorAll(`.zone.${zone} button[data-member]`)].find((each) => each.dataset.member === name);
@@ -92,9 +92,9 @@ function Chip({ name, member, isNew = false, place, chosen, colours, does, forwa
       <${Mark} place=${number} colour=${colours[name]} />
       <span class="who"><strong>${name}</strong>
         ${isNew && html` <span class="badge good">${t("plan.new")}</span>`}
-        ${member && !member.ours && html` <span class="badge">${t("plan.foreign")}</span>`}
+        ${member && !member.is_steelyard && html` <span class="badge">${t("plan.foreign")}</span>`}
         ${hint && html` <span class="badge warn">${hint}</span>`}</span>
-      <span class="quiet number">${t("plan.nowThen", { now: member?.now ?? 0, then: then ?? "–" })}</span>
+      <span class="quiet number">${t("plan.nowThen", { now: member?.queues_now ?? 0, then: then ?? "–" })}</span>
       ${onMove && html`<button class="plain" data-member=${name} onClick=${onMove} onKeyDown=${keys} aria-label=${`${does}: ${name}`}>${does}</button>`}
     </li>`;
 }

@@ -1,0 +1,1 @@
+"""Programs of the simulated world: brokers, name servers, members, producers, an admin."""

@@ -1,0 +1,1 @@
+"""Models of what is not ours: Apache's broker, and Java's push consumer."""

@@ -1,0 +1,1 @@
+"""Rules that must hold in every history, one file each."""

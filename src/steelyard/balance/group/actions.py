@@ -1,0 +1,230 @@
+"""Actions: everything that `MemberStateMachine.step` can return, in the order in which it is to be done.
+
+An action says nothing about sockets. Actions for one broker are sent on one connection in the order given. Each request
+ends with an event (events.py).
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+
+from msgspec import Struct
+
+from steelyard.model import Queue
+
+__all__ = [
+    "MAX_QUEUES_NAMED",
+    "Action",
+    "Commit",
+    "HandleMessages",
+    "LockQueues",
+    "MemberLeft",
+    "MemberReport",
+    "ProbeOwnership",
+    "PullMessages",
+    "QueryMemberList",
+    "QueryRoute",
+    "QueryStartOffset",
+    "QueryUptime",
+    "RenewLocks",
+    "SendBackMessage",
+    "SendHeartbeat",
+    "StartAt",
+    "StartPosition",
+    "UnlockQueues",
+    "UnregisterMember",
+]
+
+
+class StartAt(Enum):
+    """Where to start in a queue without a committed offset (ConsumeFromWhere)."""
+
+    LAST = "last"
+    FIRST = "first"
+    """At the first message that is still stored."""
+    TIME = "time"
+
+
+class StartPosition(Struct, frozen=True):
+    """Where to start; ``time_ms`` with TIME: at the first message stored then or later."""
+
+    at: StartAt = StartAt.LAST
+    time_ms: int = 0
+
+
+class QueryRoute(Struct, frozen=True, tag=True, gc=False):
+    """Query a name server for the route of a topic: `RouteReceived` or `RouteFailed`."""
+
+    topic: str
+
+
+class SendHeartbeat(Struct, frozen=True, tag=True, gc=False):
+    """Send a heartbeat to a broker: `HeartbeatAcknowledged` or `HeartbeatFailed`."""
+
+    broker: str
+    held: Mapping[Queue, int] | None = None
+    """The leases that we hold there, with epochs; only in the first heartbeat of a connection."""
+    is_leaving: bool = False
+    strategy: str | None = None
+    """Our strategy, for others to compare."""
+    subscription_version: int = 0
+    """Grows with each change of the owned queues."""
+    duplicates_avoided: int = 0
+    """Messages of that broker that were finished and committed while their queue was given up."""
+    stopped_queues: tuple[str, ...] = ()
+    """Queues of that broker that stopped at an unreadable message, and why, in sentences."""
+
+
+class QueryUptime(Struct, frozen=True, tag=True, gc=False):
+    """Query a broker's uptime (28): `UptimeReceived`."""
+
+    broker: str
+
+
+class QueryMemberList(Struct, frozen=True, tag=True, gc=False):
+    """Query a broker for the members of the group (38): `MemberListReceived` or `MemberListFailed`."""
+
+    broker: str
+    request_id: int = 0
+    """Distinguishes a list that was requested after something happened from one that was in flight."""
+
+
+MAX_QUEUES_NAMED = 200
+"""Queues named in a probe: they have to fit into a header."""
+
+
+class ProbeOwnership(Struct, frozen=True, tag=True, gc=False):
+    """Probe another member through a broker (307): `OwnershipReported` or `OwnershipProbeFailed`."""
+
+    broker: str
+    member: str
+    waiting_for: tuple[Queue, ...] = ()
+    """What we wait for: the other member rebalances."""
+    request_id: int = 0
+    is_background: bool = False
+    """Whether a late answer is as good, since nothing waits for it."""
+    asked_ms: int = 0
+    """When it is sent: the answer is later."""
+
+
+class LockQueues(Struct, frozen=True, tag=True, gc=False):
+    """Lock queues at their broker (41): `LocksAnswered` or `LockFailed`."""
+
+    broker: str
+    queues: tuple[Queue, ...]
+    lock_group: str
+    """The group's own name for orderly members, else the name of its leases."""
+
+
+class RenewLocks(Struct, frozen=True, tag=True, gc=False):
+    """Renew locks that we hold (41): `LocksAnswered` or `LockFailed`. It never acquires one."""
+
+    broker: str
+    queues: tuple[Queue, ...]
+    lock_group: str
+    epochs: tuple[int | None, ...] = ()
+
+
+class UnlockQueues(Struct, frozen=True, tag=True, gc=False):
+    """Release locks (42): `Unlocked` or `UnlockFailed`."""
+
+    broker: str
+    queues: tuple[Queue, ...]
+    lock_group: str
+    epochs: tuple[int | None, ...] = ()
+    owner: str | None = None
+    """In whose name, if not ours: a member that died while it acquired the queue."""
+
+
+class QueryStartOffset(Struct, frozen=True, tag=True, gc=False):
+    """Query the committed offset of a queue, else the start position: `StartOffsetReceived` or `StartOffsetFailed`."""
+
+    queue: Queue
+    start: StartPosition
+
+
+class PullMessages(Struct, frozen=True, tag=True, gc=False):
+    """Pull messages of a queue: `Pulled` or `PullFailed`."""
+
+    queue: Queue
+    generation: int
+    offset: int
+    max_messages: int = 32
+    is_long_poll: bool = True
+    """Whether the broker may hold the pull until there is something."""
+
+
+class HandleMessages(Struct, frozen=True, tag=True, gc=False):
+    """Pass messages to a handler, one after the other: `Handled`, once or in parts."""
+
+    queue: Queue
+    generation: int
+    offsets: Sequence[int]
+    messages: Sequence[object]
+    fence: int | None
+    """The epoch of the lock, for a sink that can compare it (fencing token)."""
+    attempt: int = 0
+    """How often this member tried these messages before, in order."""
+
+
+class Commit(Struct, frozen=True, tag=True, gc=False):
+    """Commit an offset (15): `CommitConfirmed`, `CommitRefused` or `CommitFailed`."""
+
+    queue: Queue
+    offset: int
+    epoch: int | None = None
+
+
+class SendBackMessage(Struct, frozen=True, tag=True, gc=False):
+    """Send a failed message back to its broker (36): `SentBack` or `SendBackFailed`."""
+
+    queue: Queue
+    generation: int
+    offset: int
+    message: object
+    delay_level: int = 0
+    """0 lets the broker choose by the number of attempts; -1 sends it to the dead letters."""
+    unreadable_reason: str = ""
+    """Why it cannot be read: then it goes to the dead letters, with this as a property."""
+
+
+class UnregisterMember(Struct, frozen=True, tag=True, gc=False):
+    """Unregister from a broker (35). No event follows."""
+
+    broker: str
+    duplicates_avoided: int = 0
+    """As in a `SendHeartbeat`: most of them are counted while a member leaves, after its last heartbeat."""
+
+
+class MemberReport(Struct, frozen=True, tag=True, gc=False):
+    """Report to the user: acquired or lost queues, a finding, a limit that was hit."""
+
+    kind: str
+    """``taken``, ``released``, ``lost``, ``drain-bound``, ``stranger``, ``hazard``, ``degraded`` …"""
+    sentence: str
+    queues: tuple[Queue, ...] = ()
+    facts: Mapping[str, object] = {}
+
+
+class MemberLeft(Struct, frozen=True, tag=True, gc=False):
+    """The member has left: its connections may be closed."""
+
+
+Action = (
+    QueryRoute
+    | SendHeartbeat
+    | QueryUptime
+    | QueryMemberList
+    | ProbeOwnership
+    | LockQueues
+    | RenewLocks
+    | UnlockQueues
+    | QueryStartOffset
+    | PullMessages
+    | HandleMessages
+    | Commit
+    | SendBackMessage
+    | UnregisterMember
+    | MemberReport
+    | MemberLeft
+)
+"""Any action."""

@@ -1,0 +1,317 @@
+"""Members and producers: 38, 203, 204, 328, 343, 345; and requests forwarded to a member: 307, 309, 223.
+
+38 GET_CONSUMER_LIST_BY_GROUP        the ids of a group; an empty group is refused (1), as Java expects. Ours also get
+                                     which members are ours, the queues here, their owners, and warnings
+203 GET_CONSUMER_CONNECTION_LIST     connections, settings and subscriptions of a group; 206 if it has no members
+204 GET_PRODUCER_CONNECTION_LIST     the connections of a producer group; 1 if there are none. Ours also get the latency
+                                     reports of our producers
+328 GET_ALL_PRODUCER_INFO            every producer; ours get the same with it
+343 QUERY_TOPICS_BY_CONSUMER         topics in which a group has offsets
+345 QUERY_SUBSCRIPTION_BY_CONSUMER   a group's subscription to a topic, if any
+307 GET_CONSUMER_RUNNING_INFO        forwarded unchanged, and so is the response: our members use it among themselves
+309 CONSUME_MESSAGE_DIRECTLY         the message is read from the log and sent along, with the broker's name and the
+                                     flags of topic and group
+223 INVOKE_BROKER_TO_GET_CONSUMER_STATUS   each member, or one, is asked for its offsets (221), and the responses are
+                                     combined; a member without a response in time is left out
+
+Errors of forwarded requests: 1 if the member is not connected or older than 3.1.8, 207 without a response in time.
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+
+from msgspec import structs
+
+from steelyard.broker import client_expiry
+from steelyard.broker.consumer_registry import ConsumerGroup, GroupMember
+from steelyard.broker.group_warnings import find_warnings
+from steelyard.broker.producer_registry import RegisteredProducer
+from steelyard.broker.queue_owners import owners_by_topic
+from steelyard.broker.request_errors import request_error
+from steelyard.broker.requests.paging import check_rows
+from steelyard.broker.state import BrokerCoreState, RequestHandler
+from steelyard.errors import SteelyardError
+from steelyard.wire.bodies import decode_request_body, encode_body
+from steelyard.wire.bodies.common import TopicNames
+from steelyard.wire.bodies.members import (
+    ClientExtension,
+    ConnectionEntry,
+    ConsumerConnections,
+    ConsumerIdList,
+    GroupExtension,
+    GroupSubscription,
+    MemberEntry,
+    ProducerConnections,
+    ProducerEntry,
+    ProducerTable,
+)
+from steelyard.wire.bodies.offsets import MemberOffsets
+from steelyard.wire.codes import CLIENT_LANGUAGE, SERVER_VERSION, ResponseCode, Version
+from steelyard.wire.codes import RequestCode as Code
+from steelyard.wire.command import Command, Peer, response_to
+from steelyard.wire.headers.admin import GetProducerConnections
+from steelyard.wire.headers.common import GroupRequest
+from steelyard.wire.headers.group import ConsumeMessageDirectly, GetConsumerRunningState, GroupTopicRequest
+from steelyard.wire.json_body import ByQueue
+from steelyard.wire.limits import LIST_BYTES
+from steelyard.wire.message_ids import parse_offset_id
+
+__all__ = ["HANDLERS"]
+
+
+_MAX_OWNERS = 1_000_000
+"""Queues whose owners are listed: a few bytes each."""
+
+
+def _list_member_ids(state: BrokerCoreState, request: Command, _peer: Peer, now_ms: int) -> Command:
+    name = request.header(GroupRequest).consumer_group
+    group = state.consumers.group(name)
+    if group is None:
+        raise request_error(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {name}")
+    view = _group_view(state, group, now_ms) if request.language == CLIENT_LANGUAGE else None
+    return response_to(request, body=encode_body(ConsumerIdList(ids=tuple(group.ids), steelyard=view)))
+
+
+def _group_view(state: BrokerCoreState, group: ConsumerGroup, now_ms: int) -> GroupExtension:
+    queues = client_expiry.queue_counts(state, group)
+    check_rows(sum(queues.values()), f"let the members of {group.name} subscribe to fewer topics", _MAX_OWNERS)
+    return GroupExtension(
+        epoch=group.epoch,
+        findings=tuple(warning.message for warning in find_warnings(group)) or None,
+        members=tuple(_member_view(group.members[client_id]) for client_id in group.ids),
+        owners=owners_by_topic(state, group, now_ms),
+        queues=queues,
+        settled=state.queue_locks.is_settled(group.name, now_ms),
+    )
+
+
+def _member_view(member: GroupMember) -> MemberEntry:
+    return MemberEntry(
+        id=member.id,
+        leaving=member.leaving,
+        ours=member.is_steelyard,
+        strategy=member.strategy,
+        topics=tuple(sorted(member.subscriptions)),
+    )
+
+
+def _consumer_connections(state: BrokerCoreState, request: Command, _peer: Peer, now_ms: int) -> Command:
+    name = request.header(GroupRequest).consumer_group
+    group = state.consumers.group(name)
+    if group is None:
+        raise request_error(ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{name}] not online")
+    body = ConsumerConnections(
+        connections=tuple(_to_connection(group.members[client_id]) for client_id in group.ids),
+        start_from=group.start_from,
+        kind=group.kind,
+        model=group.model,
+        steelyard=_group_view(state, group, now_ms) if request.language == CLIENT_LANGUAGE else None,
+        subscriptions=dict(group.subscriptions),
+    )
+    return response_to(request, body=encode_body(body))
+
+
+def _to_connection(member: GroupMember) -> ConnectionEntry:
+    return ConnectionEntry(
+        client_address=member.peer.address, client_id=member.id, language=member.language, version=member.version
+    )
+
+
+def _producer_connections(state: BrokerCoreState, request: Command, _peer: Peer, now_ms: int) -> Command:
+    name = request.header(GetProducerConnections).producer_group
+    producers = state.producers.in_group(name)
+    if not producers:
+        raise request_error(ResponseCode.SYSTEM_ERROR, f"the producer group[{name}] not exist")
+    connections = tuple(
+        ConnectionEntry(
+            client_address=each.peer.address,
+            client_id=each.id,
+            language=each.language,
+            steelyard=_latency_report(state, request, each, now_ms),
+            version=each.version,
+        )
+        for each in producers
+    )
+    return response_to(request, body=encode_body(ProducerConnections(connections=connections)))
+
+
+def _latency_report(
+    state: BrokerCoreState, request: Command, producer: RegisteredProducer, now_ms: int
+) -> ClientExtension | None:
+    return state.producers.latency_report_of(producer, now_ms) if request.language == CLIENT_LANGUAGE else None
+
+
+def _all_producers(state: BrokerCoreState, request: Command, _peer: Peer, now_ms: int) -> Command:
+    table = {
+        group: tuple(
+            ProducerEntry(
+                client_id=each.id,
+                language=each.language,
+                seen_ms=each.last_seen_ms,
+                remote_ip=f"/{each.peer.address}",
+                steelyard=_latency_report(state, request, each, now_ms),
+                version=each.version,
+            )
+            for each in state.producers.in_group(group)
+        )
+        for group in state.producers.group_names()
+    }
+    return response_to(request, body=encode_body(ProducerTable(groups=table)))
+
+
+def _topics_of_group(state: BrokerCoreState, request: Command, _peer: Peer, _now_ms: int) -> Command:
+    topics = state.offsets.topics_of(request.header(GroupTopicRequest).group)
+    return response_to(
+        request, body=encode_body(TopicNames(broker_address=state.options.address, topics=tuple(sorted(topics))))
+    )
+
+
+def _subscription_of_group(state: BrokerCoreState, request: Command, _peer: Peer, _now_ms: int) -> Command:
+    header = request.header(GroupTopicRequest)
+    group = state.consumers.group(header.group)
+    subscription = None if group is None else group.subscriptions.get(header.topic or "")
+    body = GroupSubscription(group=header.group, subscription=subscription, topic=header.topic)
+    return response_to(request, body=encode_body(body))
+
+
+_STATUS_TIMEOUT_MS = 5_000
+
+
+def _forward_running_info(state: BrokerCoreState, request: Command, peer: Peer, now_ms: int) -> None:
+    header = request.header(GetConsumerRunningState)
+    member = _online_member(state, header.consumer_group, header.client_id)
+    _forward(state, request, peer, member, Command(request.code, request.texts(), request.body), now_ms)
+
+
+def _forward_consume_directly(state: BrokerCoreState, request: Command, peer: Peer, now_ms: int) -> None:
+    header = request.header(ConsumeMessageDirectly)
+    member = _online_member(state, header.consumer_group, header.client_id or "")
+    fields = {**request.texts(), "brokerName": state.options.name}
+    topic, group = state.topics.get(header.topic or ""), state.groups.get(header.consumer_group)
+    if topic is not None:
+        fields["topicSysFlag"] = str(topic.settings.sys_flag or 0)
+    if group is not None:
+        fields["groupSysFlag"] = str(group.sys_flag or 0)
+    record = _record_of(state, header.msg_id or "")
+    _forward(state, request, peer, member, Command(request.code, fields, record), now_ms)
+
+
+def _record_of(state: BrokerCoreState, message_id: str) -> bytes:
+    _, position = parse_offset_id(message_id)
+    record = state.store.lookup.record_at(position)
+    if record is None:
+        raise request_error(
+            ResponseCode.QUERY_NOT_FOUND, f"there is no message {message_id[:80]} in the log of this broker"
+        )
+    return bytes(record)
+
+
+def _online_member(state: BrokerCoreState, group_name: str, client_id: str) -> GroupMember:
+    group = state.consumers.group(group_name)
+    member = None if group is None else group.members.get(client_id)
+    if member is None or not member.connections:
+        raise request_error(ResponseCode.SYSTEM_ERROR, f"The Consumer <{group_name}> <{client_id[:255]}> not online")
+    if member.version < Version.V3_1_8_SNAPSHOT:
+        raise request_error(
+            ResponseCode.SYSTEM_ERROR,
+            f"The Consumer <{client_id}> Version <{member.version}> too low to finish, please upgrade it to V3_1_8",
+        )
+    return member
+
+
+def _forward(
+    state: BrokerCoreState, request: Command, peer: Peer, member: GroupMember, forwarded: Command, now_ms: int
+) -> None:
+    request = _without_body(request)
+
+    def on_response(answer: Command | None) -> None:
+        if answer is None:
+            remark = f"consumer <{member.group}> <{member.id}> Timeout: it did not answer, or its connection closed"
+            response = response_to(request, ResponseCode.CONSUME_MSG_TIMEOUT, remark=remark)
+        else:
+            response = response_to(request, answer.code, _fields_of(answer), answer.body, answer.remark)
+        if not request.is_oneway:
+            state.send(peer, response)
+
+    forwarded = structs.replace(forwarded, version=SERVER_VERSION)
+    state.send(
+        member.peer,
+        state.forwarded_requests.forward(
+            member.peer, forwarded, on_response, now_ms + state.options.forward_timeout_ms
+        ),
+    )
+
+
+def _without_body(request: Command) -> Command:
+    """Return a request without its body, which may be large, to keep until the response comes."""
+    return structs.replace(request, fields={}, body=b"")
+
+
+def _fields_of(answer: Command) -> dict[str, str]:
+    try:
+        return answer.texts()
+    except SteelyardError:
+        return {}
+
+
+class _StatusCollector:
+    """Collects the response to a 223."""
+
+    def __init__(self, state: BrokerCoreState, request: Command, peer: Peer) -> None:
+        self._state, self._request, self._peer = state, _without_body(request), peer
+        self._open = 1  # one for the caller that still sends requests
+        self._found = dict[str, ByQueue[int]]()
+
+    def request_status(self, member: GroupMember, forwarded: Command, until_ms: int) -> None:
+        """Send a request to one member."""
+        sent = self._state.forwarded_requests.forward(
+            member.peer, forwarded, lambda answer: self._on_response(member.id, answer), until_ms
+        )
+        self._open += 1
+        self._state.send(member.peer, sent)
+
+    def _on_response(self, client_id: str, answer: Command | None) -> None:
+        if answer is not None and answer.code == ResponseCode.SUCCESS:
+            # A malformed response counts as none.
+            with suppress(SteelyardError):
+                self._found[client_id] = decode_request_body(MemberOffsets, answer.body, max_bytes=LIST_BYTES).queues
+        self.finish_one()
+
+    def finish_one(self) -> None:
+        """Count one response; the last one completes the request."""
+        self._open -= 1
+        if not self._open and not self._request.is_oneway:
+            body = encode_body(MemberOffsets(members=dict(sorted(self._found.items()))))
+            self._state.send(self._peer, response_to(self._request, body=body))
+
+
+def _collect_status(state: BrokerCoreState, request: Command, peer: Peer, now_ms: int) -> None:
+    header = request.header(GroupTopicRequest)
+    group = state.consumers.group(header.group)
+    if group is None:
+        raise request_error(
+            ResponseCode.SYSTEM_ERROR, f"No Any Consumer online in the consumer group: [{header.group}]"
+        )
+    forwarded = Command(
+        Code.GET_CONSUMER_STATUS_FROM_CLIENT,
+        GroupTopicRequest(group=header.group, topic=header.topic),
+        version=SERVER_VERSION,
+    )
+    status = _StatusCollector(state, request, peer)
+    for member in group.members.values():
+        if member.connections and header.client_addr in (None, "", member.id):
+            status.request_status(member, forwarded, now_ms + _STATUS_TIMEOUT_MS)
+    status.finish_one()
+
+
+HANDLERS: Mapping[int, RequestHandler] = {
+    Code.GET_CONSUMER_LIST_BY_GROUP: _list_member_ids,
+    Code.GET_CONSUMER_CONNECTION_LIST: _consumer_connections,
+    Code.GET_PRODUCER_CONNECTION_LIST: _producer_connections,
+    Code.GET_ALL_PRODUCER_INFO: _all_producers,
+    Code.QUERY_TOPICS_BY_CONSUMER: _topics_of_group,
+    Code.QUERY_SUBSCRIPTION_BY_CONSUMER: _subscription_of_group,
+    Code.GET_CONSUMER_RUNNING_INFO: _forward_running_info,
+    Code.CONSUME_MESSAGE_DIRECTLY: _forward_consume_directly,
+    Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: _collect_status,
+}

@@ -1,1 +1,0 @@
-"""`steelyard access`: one file per part of it."""

@@ -1,1 +1,0 @@
-"""`steelyard bench`: how quick a cluster is."""

@@ -1,1 +1,0 @@
-"""`steelyard broker`: one file per part of it."""

@@ -1,1 +1,0 @@
-"""`steelyard check`: one line and an exit code for whatever watches a cluster."""

@@ -1,1 +1,0 @@
-"""The whole of a cluster on the command line."""

@@ -1,1 +1,0 @@
-"""`steelyard consume`: messages as they come."""

@@ -1,0 +1,92 @@
+"""`steelyard dashboard`: a cluster in the browser, ours or Apache's, until Ctrl-C.
+
+`steelyard up` serves the same dashboard beside its brokers; this is for clusters that run elsewhere.
+"""
+
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+
+from steelyard.cli.shared.commands import help_examples
+from steelyard.cli.shared.options import TOKEN_VARIABLE, ClientOptions, dashboard_options, with_shared_options
+
+if TYPE_CHECKING:
+    from steelyard.client.sync.admin import Admin
+
+__all__ = ["dashboard"]
+
+
+@help_examples(
+    "steelyard dashboard",
+    "steelyard dashboard --namesrv mq-1:9876 --read-only",
+    "steelyard dashboard --port 0 --json",
+)
+@with_shared_options
+def dashboard(
+    admin: "Admin",
+    client: ClientOptions,
+    port: Annotated[
+        int | None,
+        typer.Option(help="The dashboard's port. 0: any free one.", show_default="9877, or any that is free"),
+    ] = None,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Allow no changes.")] = False,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            envvar=TOKEN_VARIABLE,
+            help="Access token for browsers; safer in the environment than here.",
+            show_default="a new one each time",
+            show_envvar=True,
+        ),
+    ] = None,
+    also_as: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="Another host name of the dashboard, such as that of a proxy; can be repeated."
+        ),
+    ] = None,
+    audit: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Append a line to this file for every change.", show_default=False),
+    ] = None,
+    host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
+    insecure_allow_remote: Annotated[
+        bool, typer.Option("--insecure-allow-remote", help="Allow other machines: connections are not encrypted.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON when ready.")] = False,
+) -> None:
+    """Show a cluster in the browser, ours or Apache's, until Ctrl-C."""
+    from steelyard.dashboard.server import Dashboard
+
+    options = dashboard_options(
+        port=port,
+        token=token,
+        hosts=also_as,
+        read_only=read_only,
+        audit=audit,
+        host=host,
+        allow_remote=insecure_allow_remote,
+    )
+    config = client.config()
+    running = Dashboard(config, options)
+    try:
+        admin.brokers.instances()  # an unreachable cluster is an error now, not later in the browser
+    except BaseException:
+        running.stop()
+        raise
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    with running:
+        if as_json:
+            line = msgspec.json.encode({"dashboard": running.url, "namesrv": str(config)}).decode()
+        else:
+            line = f"dashboard    {running.url}\ncluster      {config}\nready; stop it with Ctrl-C"
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+        stop.wait()

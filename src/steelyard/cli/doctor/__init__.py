@@ -1,1 +1,0 @@
-"""`steelyard doctor`: why does it not work, cause by cause, with what to do next."""

@@ -1,1 +1,0 @@
-"""What all verbs share: where the cluster is, how answers are printed, how failures end."""

@@ -1,1 +1,0 @@
-"""`steelyard group`: who has which queue, and why."""

@@ -1,1 +1,0 @@
-"""`steelyard message`: finding messages, and what became of them."""

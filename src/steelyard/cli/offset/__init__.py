@@ -1,1 +1,0 @@
-"""`steelyard offset`: how far groups are, and moving them."""

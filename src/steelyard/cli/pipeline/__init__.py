@@ -1,1 +1,0 @@
-"""`steelyard pipeline`: ready jobs on Spark."""

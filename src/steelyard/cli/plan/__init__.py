@@ -1,1 +1,0 @@
-"""`steelyard plan`: who would get which queue."""

@@ -1,1 +1,0 @@
-"""`steelyard send`: messages from the command line and through pipes."""

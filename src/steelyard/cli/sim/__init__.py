@@ -1,1 +1,0 @@
-"""`steelyard sim`: the made-up world."""

@@ -1,1 +1,0 @@
-"""Topics on the command line."""

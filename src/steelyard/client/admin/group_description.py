@@ -1,0 +1,411 @@
+"""Group description: a live group as one value, with its members, queue owners, lag and findings.
+
+`GroupFacts` is what groups.py collects, `describe_group` makes the description; `dry_run_rebalance` computes from it
+what joining or leaving members, or another strategy, would move, without any request.
+
+The owner of a queue: on our brokers its lock decides. Elsewhere, and for members that are not ours, members report it
+themselves: then a queue may be claimed by two, or by none, and both are shown.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from steelyard.balance.assignors import AssignmentPlan, Strategy, StrategyFunction, find_strategy, plan
+from steelyard.balance.assignors.explain import Explanation, explain
+from steelyard.balance.assignors.strategy import uses_owners
+from steelyard.balance.group.diagnostics import (
+    ProgressSample,
+    duplicate_ids,
+    idle_members,
+    stalled_queues,
+    unequal_filters,
+    unequal_strategies,
+    unequal_subscriptions,
+    unowned_queues,
+)
+from steelyard.errors import ConfigurationError
+from steelyard.model import Queue, sort_names, sort_queues, utf16_units
+from steelyard.model.finding import Finding, Severity
+from steelyard.model.reserved_names import RETRY_PREFIX
+
+__all__ = [
+    "GroupDescription",
+    "GroupFacts",
+    "GroupQueue",
+    "MemberDescription",
+    "describe_group",
+    "dry_run_rebalance",
+    "effective_strategy",
+]
+
+
+_JAVA_STRATEGY = "AVG"
+_MAX_NAMED = 12
+
+
+@dataclass(frozen=True, slots=True)
+class MemberDescription:
+    """A member of a group, as its brokers know it; what they do not know is None or empty."""
+
+    id: str
+    address: str = ""
+    language: str = ""
+    release: str = ""
+    ours: bool = False
+    """Whether it is one of Steelyard's."""
+    strategy: str | None = None
+    topics: tuple[str, ...] | None = None
+    """What it subscribes to, without the retry topic; None where that is not known."""
+    filters: Mapping[str, str] | None = None
+    """Its filter of each of them, tags or an expression; None where that is not known."""
+    leaving: bool = False
+    brokers: tuple[str, ...] = ()
+    """Where it is registered."""
+    started_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupQueue:
+    """A queue that the group reads: its owner, and the group's offset."""
+
+    queue: Queue
+    owners: tuple[str, ...] = ()
+    """One, if all is well."""
+    committed: int | None = None
+    end: int | None = None
+    consumed_at: datetime | None = None
+    owned_at: datetime | None = None
+    """Since when its owner has it; only our members report that."""
+
+    @property
+    def owner(self) -> str | None:
+        """Its owner; None if it has none or several."""
+        return self.owners[0] if len(self.owners) == 1 else None
+
+    @property
+    def lag(self) -> int | None:
+        """How many messages wait; None where that is not known."""
+        return None if self.committed is None or self.end is None else max(0, self.end - self.committed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupFacts:
+    """What was collected about a group."""
+
+    group: str
+    at_ms: int
+    members: tuple[MemberDescription, ...] = ()
+    broadcast: bool = False
+    kind: str | None = None
+    """How it gets its messages: push, pull or pop."""
+    topics: frozenset[str] = frozenset()
+    """What the group subscribes to."""
+    queues: tuple[Queue, ...] = ()
+    """The readable queues of its topics."""
+    locked: Mapping[Queue, str] = field(default_factory=dict)
+    """Owners of queues by the locks of our brokers."""
+    our_brokers: frozenset[str] = frozenset()
+    claimed: Mapping[str, frozenset[Queue]] = field(default_factory=dict)
+    """The queues that members report to own."""
+    owned_at: Mapping[tuple[str, Queue], datetime] = field(default_factory=dict)
+    """Since when members own their queues, as they report."""
+    progress: Mapping[Queue, ProgressSample] = field(default_factory=dict)
+    consumed: Mapping[Queue, datetime] = field(default_factory=dict)
+    listed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The ids that each broker lists, as it lists them."""
+    reported: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The findings of each of our brokers and members."""
+    notes: tuple[str, ...] = ()
+    """What could not be collected."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupDescription:
+    """A group at one moment. ``print`` it, or use its fields.
+
+    >>> queue = Queue("orders", "broker-a", 0)
+    >>> member = MemberDescription("c1@sy1", "10.0.0.1:5000", ours=True, strategy="STICKY")
+    >>> facts = GroupFacts(group="billing", at_ms=0, members=(member,), queues=(queue,), locked={queue: "c1@sy1"},
+    ...               our_brokers=frozenset({"broker-a"}), progress={queue: ProgressSample(0, 5, 9)})
+    >>> print(describe_group(facts))
+    group billing has 1 member and 1 queue of orders, shared by STICKY; 4 messages wait
+    c1@sy1 at 10.0.0.1:5000 has 1 queue with 4 messages: orders@broker-a:0
+    """
+
+    group: str
+    at_ms: int
+    broadcast: bool
+    kind: str | None
+    strategy: str | None
+    """The assignment strategy of its members; None where they do not report it."""
+    members: tuple[MemberDescription, ...]
+    queues: tuple[GroupQueue, ...]
+    findings: tuple[Finding, ...]
+    notes: tuple[str, ...]
+    samples: Mapping[Queue, tuple[ProgressSample, ...]] = field(repr=False)
+    """Since when the offset of each queue has not changed: carried from description to description."""
+
+    @property
+    def lag(self) -> int:
+        """How many messages wait in all."""
+        return sum(each.lag or 0 for each in self.queues)
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics that it reads."""
+        return tuple(dict.fromkeys(each.queue.topic for each in self.queues))
+
+    def owned(self) -> AssignmentPlan:
+        """Return the queues of each member."""
+        mine: AssignmentPlan = {member.id: [] for member in self.members}
+        for each in self.queues:
+            for owner in each.owners:
+                mine.setdefault(owner, []).append(each.queue)
+        return mine
+
+    def __str__(self) -> str:
+        """Return it as sentences, one a line: the summary, its members, findings and notes."""
+        members = (_member_line(self, member) for member in self.members)
+        return "\n".join([_summary_line(self), *members, *(each.message for each in self.findings), *self.notes])
+
+
+def describe_group(facts: GroupFacts, earlier: GroupDescription | None = None) -> GroupDescription:
+    """Describe a group from facts; with an ``earlier`` description stalled queues are found."""
+    owners = _owners(facts)
+    rows = []
+    for queue in sort_queues(facts.queues):
+        far, mine = facts.progress.get(queue), owners.get(queue, ())
+        rows.append(
+            GroupQueue(
+                queue,
+                mine,
+                None if far is None else far.committed,
+                None if far is None else far.end,
+                facts.consumed.get(queue),
+                facts.owned_at.get((mine[0], queue)) if len(mine) == 1 else None,
+            )
+        )
+    samples = {
+        queue: _samples(() if earlier is None else earlier.samples.get(queue, ()), now)
+        for queue, now in facts.progress.items()
+    }
+    members = tuple(sorted(facts.members, key=lambda member: utf16_units(member.id)))
+    view = GroupDescription(
+        group=facts.group,
+        at_ms=facts.at_ms,
+        broadcast=facts.broadcast,
+        kind=facts.kind,
+        strategy=effective_strategy(members),
+        members=members,
+        queues=tuple(rows),
+        findings=(),
+        notes=facts.notes,
+        samples=samples,
+    )
+    return replace(view, findings=tuple(_findings(facts, view)))
+
+
+def _owners(facts: GroupFacts) -> dict[Queue, tuple[str, ...]]:
+    """Return the owners of each queue: by its lock for our members, by their own report for all others."""
+    ours = {member.id for member in facts.members if member.ours}
+    found: dict[Queue, list[str]] = {queue: [owner] for queue, owner in facts.locked.items()}
+    for member in sort_names(facts.claimed):
+        for queue in facts.claimed[member]:
+            believed = member not in ours or queue.broker not in facts.our_brokers
+            if believed and member not in found.get(queue, ()):
+                found.setdefault(queue, []).append(member)
+    return {queue: tuple(members) for queue, members in found.items()}
+
+
+def _samples(before: tuple[ProgressSample, ...], now: ProgressSample) -> tuple[ProgressSample, ...]:
+    """Return the sample since which an offset has not changed, and the present one: never more than two."""
+    if before and before[0].committed == now.committed and before[0].end > before[0].committed:
+        return before[0], now
+    return (now,)
+
+
+def effective_strategy(members: Iterable[MemberDescription]) -> str | None:
+    """Return the strategy of these members: one that is not ours makes all of them use Java's."""
+    staying = [member for member in members if not member.leaving]
+    if any(not member.ours for member in staying):
+        return _JAVA_STRATEGY
+    strategies = Counter(member.strategy for member in staying if member.strategy)
+    return strategies.most_common(1)[0][0] if strategies else None
+
+
+def _findings(facts: GroupFacts, view: GroupDescription) -> Iterable[Finding]:
+    """Find what looks wrong. Our brokers know better for their own part, since they see the connections."""
+    reported = dict.fromkeys(message for messages in facts.reported.values() for message in messages)
+    yield from (Finding(message, message) for message in reported)
+    if not view.members or view.broadcast:
+        return
+    listed = [ids for broker, ids in facts.listed.items() if broker not in facts.our_brokers]
+    # Every broker of the group lists the same; it is reported once.
+    yield from dict.fromkeys(each for ids in listed for each in duplicate_ids(facts.group, ids))
+    topics = {member.id: member.topics for member in view.members if member.topics is not None}
+    if len(topics) == len(view.members):
+        if not facts.our_brokers:
+            yield from unequal_subscriptions(facts.group, topics)
+            yield from unequal_filters(
+                facts.group, {member.id: member.filters for member in view.members if member.filters is not None}
+            )
+        elif all(member.ours for member in view.members):
+            yield from unequal_subscriptions(facts.group, topics, by_subscribers=True)
+    yield from unequal_strategies(
+        facts.group, {member.id: member.strategy for member in view.members if member.strategy}
+    )
+    yield from _foreign_members(view)
+    if facts.claimed or facts.locked:
+        yield from _idle_members(view)
+        owned = [each.queue for each in view.queues if each.owners]
+        yield from unowned_queues(facts.group, facts.queues, owned)
+    yield from _claimed_twice(view)
+    owner = {each.queue: each.owner for each in view.queues if each.owner is not None}
+    yield from stalled_queues(facts.group, view.samples, owner)
+
+
+def _idle_members(view: GroupDescription) -> Iterable[Finding]:
+    """Find members for which there is no queue; while there are enough, one without is joining or leaving."""
+    staying = {member.id for member in view.members if not member.leaving}
+    users = [each for each in view.queues if not each.queue.topic.startswith(RETRY_PREFIX)]
+    if len(staying) > len(users):
+        shares = {name: [each.queue for each in users if name in each.owners] for name in staying}
+        yield from idle_members(view.group, shares)
+
+
+def _foreign_members(view: GroupDescription) -> Iterable[Finding]:
+    foreign = [member.id for member in view.members if not member.ours]
+    if foreign and len(foreign) < len(view.members):
+        yield Finding(
+            "foreign members",
+            f"group {view.group} has members of other clients ({_join_some(foreign)}), so all of them share queues as "
+            f"Java does, by {_JAVA_STRATEGY}, and more queues move than need to",
+            Severity.WARNING,
+        )
+
+
+def _claimed_twice(view: GroupDescription) -> Iterable[Finding]:
+    for each in view.queues:
+        if len(each.owners) > 1:
+            yield Finding(
+                f"claimed twice {each.queue}",
+                f"{each.queue} is read by {' and '.join(each.owners)} in group {view.group}: its messages are handled "
+                "twice; wait for the rebalance to end, then check the members' ids, strategies and subscriptions",
+            )
+
+
+def _summary_line(view: GroupDescription) -> str:
+    members = _count(len(view.members), "member")
+    topics = [topic for topic in view.topics if not topic.startswith(RETRY_PREFIX)]
+    retries = sum(each.queue.topic.startswith(RETRY_PREFIX) for each in view.queues)
+    queues = _count(len(view.queues) - retries, "queue") + (f" of {_join_some(topics)}" if topics else "")
+    queues += f" (and {retries} of retries)" if retries else ""
+    how = ", each member reads all" if view.broadcast else f", shared by {view.strategy}" if view.strategy else ""
+    return f"group {view.group} has {members} and {queues}{how}; {_count(view.lag, 'message')} wait" + (
+        "s" if view.lag == 1 else ""
+    )
+
+
+def _member_line(view: GroupDescription, member: MemberDescription) -> str:
+    mine = [each for each in view.queues if member.id in each.owners]
+    what = [f"{member.id}{f' at {member.address}' if member.address else ''}"]
+    if not member.ours:
+        what.append(f" ({' '.join(filter(None, ('not ours', member.language, member.release)))})")
+    if member.leaving:
+        what.append(", which is about to leave,")
+    waiting = sum(each.lag or 0 for each in mine)
+    what.append(f" has {_count(len(mine), 'queue')}")
+    if mine:
+        what.append(f" with {_count(waiting, 'message')}: {_join_some([each.queue for each in mine])}")
+    if member.started_at is not None:
+        what.append(f"; there since {member.started_at:%Y-%m-%d %H:%M:%S} UTC")
+    return "".join(what)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _join_some(items: Sequence[object]) -> str:
+    """Join the first items, and count the rest."""
+    more = len(items) - _MAX_NAMED
+    return ", ".join(map(str, items[:_MAX_NAMED])) + (f" and {more} more" if more > 0 else "")
+
+
+def dry_run_rebalance(
+    view: GroupDescription,
+    *,
+    join: Iterable[str] = (),
+    leave: Iterable[str] = (),
+    strategy: str | Strategy | StrategyFunction | None = None,
+) -> Explanation:
+    """Compute what joining or leaving members, or another strategy, would move; nothing is requested or changed.
+
+    A joining member counts as one of ours that subscribes to all topics. Members that are not ours, if any stay, make
+    all use Java's strategy, unless one is given.
+    """
+    joining, leaving = list(dict.fromkeys(join)), set(leave)
+    there = {member.id: member for member in view.members}
+    unknown = [name for name in leaving if name not in there]
+    if unknown:
+        raise ConfigurationError(
+            f"{', '.join(sorted(unknown))} cannot leave group {view.group}: no member has that id",
+            next_step=f"its members are {_join_some(list(there)) or 'none'}",
+        )
+    if twice := [name for name in joining if name in there]:
+        raise ConfigurationError(
+            f"{', '.join(twice)} cannot join group {view.group}: it is there already", next_step="give another id"
+        )
+    staying = [member for member in view.members if member.id not in leaving and not member.leaving]
+    members = [*staying, *(MemberDescription(name, ours=True) for name in joining)]
+    chosen = _choose_strategy(view, members, strategy)
+    previous = view.owned()
+    after: AssignmentPlan = {member.id: [] for member in members}
+    for sharers, queues in _queues_by_sharers(view, members, chosen):
+        for name, mine in plan(chosen, view.group, queues, sharers, previous=previous).items():
+            after[name] += mine
+    return explain(previous, after, [each.queue for each in view.queues])
+
+
+def _choose_strategy(
+    view: GroupDescription, members: list[MemberDescription], strategy: str | Strategy | StrategyFunction | None
+) -> Strategy:
+    if strategy is not None:
+        return find_strategy(strategy)
+    name = effective_strategy(members) or view.strategy
+    if name is None:
+        raise ConfigurationError(
+            f"no member of group {view.group} reports its strategy", next_step="give strategy, such as sticky"
+        )
+    try:
+        return find_strategy(name)
+    except ConfigurationError as error:
+        raise ConfigurationError(
+            f"group {view.group} shares by {name}, which cannot be tried out here ({error.what})",
+            next_step="give the strategy itself, or another one",
+        ) from None
+
+
+def _queues_by_sharers(
+    view: GroupDescription, members: list[MemberDescription], strategy: Strategy
+) -> Iterable[tuple[list[str], list[Queue]]]:
+    """Yield queues with the members that share them, as members do it (balance/group/assignment.py)."""
+    has_foreign = any(not member.ours for member in members)
+    together: dict[tuple[str, ...], list[Queue]] = {}
+    for topic in sort_names(view.topics):
+        sharers = tuple(
+            member.id
+            for member in members
+            if has_foreign or member.topics is None or topic in member.topics or topic.startswith(RETRY_PREFIX)
+        )
+        queues = [each.queue for each in view.queues if each.queue.topic == topic]
+        if not sharers:
+            continue
+        if uses_owners(strategy) and not has_foreign:
+            together.setdefault(sharers, []).extend(queues)
+        else:
+            yield list(sharers), queues
+    for sharers, queues in together.items():
+        yield list(sharers), queues

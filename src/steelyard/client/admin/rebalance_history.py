@@ -1,0 +1,438 @@
+"""Rebalance history: which queue of a group went from whom to whom, when, why, and for how long it had no owner.
+
+Our brokers keep it in their own topic, `REBALANCE_HISTORY_TOPIC`, with one queue on each broker; the tag of a record
+is its group. Apache's brokers keep none. The newest records are read from the end of the queue; with a cursor only what
+is newer is read, at the cost of one request to a name server and one to each broker.
+
+A broker knows only its own queues. `group_rebalances` combines the records of all brokers into rebalances of a whole
+group: how many queues moved, how many had to, and how long it took. Rebalances of several brokers are one if they began
+within a second of each other, or one began before another had ended.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import NamedTuple, TypeAlias
+
+from steelyard.balance.assignors.explain import explain
+from steelyard.client.admin.admin_session import TOOLS_GROUP, AdminPart, check_ok
+from steelyard.client.admin.offsets import offset_at_time, queue_offsets
+from steelyard.client.times import TimeOrAge, from_epoch_ms, resolve_epoch_ms
+from steelyard.errors import ConfigurationError
+from steelyard.model import BrokerAddresses, Queue
+from steelyard.model.reserved_names import REBALANCE_HISTORY_TOPIC
+from steelyard.net.clock import now_ms
+from steelyard.wire.codes import RequestCode, ResponseCode
+from steelyard.wire.headers.pull import PullMessage, PullMessageResponse
+from steelyard.wire.rebalance_history import RebalanceEntry, RebalanceHistoryRecord, decode_history_record
+from steelyard.wire.stored_messages import decode_messages
+
+__all__ = [
+    "BrokerRebalance",
+    "GroupRebalance",
+    "MembershipChange",
+    "QueueMove",
+    "RebalanceHistory",
+    "RebalanceRecord",
+    "group_rebalances",
+]
+
+
+_PULL_BATCH, _PULL_BYTES = 256, 1 << 20
+_HAS_SUBSCRIPTION_FLAG = 4
+_BACKWARD_STEP = 2_000
+"""How many offsets are read at a time from the end of a queue backwards."""
+_DIGITS = 18
+_JOIN_WITHIN = timedelta(seconds=1)
+_EMPTY_CODES = (
+    ResponseCode.PULL_NOT_FOUND,
+    ResponseCode.PULL_RETRY_IMMEDIATELY,
+    ResponseCode.PULL_OFFSET_MOVED,
+)
+
+_Read: TypeAlias = tuple[list[RebalanceHistoryRecord], int]
+"""Records, and how far the queue was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueMove:
+    """A queue that got an owner, or lost it."""
+
+    queue: Queue
+    before: str | None
+    """Its last owner; None if it had none since its broker started."""
+    after: str | None
+    """Its new owner; None if it has none yet."""
+    gap_ms: int | None
+    """For how long it had no owner; None for its first owner, or if it has none yet."""
+    why: str
+    """A sentence: what changed in the group, or what became of its last owner."""
+    at: datetime
+    kind: str
+    """How its owner lost it: ``given up``, ``left``, ``lost``, ``expired``, ``topic gone``, or ``first``."""
+
+    @property
+    def moved(self) -> bool:
+        """Whether it went from one member to another."""
+        return self.before is not None and self.after is not None and self.before != self.after
+
+
+@dataclass(frozen=True, slots=True)
+class MembershipChange:
+    """A member that joined or left."""
+
+    member: str
+    what: str
+    """``joined``, ``back`` (after its broker was started again), ``leaving``, ``left``, ``gone``, ``wants``."""
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRebalance:
+    """One rebalance of a group on one broker, after members or queues had changed."""
+
+    began: datetime
+    ended: datetime
+    """When the last queue changed hands."""
+    moved: int
+    """How many queues of this broker went from one member to another."""
+    least: int | None
+    """How many had to; None if other brokers have queues of the group too: see `group_rebalances`."""
+
+    @property
+    def duration_ms(self) -> int:
+        """How long it took."""
+        return round((self.ended - self.began).total_seconds() * 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class RebalanceRecord:
+    """What changed in a group at one broker within a moment, and the owners of that broker's queues afterwards."""
+
+    group: str
+    at: datetime
+    broker: str
+    members: tuple[str, ...]
+    """The members afterwards, in the order in which queues are assigned."""
+    changed: tuple[MembershipChange, ...]
+    owners: Mapping[Queue, str | None]
+    """The owner of each queue afterwards; empty where members hold no locks, so that only they know."""
+    moves: tuple[QueueMove, ...]
+    rebalance: BrokerRebalance | None
+    """Set if this record ends a rebalance."""
+    left_out: int = 0
+    """Moves that the record had no room for."""
+
+
+class RebalanceHistory(AdminPart):
+    """The part of `Admin.groups` that reads the rebalance history."""
+
+    async def has_rebalance_history(self) -> bool:
+        """Whether any broker keeps a rebalance history; ours do, unless configured otherwise."""
+        return await self._session.find_route(REBALANCE_HISTORY_TOPIC) is not None
+
+    async def rebalance_history(
+        self,
+        group: str | None = None,
+        *,
+        since: TimeOrAge | None = None,
+        until: TimeOrAge | None = None,
+        limit: int = 1000,
+    ) -> list[RebalanceRecord]:
+        """Return the rebalance history of a group, or of all: the newest records of a time span, oldest first.
+
+        Records of several brokers are ordered by time. The list is empty where no broker keeps a history:
+        `has_rebalance_history` tells that apart from a group in which nothing moved.
+        """
+        here_ms = now_ms()
+        span = _Span(
+            limit,
+            0 if since is None else resolve_epoch_ms(since, now_ms=here_ms),
+            None if until is None else resolve_epoch_ms(until, now_ms=here_ms),
+        )
+        places = await self._history_brokers()
+        parts = await self._session.for_each_reachable(places, lambda place: self._read_newest(place, group, span))
+        found = [record for _, (records, _) in parts for record in records]
+        return self._to_records(found, group, alone=len(places) == 1)[-limit:]
+
+    async def rebalance_history_since(
+        self, cursor: str | None = None, *, group: str | None = None, limit: int = 1000
+    ) -> tuple[list[RebalanceRecord], str]:
+        """Return the records after a cursor, and the cursor to continue with.
+
+        Without a cursor these are the newest records, as `rebalance_history` returns them. The records of a broker that
+        cannot be reached come with a later call.
+        """
+        known = _read_cursor(cursor)
+        places = await self._history_brokers()
+
+        async def read(place: BrokerAddresses) -> _Read:
+            if cursor is None:
+                return await self._read_newest(place, group, _Span(limit, 0, None))
+            return await self._read_forward(place, group, known.get(place.name, 0), limit)
+
+        parts = await self._session.for_each_reachable(places, read)
+        reached = known | {place.name: offset for place, (_, offset) in parts}
+        found = [record for _, (records, _) in parts for record in records]
+        return self._to_records(found, group, alone=len(places) == 1), _write_cursor(reached)
+
+    async def _history_brokers(self) -> tuple[BrokerAddresses, ...]:
+        route = await self._session.find_route(REBALANCE_HISTORY_TOPIC)
+        return () if route is None else route.brokers
+
+    async def _read_newest(self, place: BrokerAddresses, group: str | None, span: "_Span") -> _Read:
+        """Read the newest records of a time span, from the end backwards; and where the queue ends."""
+        queue = Queue(REBALANCE_HISTORY_TOPIC, place.name, 0)
+        ends = await queue_offsets(self._session, place, queue)
+        start, end = ends.start, ends.end
+        if span.since_ms:
+            start = await offset_at_time(self._session, place, queue, span.since_ms)
+        if span.until_ms is not None:
+            end = min(end, await offset_at_time(self._session, place, queue, span.until_ms))
+        found: list[RebalanceHistoryRecord] = []
+        while end > start and len(found) < span.limit:
+            begin = max(start, end - _BACKWARD_STEP)
+            found = [*await self._read_between(place, group, begin, end), *found]
+            end = begin
+        return found[-span.limit :], ends.end
+
+    async def _read_between(
+        self, place: BrokerAddresses, group: str | None, start: int, end: int
+    ) -> list[RebalanceHistoryRecord]:
+        found: list[RebalanceHistoryRecord] = []
+        while start < end:
+            records, following = await self._pull_records(place, group, start, min(_PULL_BATCH, end - start))
+            found += [record for offset, record in records if offset < end]
+            if following <= start:
+                break
+            start = following
+        return found
+
+    async def _read_forward(self, place: BrokerAddresses, group: str | None, start: int, limit: int) -> _Read:
+        """Read from an offset on; and where that ended."""
+        found: list[RebalanceHistoryRecord] = []
+        while len(found) < limit:
+            records, following = await self._pull_records(place, group, start, min(_PULL_BATCH, limit - len(found)))
+            found += [record for _, record in records]
+            if following == start:
+                break
+            is_gone = following < start  # the broker lost its log and starts over
+            start = following
+            if is_gone:
+                break
+        return found, start
+
+    async def _pull_records(
+        self, place: BrokerAddresses, group: str | None, offset: int, most: int
+    ) -> tuple[list[tuple[int, RebalanceHistoryRecord]], int]:
+        """Pull some records; with them the next offset."""
+        tags = "*" if group is None else self._namespace.wrap(group)
+        header = PullMessage(
+            TOOLS_GROUP,
+            REBALANCE_HISTORY_TOPIC,
+            0,
+            offset,
+            most,
+            _HAS_SUBSCRIPTION_FLAG,
+            0,
+            0,
+            0,
+            tags,
+            "TAG",
+            max_msg_bytes=_PULL_BYTES,
+        )
+        answer = await self._session.request(place, RequestCode.PULL_MESSAGE, header)
+        if answer.code in _EMPTY_CODES:
+            return [], answer.header(PullMessageResponse).next_begin_offset
+        check_ok(answer, place.name)
+        read = (
+            (message.offset, decode_history_record(message.body))
+            for message in decode_messages(answer.body, place.name)
+        )
+        found = [(at, record) for at, record in read if record is not None and at >= offset]
+        return found, answer.header(PullMessageResponse).next_begin_offset
+
+    def _to_records(
+        self, records: Iterable[RebalanceHistoryRecord], group: str | None, *, alone: bool
+    ) -> list[RebalanceRecord]:
+        """Return the public values of records, ordered by time."""
+        wanted = None if group is None else self._namespace.wrap(group)
+        mine = [
+            each
+            for each in records
+            if (each.group == wanted if wanted is not None else self._session.in_namespace(each.group))
+        ]
+        found = [self._to_record(each, alone=alone) for each in sorted(mine, key=lambda each: each.at_ms)]
+        return [each for each in found if each is not None]
+
+    def _to_record(self, record: RebalanceHistoryRecord, *, alone: bool) -> RebalanceRecord | None:
+        at, names = from_epoch_ms(record.at_ms), self._namespace
+        if at is None:
+            return None
+        members = dict(enumerate(record.members))
+        return RebalanceRecord(
+            group=names.unwrap(record.group),
+            at=at,
+            broker=record.broker,
+            members=record.members,
+            changed=tuple(
+                MembershipChange(each.member, each.what, from_epoch_ms(each.at_ms) or at) for each in record.changed
+            ),
+            owners={
+                Queue(names.unwrap(topic), record.broker, queue_id): members.get(place)
+                for topic, row in record.owners.items()
+                for queue_id, place in enumerate(row)
+            },
+            moves=tuple(
+                QueueMove(
+                    Queue(names.unwrap(each.topic), record.broker, each.queue),
+                    each.before,
+                    each.after,
+                    each.gap_ms,
+                    names.unwrap_text(each.why),
+                    from_epoch_ms(each.at_ms) or at,
+                    each.kind,
+                )
+                for each in record.moves
+            ),
+            rebalance=_broker_rebalance(record.rebalance, alone=alone),
+            left_out=record.left_out,
+        )
+
+
+class _Span(NamedTuple):
+    """Which records are wanted."""
+
+    limit: int
+    since_ms: int
+    until_ms: int | None
+
+
+def _broker_rebalance(entry: RebalanceEntry | None, *, alone: bool) -> BrokerRebalance | None:
+    if entry is None:
+        return None
+    began, ended = from_epoch_ms(entry.began_ms), from_epoch_ms(entry.ended_ms)
+    if began is None or ended is None:
+        return None
+    return BrokerRebalance(began, ended, entry.moved, entry.least if alone else None)
+
+
+def _write_cursor(reached: Mapping[str, int]) -> str:
+    """Format how far each broker was read.
+
+    >>> _write_cursor({"broker-b": 7, "east@broker-a": 12})
+    'broker-b:7,east@broker-a:12'
+    """
+    return ",".join(f"{broker}:{offset}" for broker, offset in sorted(reached.items()))
+
+
+def _read_cursor(cursor: str | None) -> dict[str, int]:
+    """Parse what `_write_cursor` wrote.
+
+    >>> _read_cursor("broker-b:7,east@broker-a:12")
+    {'broker-b': 7, 'east@broker-a': 12}
+    """
+    reached: dict[str, int] = {}
+    for part in (cursor or "").split(",") if cursor else ():
+        broker, colon, offset = part.rpartition(":")
+        if not colon or not offset.isascii() or not offset.isdigit() or len(offset) > _DIGITS:
+            raise ConfigurationError(f"{part[:80]!r} is no part of a cursor", next_step="give one that was returned")
+        reached[broker] = int(offset)
+    return reached
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRebalance:
+    """One rebalance of a group over all its brokers, after members or queues had changed."""
+
+    group: str
+    began: datetime
+    ended: datetime
+    """When the last queue changed hands."""
+    moved: int
+    """How often a queue went from one member to another."""
+    least: int | None
+    """How many had to move for an even assignment; None if the history does not go back so far."""
+    longest_gap_ms: int | None
+    """The longest time that a queue had no owner; None if none moved."""
+    reasons: tuple[str, ...]
+    """Why queues moved, in the order of the moves."""
+
+    @property
+    def duration_ms(self) -> int:
+        """How long it took."""
+        return round((self.ended - self.began).total_seconds() * 1000)
+
+
+def group_rebalances(history: Iterable[RebalanceRecord]) -> list[GroupRebalance]:
+    """Return the rebalances of each group in a history, ordered by their end."""
+    groups: dict[str, list[RebalanceRecord]] = {}
+    for record in sorted(history, key=lambda record: record.at):
+        groups.setdefault(record.group, []).append(record)
+    found = [
+        _group_rebalance(records, part)
+        for records in groups.values()
+        for part in _joined_rebalances([each for each in records if each.rebalance])
+    ]
+    return sorted(found, key=lambda each: each.ended)
+
+
+def _joined_rebalances(rested: Sequence[RebalanceRecord]) -> Iterator[list[RebalanceRecord]]:
+    """Group the records that belong to one rebalance."""
+    part: list[RebalanceRecord] = []
+    for record in sorted(rested, key=_began):
+        if part and _began(record) > max(map(_ended, part)) + _JOIN_WITHIN:
+            yield part
+            part = []
+        part.append(record)
+    if part:
+        yield part
+
+
+def _began(record: RebalanceRecord) -> datetime:
+    return record.at if record.rebalance is None else record.rebalance.began
+
+
+def _ended(record: RebalanceRecord) -> datetime:
+    return record.at if record.rebalance is None else record.rebalance.ended
+
+
+def _group_rebalance(records: Sequence[RebalanceRecord], part: Sequence[RebalanceRecord]) -> GroupRebalance:
+    began, ended, closed = _began(part[0]), max(map(_ended, part)), max(record.at for record in part)
+    moves = [move for record in records for move in record.moves if began <= move.at <= ended]
+    before: dict[str, RebalanceRecord] = {}
+    after: dict[str, RebalanceRecord] = {}
+    for record in records:
+        if record.at <= began:
+            before[record.broker] = record
+        if record.at <= closed:
+            after[record.broker] = record
+    gaps = [move.gap_ms for move in moves if move.moved and move.gap_ms is not None]
+    return GroupRebalance(
+        group=part[0].group,
+        began=began,
+        ended=ended,
+        moved=sum(move.moved for move in moves),
+        least=_minimum_moves(before, after, moves),
+        longest_gap_ms=max(gaps, default=None),
+        reasons=tuple(dict.fromkeys(move.why for move in moves)),
+    )
+
+
+def _minimum_moves(
+    before: Mapping[str, RebalanceRecord], after: Mapping[str, RebalanceRecord], moves: Iterable[QueueMove]
+) -> int | None:
+    if any(move.before is not None and move.queue.broker not in before for move in moves):
+        return None
+    members = max((record for record in after.values()), key=lambda record: record.at).members
+    queues = {queue: owner for record in after.values() for queue, owner in record.owners.items()}
+    had = {queue: owner for record in before.values() for queue, owner in record.owners.items()}
+    plan: dict[str, list[Queue]] = {member: [] for member in members}
+    for queue, owner in queues.items():
+        if owner in plan:
+            plan[owner].append(queue)
+    previous: dict[str, list[Queue]] = {}
+    for queue, owner in had.items():
+        if owner is not None:
+            previous.setdefault(owner, []).append(queue)
+    return explain(previous, plan, queues).least

@@ -1,0 +1,1 @@
+"""Consumer: a member of a group that gives messages to handlers."""

@@ -1,0 +1,170 @@
+"""Local offset store: the committed offsets of a broadcasting member, in a file of its own.
+
+The file is written only when something changed: whole, under another name, synced, and then renamed over the old one,
+which stays as a backup. So after any crash one of the two can be read. One process at a time has the file; another one
+is refused, since each would overwrite the other's offsets.
+"""
+
+import fcntl
+import logging
+import os
+import re
+from collections.abc import Iterator, MutableMapping
+from pathlib import Path
+
+import msgspec
+
+from steelyard.errors import ConfigurationError, DiskFailed
+from steelyard.model import Queue
+
+__all__ = ["LocalOffsetStore", "offsets_path"]
+
+_OFFSETS_DIR_ENVIRONMENT = "STEELYARD_OFFSETS"
+"""The variable that names the directory."""
+
+_UNFIT = re.compile(r"[^A-Za-z0-9._-]")
+_log = logging.getLogger("steelyard")
+
+
+class _Content(msgspec.Struct):
+    """The file. An entry is topic, broker, number of the queue, offset."""
+
+    offsets: list[tuple[str, str, int, int]]
+    v: int = 1
+
+
+def offsets_path(group: str, name: str | None = None, directory: str | Path | None = None) -> Path:
+    """Return the path of a member's offset file; members on one machine have different names.
+
+    >>> str(offsets_path("eu%billing", "till-1", "/var/lib/shop"))
+    '/var/lib/shop/eu-billing-till-1.json'
+    """
+    if directory is None:
+        directory = os.environ.get(_OFFSETS_DIR_ENVIRONMENT) or Path.home() / ".steelyard" / "offsets"
+    parts = [group] if name is None else [group, name]
+    return Path(directory) / f"{'-'.join(_UNFIT.sub('-', part) for part in parts)}.json"
+
+
+class LocalOffsetStore(MutableMapping[Queue, int]):
+    """Offsets by queue. `save` writes them if they changed; `close` releases the file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._offsets: dict[Queue, int] = {}
+        self._is_changed = False
+        self._lock = _lock_file(path)
+        try:
+            self._load()
+        except BaseException:
+            self.close()
+            raise
+
+    def __getitem__(self, queue: Queue) -> int:
+        return self._offsets[queue]
+
+    def __setitem__(self, queue: Queue, offset: int) -> None:
+        if self._offsets.get(queue) != offset:
+            self._offsets[queue] = offset
+            self._is_changed = True
+
+    def __delitem__(self, queue: Queue) -> None:
+        del self._offsets[queue]
+        self._is_changed = True
+
+    def __iter__(self) -> Iterator[Queue]:
+        return iter(self._offsets)
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether there is something to write."""
+        return self._is_changed
+
+    def content(self) -> bytes:
+        """Return the content of the file, and count it as written."""
+        self._is_changed = False
+        entries = [(*queue, offset) for queue, offset in sorted(self._offsets.items())]
+        return msgspec.json.encode(_Content(entries)) + b"\n"
+
+    def write(self, content: bytes) -> None:
+        """Replace the file; it may block, and uses nothing but the content."""
+        new, backup = self.path.with_suffix(".new"), self.path.with_suffix(".bak")
+        try:
+            with open(new, "wb", opener=_open_private) as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            if self.path.exists():
+                backup.unlink(missing_ok=True)
+                os.link(self.path, backup)
+            new.replace(self.path)
+            _sync_folder(self.path.parent)
+        except OSError as error:
+            self._is_changed = True
+            raise DiskFailed("writing", path=str(self.path), why=str(error)) from None
+
+    def save(self) -> None:
+        """Write the file if something changed."""
+        if self._is_changed:
+            self.write(self.content())
+
+    def close(self) -> None:
+        """Release the file to other processes."""
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            os.close(lock)
+
+    def _load(self) -> None:
+        for path in (self.path, self.path.with_suffix(".bak")):
+            try:
+                data = path.read_bytes()
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise DiskFailed("reading", path=str(path), why=str(error)) from None
+            try:
+                content = msgspec.json.decode(data, type=_Content)
+            except msgspec.MsgspecError as error:
+                _log.error("the offsets in %s cannot be read (%s); the last backup is tried", path, error)
+                continue
+            if path != self.path:
+                _log.error("the offsets are those of the backup %s: some messages may be handled again", path)
+                self._is_changed = True
+            self._offsets = {Queue(topic, broker, number): offset for topic, broker, number, offset in content.offsets}
+            return
+        if self.path.exists():
+            raise ConfigurationError(
+                f"neither {self.path} nor its backup can be read",
+                next_step="remove both, and the member begins where start_from says",
+            )
+
+
+def _lock_file(path: Path) -> int | None:
+    try:
+        path.parent.mkdir(0o700, parents=True, exist_ok=True)
+        lock = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise DiskFailed("locking", path=str(path), why=str(error)) from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        raise ConfigurationError(
+            f"another member keeps its offsets in {path}",
+            next_step="give each member on this machine a name of its own: Consumer(…, name='till-1')",
+        ) from None
+    return lock
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,1 +1,0 @@
-"""From a share of a group's queues to the user's handlers."""

@@ -1,0 +1,1 @@
+"""Diagnostics of a cluster from outside, server by server."""

@@ -1,0 +1,1 @@
+"""Observers of clients: one hook for traces, metrics and anything else."""

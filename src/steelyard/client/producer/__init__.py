@@ -1,0 +1,1 @@
+"""Producer: sends messages, with retries, batches, transactions and request-reply."""

@@ -1,1 +1,0 @@
-"""From a message to a broker's word that it is stored."""

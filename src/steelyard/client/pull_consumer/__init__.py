@@ -1,0 +1,1 @@
+"""PullConsumer: the user's code polls for messages."""

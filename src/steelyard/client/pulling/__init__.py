@@ -1,1 +1,0 @@
-"""Reading where the loop is the user's."""

@@ -1,0 +1,1 @@
+"""Blocking clients over the asyncio ones."""

@@ -1,1 +1,0 @@
-"""One group: its ownership grid, live, and the history of its moves."""

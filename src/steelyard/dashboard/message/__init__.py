@@ -1,1 +1,0 @@
-"""Messages: looked for, looked into, and followed as they come."""

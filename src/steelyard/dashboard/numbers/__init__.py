@@ -1,1 +1,0 @@
-"""What Prometheus is told."""

@@ -1,1 +1,0 @@
-"""What a name server is asked, one file a family, with the facts of the protocol on top of each."""

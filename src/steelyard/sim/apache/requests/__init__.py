@@ -1,1 +1,0 @@
-"""What is asked of the model of Apache's broker: one file per family of requests."""

@@ -1,1 +1,0 @@
-"""What must hold in every history, one file each."""

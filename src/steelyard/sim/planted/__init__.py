@@ -1,1 +1,0 @@
-"""Bugs put back on purpose, to see that the simulator finds them."""

@@ -1,1 +1,0 @@
-"""Records of a broker's log to Arrow's columns, without a Python loop over rows."""

@@ -1,1 +1,0 @@
-"""Arrow's columns to the batches that brokers take, without a Python loop over rows."""

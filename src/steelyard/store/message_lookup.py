@@ -1,0 +1,177 @@
+"""Message lookup: messages by position, by store time and by key.
+
+The first two need no index: store times grow along a queue, so a binary search finds one. Keys have an index of their
+own, which follows the log in the background: the first query waits for the rest of it.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable
+
+from steelyard.store.commit_log import CommitLog, Segment
+from steelyard.store.consume_queue import HOLE_SIZE, ConsumeQueue, ConsumeQueues
+from steelyard.store.disk import Disk, make_folder
+from steelyard.store.key_index import KEY_INDEX_FOLDER, KeyIndex, record_keys
+from steelyard.store.log_scan import ChecksumsBySegment, LogScan, ScannedRecord, read_record
+
+__all__ = ["MessageLookup"]
+
+
+class MessageLookup:
+    """Finds messages that are in the log."""
+
+    def __init__(self, disk: Disk, log: CommitLog, queues: ConsumeQueues, checksums: ChecksumsBySegment) -> None:
+        self._disk, self._log, self._queues, self._checksums = disk, log, queues, checksums
+        self._opened_at = log.end
+        self._key_indexes: dict[int, KeyIndex] = {}
+
+    def record_at(self, position: int) -> memoryview | None:
+        """Return the record that begins at a log position; None if no whole record does."""
+        found = self._read_record(position)
+        return None if found is None else self._log.read(position, found.size)
+
+    def _read_record(self, position: int) -> ScannedRecord | None:
+        segment = self._log.segment_at(position) if 0 <= position < self._log.end else None
+        if segment is None:
+            return None
+        return read_record(segment, position - segment.start, self._checksums.get(segment.start))
+
+    def position_of(self, topic: bytes, queue_id: int, offset: int) -> tuple[int, int] | None:
+        """Return position and size of the message at an offset, or None if there is none."""
+        index = self._queues.get((topic, queue_id))
+        if index is None or not index.start <= offset < index.visible_end:
+            return None
+        entry = index.entry(offset)
+        return None if entry.is_hole else (entry.position, entry.size)
+
+    def offset_by_time(self, topic: bytes, queue_id: int, stored_ms: int) -> int:
+        """Return the first offset whose message was stored at or after a time; the end of the queue if none was."""
+        index = self._queues.get((topic, queue_id))
+        if index is None:
+            return 0
+        low, high = index.start, index.visible_end
+        while low < high:
+            middle = (low + high) // 2
+            seen, time_ms = self._first_stored(index, middle, high)
+            if time_ms is None or time_ms >= stored_ms:
+                high = middle
+            else:
+                low = seen + 1
+        return self._first_stored(index, low, index.visible_end)[0]
+
+    def stored_ms(self, topic: bytes, queue_id: int, offset: int) -> int | None:
+        """Return when the message at an offset was stored, or None if there is none."""
+        index = self._queues.get((topic, queue_id))
+        if index is None or not index.start <= offset < index.visible_end:
+            return None
+        return self._first_stored(index, offset, offset + 1)[1]
+
+    def first_stored_ms(self, topic: bytes, places: Iterable[tuple[int, int]]) -> int | None:
+        """Return when the oldest of some messages was stored, each given by queue and offset; None if there is none.
+
+        Store times grow along the log, so only the record at the lowest position is read.
+        """
+        first = None
+        for queue_id, offset in places:
+            index = self._queues.get((topic, queue_id))
+            if index is not None and index.start <= offset < index.visible_end:
+                position, size, _ = index.entry(offset)
+                if size != HOLE_SIZE and (first is None or position < first):
+                    first = position
+        found = None if first is None else self._read_record(first)
+        return None if found is None else found.stored_ms
+
+    def earliest_ms(self) -> int | None:
+        """Return when the oldest message of the log was stored, or None if there is none."""
+        found = self._read_record(self._log.start)
+        return None if found is None else found.stored_ms
+
+    def _first_stored(self, queue: ConsumeQueue, start: int, end: int) -> tuple[int, int | None]:
+        """Return the first offset from ``start`` on whose message is still readable, and when it was stored."""
+        for offset, (position, size, _) in enumerate(queue.iter_entries(start, end), start):
+            found = self._read_record(position) if size != HOLE_SIZE else None
+            if found is not None:
+                return offset, found.stored_ms
+        return end, None
+
+    def find_by_key(
+        self, topic: bytes, key: bytes, *, max_messages: int, start_ms: int, end_ms: int
+    ) -> list[memoryview]:
+        """Return records of a topic that have a key and were stored between two times, the newest first."""
+        records: list[memoryview] = []
+        for segment in reversed(self._log.segments):
+            positions = self._complete_key_index(segment).find(topic, key)
+            # A million messages may share one key: those that are too new are skipped by binary search.
+            for position in reversed(positions[: bisect_right(positions, end_ms, key=self._stored_ms_at)]):
+                found = self._read_record(position)
+                if found is None or found.topic != topic or key not in record_keys(found.properties):
+                    continue
+                if found.stored_ms < start_ms:
+                    return records
+                record = self._log.read(position, found.size)
+                if record is not None and found.stored_ms <= end_ms:
+                    records.append(record)
+                    if len(records) >= max_messages:
+                        return records
+        return records
+
+    def _stored_ms_at(self, position: int) -> int:
+        found = self._read_record(position)
+        return -1 if found is None else found.stored_ms
+
+    def _complete_key_index(self, segment: Segment) -> KeyIndex:
+        """Return the key index of a segment, complete up to its end."""
+        index = self._key_index(segment)
+        self._index_records(segment, index, None)
+        return index
+
+    def _key_index(self, segment: Segment) -> KeyIndex:
+        index = self._key_indexes.get(segment.start)
+        if index is None:
+            index = KeyIndex.load(self._disk, segment.start) or KeyIndex(segment.start)
+            index.truncate(self._log.end)
+            self._key_indexes[segment.start] = index
+        return index
+
+    def _index_records(self, segment: Segment, key_index: KeyIndex, max_records: int | None) -> int:
+        """Add at most ``max_records`` records to a key index, and return how many were added."""
+        end, added = min(segment.end, self._log.end), 0
+        if key_index.indexed_to < end:
+            for found in LogScan([segment], self._checksums, key_index.indexed_to, end):
+                if added == max_records:
+                    return added
+                key_index.add(found.topic, found.properties, found.position, found.position + found.size)
+                added += 1
+            key_index.indexed_to = end
+        return added
+
+    def build_key_index(self, max_records: int | None = None, *, recent_only: bool = False) -> bool:
+        """Extend the key indexes by at most ``max_records`` records; return whether they are complete.
+
+        ``recent_only`` skips those that were complete before this process wrote anything: they stay on disk until a
+        query needs them.
+        """
+        added = 0
+        for segment in self._log.segments:
+            if recent_only and segment.end <= self._opened_at:
+                continue
+            added += self._index_records(
+                segment, self._key_index(segment), None if max_records is None else max_records - added
+            )
+            if max_records is not None and added >= max_records:
+                return False
+        return True
+
+    def save_key_index(self) -> None:
+        """Save the key indexes that are in memory; call it when the log is synced."""
+        if self._key_indexes:
+            make_folder(self._disk, KEY_INDEX_FOLDER)
+        for index in self._key_indexes.values():
+            index.save(self._disk)
+
+    def drop_before(self, position: int) -> None:
+        """Drop the key indexes of removed segments."""
+        for start in [start for start in self._key_indexes if start < position]:
+            del self._key_indexes[start]
+        for name in self._disk.names(KEY_INDEX_FOLDER):
+            if name.isascii() and name.isdigit() and int(name) < position:
+                self._disk.remove(f"{KEY_INDEX_FOLDER}/{name}")

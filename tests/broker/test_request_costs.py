@@ -1,0 +1,37 @@
+"""The worst requests of each kind: what is within the limits is taken, what is not is refused and told why.
+
+None of them may hold up the loop that all clients share: tests/broker/worst_requests.py says how that is measured.
+"""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.broker.worst_requests import MOST_LOOPS, broker_work, measured, name_server_work, refused, taken
+
+
+def _is_quick(make: Callable[[], Callable[[], object]]) -> bool:
+    return any(ours_ms < MOST_LOOPS * loop_ms for ours_ms, loop_ms in measured(make))
+
+
+@pytest.mark.parametrize("what", taken())
+def test_the_largest_request_of_each_kind_is_taken_and_holds_nobody_up(what: str) -> None:
+    make = taken()[what]
+    answer = broker_work(make)()
+    assert answer.code == 0, answer.remark
+    assert _is_quick(lambda: broker_work(make))
+
+
+@pytest.mark.parametrize("what", refused())
+def test_what_would_cost_too_much_is_refused_and_told_why_and_holds_nobody_up(what: str) -> None:
+    make = refused()[what]
+    answer = broker_work(make)()
+    assert answer.code != 0
+    assert answer.remark
+    assert _is_quick(lambda: broker_work(make))
+
+
+@pytest.mark.parametrize(("topics", "is_taken"), [(20_000, True), (80_000, False)])
+def test_a_name_server_takes_a_registration_of_so_many_topics_and_no_more(topics: int, is_taken: bool) -> None:
+    assert (name_server_work(topics)().code == 0) is is_taken
+    assert _is_quick(lambda: name_server_work(topics))

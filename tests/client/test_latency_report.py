@@ -1,0 +1,117 @@
+"""A producer reports broker latencies to brokers: soon after they change, and seldom otherwise."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from steelyard.balance.producer.broker_latency import LatencyTable
+from steelyard.client.admin.producers import ProducerBrokerLatency
+from steelyard.client.sync.admin import Admin
+from steelyard.client.sync.producer import Producer
+from steelyard.model import Message
+from steelyard.net.clock import steady_ms
+from steelyard.wire.codes import RequestCode
+from tests.client.proxy import Detour
+from tests.client.send_paths import Way, both_ways
+from tests.waiting import until
+
+ORDER = Message("orders", b"x")
+TABLE = LatencyTable("ten minutes", steps_ms=(0, 600), avoid_for_ms=(0, 600_000), failure_ms=600)
+"""Long enough to be seen on the busiest machine."""
+RAMP_MS = 5_000
+
+
+Look = Callable[[], dict[str, ProducerBrokerLatency]]
+
+
+@contextmanager
+def ledger_of(group: str, namesrv: str) -> Iterator[Look]:
+    """Give what looks at the latency table of the only producer of a group; nothing while it told nothing."""
+
+    def look() -> dict[str, ProducerBrokerLatency]:
+        for line in admin.producers.list():
+            if line.group == group and line.latencies is not None:
+                assert line.reported_at is not None
+                return {row.broker: row for row in line.latencies}
+        return {}
+
+    with Admin(namesrv) as admin:
+        yield look
+
+
+@pytest.fixture
+def put_forward(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Give what puts the clock of latency table forward."""
+    ahead_ms = 0
+
+    def put(by_ms: int) -> None:
+        nonlocal ahead_ms
+        ahead_ms += by_ms
+
+    for module in ("prepare", "latency_report"):
+        monkeypatch.setattr(f"steelyard.client.producer.{module}.steady_ms", lambda: steady_ms() + ahead_ms)
+    return put
+
+
+@both_ways
+def test_a_broker_that_begins_and_ends_to_be_avoided_is_told_of(
+    around: Detour, way: Way, put_forward: Callable[[int], None]
+) -> None:
+    with (
+        ledger_of("shop", around.namesrv) as look,
+        Producer(around.namesrv, group="shop", avoid_slow_brokers=True, latency_table=TABLE, timeout_s=30) as producer,
+    ):
+        for _ in range(16):
+            way(producer)(ORDER)
+        until(lambda: look().keys() == {"broker-0", "broker-1"})
+        assert [(row.share, row.why, row.avoided_ms, row.failures) for row in look().values()] == [
+            (1.0, "", None, 0),
+            (1.0, "", None, 0),
+        ]
+        around.brokers["broker-1"].delay_ms = 700
+        until(lambda: way(producer)(ORDER).queue.broker == "broker-1")
+        around.brokers["broker-1"].delay_ms = 0
+        until(lambda: look()["broker-1"].share == 0)
+        avoided = look()["broker-1"]
+        assert (avoided.why[:8], avoided.latency_ms >= 700) == ("it took ", True)
+        put_forward(TABLE.avoid_for_ms[-1])
+        until(lambda: look()["broker-1"].share > 0)
+        put_forward(RAMP_MS)
+        until(lambda: look()["broker-1"].share == 1)
+
+
+def test_a_failure_is_told_with_its_number(around: Detour) -> None:
+    with (
+        ledger_of("failing", around.namesrv) as look,
+        Producer(around.namesrv, group="failing", avoid_slow_brokers=True, latency_table=TABLE) as producer,
+    ):
+        for _ in range(16):
+            producer.send(ORDER)
+        until(lambda: look().keys() == {"broker-0", "broker-1"})
+        around.brokers["broker-1"].cuts_after_sends = 1
+        until(lambda: bool(producer.send(ORDER).attempts))
+        until(lambda: look()["broker-1"].failures == 1)
+        assert look()["broker-1"].why == "it failed"
+
+
+def test_a_producer_without_a_latency_report_tells_none(around: Detour) -> None:
+    with Producer(around.namesrv, group="plain") as producer, Admin(around.namesrv) as admin:
+        producer.send(ORDER)
+        (line,) = admin.producers.of_group("plain")
+        assert (line.latencies, line.reported_at) == (None, None)
+
+
+def test_where_all_is_well_hardly_more_is_said_than_before(around: Detour) -> None:
+    with (
+        ledger_of("calm", around.namesrv) as look,
+        Producer(around.namesrv, group="calm", avoid_slow_brokers=True) as producer,
+    ):
+        for _ in range(16):
+            producer.send(ORDER)
+        until(lambda: look().keys() == {"broker-0", "broker-1"})
+        for _ in range(400):
+            producer.send(ORDER)
+        beats = [len(proxy.requests(RequestCode.HEART_BEAT)) for proxy in around.brokers.values()]
+    # One as the connection opens, one or two as brokers become known; on a slow machine a broker may be slow.
+    assert max(beats) <= 5

@@ -1,0 +1,100 @@
+"""The offsets of a broadcasting member survive whatever happens to their file, and have one owner."""
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from steelyard.client.consumer.local_offset_store import LocalOffsetStore, offsets_path
+from steelyard.errors import ConfigurationError, DiskFailed
+from steelyard.model import Queue
+
+_QUEUES = [Queue("orders", "broker-a", number) for number in range(3)]
+
+
+def _kept(path: Path) -> dict[Queue, int]:
+    offsets = LocalOffsetStore(path)
+    try:
+        return dict(offsets)
+    finally:
+        offsets.close()
+
+
+def _keep(path: Path, *offsets: int) -> None:
+    kept = LocalOffsetStore(path)
+    kept.update(zip(_QUEUES, offsets, strict=False))
+    kept.save()
+    kept.close()
+
+
+def test_what_was_saved_is_there_again(tmp_path: Path) -> None:
+    _keep(tmp_path / "deep" / "o.json", 7, 8)
+    assert _kept(tmp_path / "deep" / "o.json") == {_QUEUES[0]: 7, _QUEUES[1]: 8}
+
+
+def test_the_file_is_written_only_when_something_changed(tmp_path: Path) -> None:
+    path = tmp_path / "o.json"
+    offsets = LocalOffsetStore(path)
+    offsets.save()
+    assert not path.exists()
+    offsets[_QUEUES[0]] = 7
+    offsets.save()
+    written = path.stat().st_mtime_ns, path.stat().st_ino
+    offsets[_QUEUES[0]] = 7
+    assert not offsets.is_changed
+    offsets.save()
+    assert (path.stat().st_mtime_ns, path.stat().st_ino) == written
+    offsets.close()
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b'{"offsets":[["a"]]}', b"\x00\xff"])
+def test_a_damaged_file_is_replaced_by_its_backup(
+    tmp_path: Path, damage: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "o.json"
+    _keep(path, 7)
+    _keep(path, 9)
+    path.write_bytes(damage)
+    with caplog.at_level(logging.ERROR, "steelyard"):
+        assert _kept(path) == {_QUEUES[0]: 7}
+    assert "cannot be read" in caplog.text
+
+
+def test_a_file_that_cannot_be_read_and_has_no_backup_is_a_clear_error(tmp_path: Path) -> None:
+    path = tmp_path / "o.json"
+    path.write_bytes(b"{")
+    with pytest.raises(ConfigurationError, match="remove both"):
+        LocalOffsetStore(path)
+    # And the lock is not kept.
+    path.unlink()
+    assert _kept(path) == {}
+
+
+def test_a_write_that_fails_keeps_the_old_file_and_is_tried_again(tmp_path: Path) -> None:
+    path = tmp_path / "o.json"
+    _keep(path, 7)
+    offsets = LocalOffsetStore(path)
+    offsets[_QUEUES[0]] = 9
+    (tmp_path / "o.new").mkdir()
+    with pytest.raises(DiskFailed):
+        offsets.save()
+    assert offsets.is_changed
+    (tmp_path / "o.new").rmdir()
+    offsets.save()
+    offsets.close()
+    assert _kept(path) == {_QUEUES[0]: 9}
+
+
+def test_one_member_at_a_time_has_the_file(tmp_path: Path) -> None:
+    offsets = LocalOffsetStore(tmp_path / "o.json")
+    with pytest.raises(ConfigurationError, match="another member keeps its offsets"):
+        LocalOffsetStore(tmp_path / "o.json")
+    offsets.close()
+    assert _kept(tmp_path / "o.json") == {}
+
+
+def test_the_directory_can_be_named_by_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("STEELYARD_OFFSETS", str(tmp_path))
+    assert offsets_path("eu%billing") == tmp_path / "eu-billing.json"
+    monkeypatch.delenv("STEELYARD_OFFSETS")
+    assert offsets_path("billing", "a/b") == Path.home() / ".steelyard" / "offsets" / "billing-a-b.json"

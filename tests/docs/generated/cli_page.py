@@ -1,0 +1,157 @@
+"""The page about the command line: every noun, verb, option and example, and the list of pages with sessions."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any
+
+from steelyard.cli.main import COMMANDS
+from tests.docs.command_tree import Verb, context_of, root, verbs
+from tests.docs.generated.sources import cell, code
+from tests.tidy.tree import ROOT
+
+__all__ = ["cli_index", "cli_page"]
+
+_OPENING = """# Command line
+
+All commands and their options, generated from the code; `--help` prints the same. Results are on stdout, everything
+else is on stderr, and [exit codes](exit-codes.md) tell the kind of failure. [Sessions](../cli/index.md) show each
+command at work.
+
+- `NO_COLOR` switches colours off.
+- Without a terminal, a command that would destroy something needs `--yes`.
+"""
+
+_MANY = 10
+_SHARED = "Options of many commands"
+_SAYS = "These are not repeated below: where the cluster is, and how the result is printed."
+_INDEX = """# The command line at work
+
+One page for each command, with a session as it looks on a terminal. The sessions are tests: they run on a cluster of
+two brokers with every change. [Every option](../reference/cli.md) is in the reference.
+"""
+
+
+def cli_page() -> str:
+    """Write the page."""
+    all_verbs = list(verbs())
+    shared = _shared(all_verbs)
+    parts = [_OPENING.strip(), f"## {_SHARED}", _SAYS, _options(shared.values())]
+    for noun, group in groupby(all_verbs, key=lambda verb: verb.words[0]):
+        parts.append(f"## {noun}")
+        page = f"docs/cli/{noun}.md"
+        of_noun = list(group)
+        if len(of_noun[0].words) > 1:
+            parts.append(_sentence(of_noun[0].noun if len(of_noun[0].words) == 2 else _noun(noun)))
+        if (ROOT / page).is_file():
+            parts.append(f"[A session](../cli/{noun}.md)")
+        for verb in of_noun:
+            parts += _verb(verb, shared)
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def cli_index() -> str:
+    """Write the list of pages with sessions, as the command line lists the nouns."""
+    parts = [_INDEX.strip()]
+    for title, panel in COMMANDS.items():
+        rows = [f"| {_linked(name)} | {cell(noun.summary)} |" for name, noun in panel.items()]
+        parts += [f"## {title}", "\n".join(["| command | what it does |", "|---|---|", *rows])]
+    return "\n\n".join(parts) + "\n"
+
+
+def _linked(noun: str) -> str:
+    return f"[{noun}]({noun}.md)" if (ROOT / f"docs/cli/{noun}.md").is_file() else f"`{noun}`"
+
+
+def _noun(name: str) -> Any:
+    command = root()
+    return command.get_command(context_of(command), name)
+
+
+def _verb(verb: Verb, shared: dict[str, Any]) -> Iterator[str]:
+    command = verb.command
+    if len(verb.words) > 1:
+        yield f"### {' '.join(verb.words)}"
+    pieces = command.collect_usage_pieces(context_of(command))
+    yield f"```text\n{' '.join(('steelyard', *verb.words, *pieces))}\n```"
+    yield _sentence(command)
+    own = [param for param in command.params if _key(param) not in shared and _is_shown(param)]
+    if own:
+        yield _options(own)
+    told = [param for param in command.params if _key(param) in shared]
+    if any(getattr(param, "rich_help_panel", None) for param in told):
+        yield f"And [those that say where the cluster is](#{_SHARED.lower().replace(' ', '-')})."
+    examples = _examples(command)
+    if examples:
+        yield "```sh\n" + "\n".join(examples) + "\n```"
+
+
+def _shared(all_verbs: list[Verb]) -> dict[str, Any]:
+    """Return the options that mean the same for many verbs, and that the help lists under a title of their own."""
+    found: dict[str, Any] = {}
+    counted: Counter[str] = Counter()
+    for verb in all_verbs:
+        for param in verb.command.params:
+            if getattr(param, "rich_help_panel", None) and _is_shown(param):
+                found.setdefault(_key(param), param)
+                counted[_key(param)] += 1
+    return {key: param for key, param in found.items() if counted[key] >= _MANY}
+
+
+def _key(param: Any) -> str:
+    return f"{'/'.join(param.opts)} {getattr(param, 'rich_help_panel', '')} {getattr(param, 'help', '')}"
+
+
+def _is_shown(param: Any) -> bool:
+    return not getattr(param, "hidden", False) and "--help" not in param.opts
+
+
+def _options(params: Any) -> str:
+    rows = [f"| {_name(param)} | {_default(param)} | {cell(_help(param))} |" for param in params]
+    return "\n".join(["| | default | what it does |", "|---|---|---|", *rows])
+
+
+def _name(param: Any) -> str:
+    if param.param_type_name == "argument":
+        return code(param.make_metavar(context_of(root())))
+    names = ", ".join(f"`{name}`" for name in (*param.opts, *param.secondary_opts))
+    if param.is_flag or param.count:
+        return names
+    return f"{names} {code(param.make_metavar(context_of(root())))}"
+
+
+def _default(param: Any) -> str:
+    if isinstance(param.show_default, str):
+        return cell(param.show_default)
+    if param.required:
+        return "it has to be given"
+    default = param.default
+    if param.show_default is False or default is None or callable(default) or default in (False, "", (), []):
+        return ""
+    return code(str(getattr(default, "value", default)))
+
+
+def _help(param: Any) -> str:
+    said = str(getattr(param, "help", None) or "")
+    variables = param.envvar if isinstance(param.envvar, list) else [param.envvar] if param.envvar else []
+    return f"{said} Also: {', '.join(f'`{each}`' for each in variables)}." if variables else said
+
+
+def _sentence(command: Any) -> str:
+    """Return what a command says of itself; paragraphs that are to stay as they are become fences."""
+    said = str(command.help or "").partition("\f")[0].strip()
+    paragraphs = []
+    for paragraph in re.split(r"\n\s*\n", said):
+        if paragraph.lstrip().startswith("\b"):
+            kept = paragraph.lstrip().removeprefix("\b").strip("\n")
+            paragraphs.append(f"```text\n{kept}\n```")
+        else:
+            paragraphs.append(re.sub(r"``([^`]+)``", r"`\1`", paragraph.strip()))
+    return "\n\n".join(paragraphs)
+
+
+def _examples(command: Any) -> list[str]:
+    _, _, listed = str(command.epilog or "").partition("Examples:")
+    whole = re.sub(r" \\\n\s+", " ", listed)  # a page has room for what a help folds
+    return [line.strip() for line in whole.splitlines() if line.strip()]

@@ -1,0 +1,140 @@
+"""What a report says in words: the figures it names, and the advice that goes with them."""
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from steelyard.model.finding import Severity
+from steelyard.pipelines.report.contents import (
+    KeyInQueue,
+    KeyLoad,
+    QueueLoad,
+    ReportContents,
+    TopicTraffic,
+    measure_skew,
+)
+from steelyard.pipelines.report.findings import report_findings, summary_line
+from steelyard.pipelines.report.rebalance_history import OwnershipEvent, build_history
+from tests.pipelines.report_contents import START_MS, busy_contents, queues_of, traffic_of
+
+
+def _said(study: ReportContents) -> str:
+    return "\n".join(map(str, report_findings(study)))
+
+
+def _messages(*numbers: int, keyed: bool = True) -> ReportContents:
+    loads = tuple(
+        QueueLoad(queue, many, many * 10, KeyInQueue("k", many // 10) if many and keyed else None)
+        for queue, many in zip(queues_of(len(numbers)), numbers, strict=True)
+    )
+    keyed_ones = sum(numbers) if keyed else 0
+    return ReportContents(
+        topic="orders", at_ms=0, traffic=TopicTraffic(queues=loads, keyed=keyed_ones, distinct_keys=1_000)
+    )
+
+
+@given(st.dictionaries(st.integers(), st.integers(0, 10**9), min_size=1, max_size=64))
+def test_skew_goes_from_even_to_all_in_one(loads: dict[int, int]) -> None:
+    weighed = measure_skew(loads)
+    assert 1 <= weighed.ratio <= len(loads) + 1e-6
+    assert weighed.total == sum(loads.values())
+    assert weighed.empty == list(loads.values()).count(0)
+    if weighed.busiest is not None:
+        assert loads[weighed.busiest] == max(loads.values())
+
+
+@given(st.integers(1, 64), st.integers(1, 10**6))
+def test_the_same_for_all_is_even(parts: int, each: int) -> None:
+    weighed = measure_skew(dict.fromkeys(range(parts), each))
+    assert weighed.ratio == 1
+    assert not weighed.is_uneven
+
+
+def test_what_chance_does_is_not_called_uneven() -> None:
+    assert not measure_skew({"a": 2, "b": 6, "c": 4}).is_uneven
+    assert measure_skew({"a": 2_000, "b": 6_000, "c": 4_000}).is_uneven
+
+
+def test_a_busy_queue_is_named_with_its_heaviest_key() -> None:
+    said = _said(busy_contents())
+    assert "queue broker-a:3 has 5.5 \N{MULTIPLICATION SIGN} the mean; key customer-7 alone is 70 % of it" in said
+    assert "more queues do not help" in said
+
+
+def test_several_heavy_keys_are_parted_by_more_queues() -> None:
+    assert "use more queues" in _said(_messages(100_000, 20_000, 20_000, 20_000))
+
+
+def test_without_keys_the_sender_is_to_be_looked_at() -> None:
+    assert "check how their producer selects queues" in _said(_messages(100_000, 20_000, 20_000, 20_000, keyed=False))
+
+
+def test_even_queues_are_fine() -> None:
+    (finding, *_) = report_findings(_messages(10_000, 10_100, 9_900, 10_000))
+    assert finding.severity is Severity.OK
+    assert finding.message.startswith("queues are even")
+
+
+def test_an_empty_topic_says_so() -> None:
+    study = _messages(0, 0)
+    assert _said(study) == "orders got no messages in this period"
+    assert "0 messages" in summary_line(study)
+
+
+def test_a_key_in_several_queues_is_told_where_keys_decide() -> None:
+    first, second = queues_of(2)
+    keys = tuple(
+        KeyLoad(f"k{each}", 100 - each, 10, 2 if each == 3 else 1, first if each % 2 else second) for each in range(10)
+    )
+    traffic = TopicTraffic(
+        queues=(QueueLoad(first, 500), QueueLoad(second, 500)), keys=keys, keyed=1_000, distinct_keys=10
+    )
+    assert "key k3 is in 2 queues" in _said(ReportContents(topic="orders", at_ms=0, traffic=traffic))
+
+
+def test_overlaps_are_wrong_and_come_first() -> None:
+    queue = queues_of(1)[0]
+    events = [OwnershipEvent(0, "c1", (queue,)), OwnershipEvent(1_000, "c2", (queue,)), OwnershipEvent(1_400, "c1", ())]
+    found = report_findings(replace(_messages(10, 10), history=build_history(events)))
+    assert found[0].severity is Severity.ERROR
+    assert "broker-a:0 had two owners, c1 and c2, for 400 ms" in found[0].message
+
+
+def test_moves_that_were_not_needed_ask_for_sticky() -> None:
+    first, second = queues_of(2)
+    events = [
+        OwnershipEvent(0, "c1", (first,)),
+        OwnershipEvent(0, "c2", (second,)),
+        OwnershipEvent(60_000, "c1", ()),
+        OwnershipEvent(60_000, "c2", ()),
+        OwnershipEvent(60_010, "c1", (second,)),
+        OwnershipEvent(60_010, "c2", (first,)),
+    ]
+    said = _said(replace(_messages(10, 10), history=build_history(events)))
+    assert "2 queues moved in 2 changes, and the minimum is 0" in said
+    assert "strategy='sticky'" in said
+
+
+def test_hazards_of_the_group_are_findings() -> None:
+    study = busy_contents(2, 5)
+    assert "group billing has 4 members and 2 queues" in _said(study)
+
+
+def test_a_group_that_reads_other_topics_is_told() -> None:
+    assert "no member of group billing owns a queue of prices" in _said(replace(busy_contents(8, 3), topic="prices"))
+
+
+def test_names_in_sentences_cannot_break_out_of_their_line() -> None:
+    queue = queues_of(2)[0]
+    evil = "evil\n\x1b[2J\u202egnp"
+    traffic = replace(
+        traffic_of(2),
+        queues=(QueueLoad(queue, 10_000, 1, KeyInQueue(evil, 9_000)), QueueLoad(queues_of(2)[1], 10)),
+        keys=(KeyLoad(evil, 9_000, 1, 1, queue),),
+        keyed=10_010,
+    )
+    study = ReportContents(topic="orders", at_ms=START_MS, traffic=traffic)
+    assert evil not in _said(study)
+    assert all(finding.message.isprintable() for finding in report_findings(study))
+    assert "evil\\n\\x1b[2J\\u202egnp" in _said(study)

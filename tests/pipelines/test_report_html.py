@@ -1,0 +1,182 @@
+"""The page: whole, alone, safe against what messages hold, and readable with many queues."""
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from steelyard.model import Queue
+from steelyard.pipelines.report.contents import KeyInQueue, KeyLoad, QueueLoad, ReportContents, TopicTraffic
+from steelyard.pipelines.report.fact_table import FACT_SCHEMA, fact_table
+from steelyard.pipelines.report.html_elements import Bar, axis_ticks, bar_chart
+from steelyard.pipelines.report.html_report import render_page
+from steelyard.pipelines.report.rebalance_history import OwnershipEvent, build_history
+from tests.pipelines.report_contents import START_MS, busy_contents, queues_of, traffic_of
+
+_ALONE = frozenset({"meta", "line", "polyline"})
+_LABEL = re.compile(r'<text class="label" x="168" y="([0-9.]+)"')
+
+
+class _Reader(HTMLParser):
+    """Reads a page, and holds it to its tags: each that is opened is closed, in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: set[str] = set()
+        self.attributes: list[tuple[str, str | None]] = []
+        self.words: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Take note of a tag."""
+        self.tags.add(tag)
+        self.attributes += attrs
+        if tag not in _ALONE:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Take note of a tag that is closed at once."""
+        self.tags.add(tag)
+        self.attributes += attrs
+
+    def handle_endtag(self, tag: str) -> None:
+        """Close a tag."""
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        """Take note of what is written."""
+        self.words.append(data)
+
+
+def read(text: str) -> _Reader:
+    """Read a page to its end."""
+    reader = _Reader()
+    reader.feed(text)
+    reader.close()
+    assert not reader.open
+    return reader
+
+
+@pytest.mark.parametrize(("queues", "members"), [(1, 1), (16, 3), (64, 5), (300, 12)])
+def test_a_page_is_whole_and_needs_nothing_from_elsewhere(queues: int, members: int) -> None:
+    text = render_page(busy_contents(queues, max(members, 2)))
+    found = read(text)
+    assert not {"script", "link", "img", "iframe", "object", "image", "use"} & found.tags
+    assert not [name for name, _ in found.attributes if name in ("src", "href", "xlink:href") or name.startswith("on")]
+    assert "url(" not in text
+    assert "@import" not in text
+
+
+def test_a_page_about_messages_alone_has_no_sections_about_a_group() -> None:
+    found = read(render_page(ReportContents(topic="orders", at_ms=START_MS, traffic=traffic_of(8))))
+    words = " ".join(found.words)
+    assert "Queues" in words
+    assert "Members" not in words
+    assert "Who had which queue" not in words
+
+
+def test_an_empty_topic_has_a_page() -> None:
+    read(render_page(ReportContents(topic="orders", at_ms=0, traffic=TopicTraffic(queues=()))))
+    read(
+        render_page(ReportContents(topic="orders", at_ms=0, traffic=TopicTraffic(queues=(QueueLoad(queues_of(1)[0]),))))
+    )
+
+
+def test_every_number_of_a_plot_stands_in_a_table_too() -> None:
+    study = busy_contents(64, 5)
+    cells = re.findall(r"<t[dh][^>]*>([^<]*)</t[dh]>", render_page(study))
+    for load in study.traffic.queues:
+        assert f"{load.messages:,}" in cells
+        assert load.name in cells
+    for key in study.traffic.keys:
+        assert key.key in cells
+    for member in study.members():
+        assert member.id in cells
+
+
+def test_labels_of_64_queues_do_not_lie_on_each_other() -> None:
+    for plot in re.findall(r"<svg.*?</svg>", render_page(busy_contents(64, 5)), re.DOTALL):
+        heights = [float(y) for y in _LABEL.findall(plot)]
+        assert all(then - one >= 14 for one, then in pairwise(heights))
+
+
+def test_with_very_many_queues_the_busiest_are_drawn_and_all_are_in_the_table() -> None:
+    study = busy_contents(1_000, 5)
+    text = render_page(study)
+    assert "The 96 busiest of 1,000 queues are drawn." in text
+    assert text.count("<th scope='row'>broker-") >= 1_000
+    assert "broker-a:3</text>" in text
+
+
+_NASTY = st.one_of(
+    st.text(min_size=1, max_size=40),
+    st.sampled_from(["<script>alert(1)</script>", "'\"><b>", "&lt;", "</svg><script>", "\u202e\x00\x1b[2J", "$x ${y}"]),
+)
+
+
+@given(key=_NASTY, broker=_NASTY, member=_NASTY, why=_NASTY, topic=_NASTY)
+def test_whatever_names_hold_the_page_is_whole(key: str, broker: str, member: str, why: str, topic: str) -> None:
+    queue, other = Queue(topic, broker, 0), Queue(topic, broker, 1)
+    traffic = TopicTraffic(
+        queues=(QueueLoad(queue, 5_000, 9, KeyInQueue(key, 4_000)), QueueLoad(other, 3, 1)),
+        keys=(KeyLoad(key, 4_000, 8, 1, queue),),
+        keyed=5_003,
+        distinct_keys=2,
+    )
+    events = [OwnershipEvent(0, member, (queue,), why), OwnershipEvent(9_000, f"{member}2", (queue,), why)]
+    study = ReportContents(
+        topic=topic, at_ms=0, group=member, traffic=traffic, history=build_history(events, topic), notes=(why,)
+    )
+    found = read(render_page(study))
+    assert not {"script", "b>"} & found.tags
+    assert fact_table(study).num_rows > 0
+
+
+def test_times_that_nobody_lives_to_see_do_no_harm() -> None:
+    queue = queues_of(1)[0]
+    told = build_history([OwnershipEvent(0, "c1", (queue,)), OwnershipEvent(253_402_300_799_999, "c1", ())])
+    read(render_page(replace(busy_contents(4, 2), history=told)))
+
+
+@given(st.floats(0, 1e15))
+def test_an_axis_has_few_round_ticks_up_to_its_top(top: float) -> None:
+    found = axis_ticks(top)
+    assert 2 <= len(found) <= 7
+    assert found[0] == 0
+    assert found[-1] >= top
+
+
+def test_bars_are_as_long_as_their_values() -> None:
+    drawn = bar_chart([Bar("a", 4, "4"), Bar("b", 2, "2"), Bar("c", 0, "0")], about="three", mean=2)
+    widths = [float(width) for width in re.findall(r'<rect[^>]* width="([0-9.]+)"', drawn)]
+    assert widths[0] == 2 * widths[1] > widths[2] == 0
+
+
+def test_the_table_is_tidy_and_has_what_the_page_has(tmp_path: Path) -> None:
+    study = busy_contents(16, 3)
+    path = tmp_path / "report.parquet"
+    parquet.write_table(fact_table(study), path)
+    table = parquet.read_table(path)
+    assert table.schema.names == FACT_SCHEMA.names
+    rows = table.to_pylist()
+
+    def of(subject: str, measure: str) -> dict[str, float]:
+        return {row["name"]: row["value"] for row in rows if (row["subject"], row["measure"]) == (subject, measure)}
+
+    assert of("queue", "messages") == {each.name: each.messages for each in study.traffic.queues}
+    assert of("key", "messages") == {each.key: each.messages for each in study.traffic.keys}
+    assert of("member", "queues") == {each.id: each.queues for each in study.members()}
+    assert sum(row["value"] for row in rows if row["subject"] == "step" and row["measure"] == "messages") == (
+        study.traffic.messages
+    )
+    assert study.history is not None
+    gaps = [row for row in rows if (row["subject"], row["measure"]) == ("hand-over", "gap")]
+    assert len(gaps) == len(study.history.handovers)
+    assert {row["made_at"] for row in rows} == {rows[0]["made_at"]}
+    assert all(row["value"] is not None or row["text"] is not None for row in rows)

@@ -1,0 +1,108 @@
+"""A member's protocol and a real broker: each action encoded, each response decoded, and a few messages to pull."""
+
+from collections.abc import Sequence
+
+from steelyard.balance.group.actions import Action, SendHeartbeat
+from steelyard.balance.group.claimed_queues import ClaimedQueues
+from steelyard.balance.group.events import Event, MembersChanged
+from steelyard.balance.group.options import ConsumeMode, MemberOptions
+from steelyard.model import Queue, Subscription
+from steelyard.protocol.member_protocol import DecodedCommand, MemberProtocol, OutgoingCommand
+from steelyard.wire.codes import RequestCode as Code
+from steelyard.wire.command import Command
+from tests.broker.broker_harness import BrokerHarness, message
+from tests.broker.pull_requests import make_topic
+
+__all__ = ["BROKER", "GROUP", "ME", "OTHER", "BrokerDialogue", "nothing_held", "options", "q", "stocked"]
+
+BROKER, GROUP = "broker-0", "billing"
+ME, OTHER = "10.0.0.1@1@sy1", "10.0.0.2@1@sy1"
+
+
+def q(queue_id: int = 0, topic: str = "orders", broker: str = BROKER) -> Queue:
+    """Name a queue."""
+    return Queue(topic, broker, queue_id)
+
+
+def options(member: str = ME, expression: str = "*", mode: ConsumeMode = ConsumeMode.CONCURRENT) -> MemberOptions:
+    """Make a member that wants orders."""
+    return MemberOptions(GROUP, member, {"orders": Subscription("orders", expression, version=5)}, mode)
+
+
+def nothing_held(_about: Sequence[Queue] = ()) -> ClaimedQueues:
+    """Hold nothing."""
+    return ClaimedQueues()
+
+
+class BrokerDialogue:
+    """The protocol of one member on one connection to a broker."""
+
+    def __init__(
+        self, desk: BrokerHarness, wanted: MemberOptions | None = None, holdings: ClaimedQueues | None = None
+    ) -> None:
+        self.desk, self.options = desk, wanted or options()
+        self.voice = MemberProtocol(self.options, f"instance of {self.options.id}")
+        self.holdings = holdings or ClaimedQueues()
+        self.peer = desk.connect()
+        self._numbers: dict[int, int] = {}
+
+    @classmethod
+    def registered(
+        cls, desk: BrokerHarness, wanted: MemberOptions | None = None, holdings: ClaimedQueues | None = None
+    ) -> "BrokerDialogue":
+        """Make one whose first heartbeat was answered."""
+        talk = cls(desk, wanted, holdings)
+        talk.ask(SendHeartbeat(BROKER, held={}, strategy="sticky"))
+        desk.sent_to(talk.peer)
+        return talk
+
+    def ask(self, action: Action) -> Event:
+        """Send an action, follow what comes of it, and return the one event it ends with; notifications are skipped."""
+        received = [event for event in self.say(action) if not isinstance(event, MembersChanged)]
+        assert len(received) == 1, received
+        return received[0]
+
+    def say(self, action: Action) -> list[Event]:
+        """Send an action and decode all that is there by then."""
+        said = self.voice.encode(action, self.desk.now_ms)
+        assert said is not None
+        self._send(said)
+        return self.hear()
+
+    def hear(self) -> list[Event]:
+        """Decode what arrived, answer and send on, until there is nothing more."""
+        events: list[Event] = []
+        while commands := self.desk.sent_to(self.peer):
+            for command in commands:
+                received = self._meant(command)
+                events += received.events
+                for reply in received.replies:
+                    self.desk.respond(command, self.peer, reply.fields, reply.body, code=reply.code)
+                for said in received.requests:
+                    self._send(said)
+        return events
+
+    def _meant(self, command: Command) -> DecodedCommand:
+        if command.is_response:
+            command = Command(
+                command.code, command.fields, command.body, self._numbers[command.opaque], command.flag, command.remark
+            )
+        return self.voice.decode(BROKER, command, self.desk.now_ms, self._holdings)
+
+    def _holdings(self, _about: Sequence[Queue]) -> ClaimedQueues:
+        return self.holdings
+
+    def _send(self, said: OutgoingCommand) -> None:
+        command = said.command
+        number = self.desk.send(command.code, command.fields, command.body, peer=self.peer)
+        self._numbers[number] = command.opaque
+
+
+def stocked(*tags: str, queues: int = 2) -> BrokerHarness:
+    """Return a broker with a topic of orders, and one message in its first queue for each tag."""
+    desk = BrokerHarness()
+    make_topic(desk, "orders", queues=queues)
+    for number, tag in enumerate(tags):
+        properties = f"TAGS\x01{tag}\x02" if tag else None
+        desk.request(Code.SEND_MESSAGE_V2, message(properties=properties), b"m%d" % number)
+    return desk

@@ -1,0 +1,107 @@
+"""The metrics of a whole cluster, while it is used."""
+
+import asyncio
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import TypeAlias
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from steelyard import Consumer, Message, Producer, ReceivedMessage
+from steelyard.metrics import rocketmq_metrics as rocketmq
+from steelyard.metrics import steelyard_metrics as own
+from steelyard.metrics.exposition import format_exposition
+from steelyard.serve.embedded import Cluster
+from steelyard.serve.metrics import collect_server_metrics, metrics_collector
+
+Numbers: TypeAlias = dict[str, dict[tuple[str, ...], float]]
+
+_PATIENCE_S = 20
+
+
+def numbers(cluster: Cluster) -> Numbers:
+    """Measure a cluster, write that down, and read it again: by the name of a sample and the values of its labels."""
+    found: Numbers = defaultdict(dict)
+    for family in text_string_to_metric_families(format_exposition(cluster.run(collect_server_metrics))):
+        for sample in family.samples:
+            found[sample.name][tuple(sample.labels.values())] = sample.value
+    return found
+
+
+def until_told(cluster: Cluster, name: str, least: float, *labels: str) -> Numbers:
+    """Measure until the sum of a family's samples with these labels is large enough."""
+    end = time.monotonic() + _PATIENCE_S
+    while True:
+        found = numbers(cluster)
+        if sum(value for known, value in found[name].items() if set(labels) <= set(known)) >= least:
+            return found
+        assert time.monotonic() < end, f"{name} is {found[name]}, and not {least}"
+        time.sleep(0.05)
+
+
+def test_connections_bytes_and_messages_are_counted_while_clients_come_and_go() -> None:
+    with Cluster(brokers=2) as cluster, Producer(cluster.namesrv) as producer:
+        for number in range(10):
+            producer.send(Message("orders", b"x" * 100, keys=str(number)))
+        found = numbers(cluster)
+        brokers = {("DefaultCluster", "broker", name) for name in cluster.brokers}
+        name_servers = {("DefaultCluster", "nameserver", cluster.namesrv)}
+        assert set(found[own.CONNECTIONS.name]) == brokers | name_servers
+        assert all(found[own.RECEIVED_BYTES.name].values())
+        assert all(found[own.SENT_BYTES.name].values())
+        assert sum(found[own.CONNECTIONS_OPENED.name].values()) >= len(brokers) + len(name_servers)
+        assert sum(found[own.BUGS.name].values()) == 0
+        ours = {labels: value for labels, value in found[rocketmq.MESSAGES_IN.name].items() if "orders" in labels}
+        assert sum(ours.values()) == 10
+
+
+def test_the_lag_of_the_loop_and_the_time_of_syncs_are_measured(tmp_path: Path) -> None:
+    with Cluster(data=tmp_path, flush="sync") as cluster, Producer(cluster.namesrv) as producer:
+        for _ in range(5):
+            producer.send(Message("orders", b"x"))
+        found = until_told(cluster, f"{own.EVENT_LOOP_LAG.name}_count", 3)
+        assert sum(found[f"{own.FSYNC_TIME.name}_count"].values()) >= 5
+        assert sum(found[f"{own.FSYNC_TIME.name}_sum"].values()) > 0
+        assert set(found[own.RECOVERY_UNCLEAN.name].values()) == {0}
+        cluster.kill_broker("broker-0")
+        cluster.start_broker("broker-0")
+        assert set(numbers(cluster)[own.RECOVERY_UNCLEAN.name].values()) == {1}
+
+
+def test_rebalances_moves_and_held_queues_are_measured_by_group() -> None:
+    with Cluster() as cluster, Producer(cluster.namesrv) as producer:
+        for _ in range(4):
+            producer.send(Message("orders", b"x"))
+        one, two = (Consumer(cluster.namesrv, group="billing", name=name) for name in ("one", "two"))
+        for consumer in (one, two):
+            consumer.handles("orders")(_pass)
+        with one:
+            until_told(cluster, own.GROUP_QUEUES.name, 4, "billing", "held")
+            with two:
+                until_told(cluster, own.MOVES.name, 2, "billing", "given up")
+            until_told(cluster, own.MOVES.name, 2, "billing", "left")
+            found = until_told(cluster, own.REBALANCES.name, 1, "billing")
+        assert sum(found[f"{own.HANDOVER_GAP.name}_count"].values()) == sum(found[own.MOVES.name].values())
+        rebalances = sum(found[own.REBALANCES.name].values())
+        assert rebalances == sum(found[f"{own.REBALANCE_DURATION.name}_count"].values())
+
+
+def _pass(message: ReceivedMessage) -> None:
+    del message
+
+
+def test_a_broker_that_does_not_run_tells_nothing() -> None:
+    with Cluster(brokers=2) as cluster:
+        cluster.stop_broker("broker-1")
+        assert {labels[2] for labels in numbers(cluster)[rocketmq.TOPIC_COUNT.name]} == {"broker-0"}
+
+
+def test_a_cluster_is_measured_from_another_loop() -> None:
+    with Cluster() as cluster:
+        measured = cluster.call(metrics_collector)
+
+        async def elsewhere() -> set[str]:
+            return {family.name for family in await measured()}
+
+        assert rocketmq.TOPIC_COUNT.name in asyncio.run(elsewhere())
