@@ -6,13 +6,13 @@ name server that tells the brokers' addresses as those of the proxies.
 """
 
 import asyncio
-import socket
 import threading
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol, TypeVar
 
+from steelyard.net.server import reserve_port
 from steelyard.wire.codes import HeaderType, RequestCode
 from steelyard.wire.command import Command, decode_command
 
@@ -46,10 +46,8 @@ class Proxy:
         self._lines: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         # Nobody else gets the port while it is refused here: another test's broker would accept the messages.
-        self._reserved = socket.socket()
-        self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._reserved.bind(("127.0.0.1", 0))
-        self._port = self._reserved.getsockname()[1]
+        self._reserved = reserve_port("127.0.0.1", 0)
+        self._port = 0 if self._reserved is None else self._reserved.getsockname()[1]
 
     @property
     def address(self) -> str:
@@ -82,7 +80,8 @@ class Proxy:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
-        self._reserved.close()
+        if self._reserved is not None:
+            self._reserved.close()
 
     def cut(self) -> None:
         """Cut all connections; new ones are taken."""
@@ -102,6 +101,7 @@ class Proxy:
     async def _accept(self) -> None:
         if self._server is None:
             self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._port)
+            self._port = self._server.sockets[0].getsockname()[1]
 
     async def _refuse(self) -> None:
         server, self._server = self._server, None
