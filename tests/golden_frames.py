@@ -5,9 +5,10 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["GoldenFrame", "golden_frames"]
+__all__ = ["GoldenFrame", "golden_frames", "spoken_frames"]
 
 _FOLDER = Path(__file__).parent / "golden"
+_POP_CODES = frozenset({200050, 200051, 200053, 200054, 200151})
 
 
 class GoldenFrame(NamedTuple):
@@ -35,3 +36,8 @@ def golden_frames() -> tuple[GoldenFrame, ...]:
             frame = bytes.fromhex(row["frame_hex"])
             frames.append(GoldenFrame(release, row["case"], row["code"], row["response"], asked, frame))
     return tuple(frames)
+
+
+def spoken_frames() -> list[GoldenFrame]:
+    """Return the frames whose fields and bodies have types here: all but those of POP, which we refuse."""
+    return [golden for golden in golden_frames() if golden.request_code not in _POP_CODES]

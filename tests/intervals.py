@@ -1,7 +1,9 @@
 """A tenth of the intervals that production has, for clients, brokers and pages of ours in this process.
 
-Heartbeats, refreshes and rounds come ten times as often, so tests that wait for one wait a tenth. Deadlines stay as
-they are: on a busy machine an answer may take its time, and what is late must not be taken for lost.
+Heartbeats, refreshes and rounds come ten times as often, so tests that wait for one wait a tenth. Deadlines are never
+shorter: on a busy machine an answer may take its time, and what is late must not be taken for lost. A client has
+a minute to connect, and an `Admin` a minute for each request; tests of servers that are not there say how long they
+wait.
 """
 
 import importlib
@@ -12,6 +14,7 @@ from dataclasses import replace
 import pytest
 
 from steelyard.balance.group.options import MemberOptions, MemberTimings
+from steelyard.client.config import ClientConfig
 from steelyard.client.consumer.options import ConsumerOptions
 from steelyard.client.pull_consumer.options import PullConsumerOptions
 
@@ -42,6 +45,8 @@ _INTERVALS = (
     "steelyard.dashboard.cluster_poller._PERIOD_MS",
     "steelyard.dashboard.api.topics._GROUPS_MS",
 )
+_TIMEOUT_S = 60
+_ADMIN_TIMEOUT = "steelyard.client.admin.admin_session._REQUEST_TIMEOUT_MS"
 # Of the times of a member, those between two tries; who gives times of their own has them.
 _PAUSES = ("query_retry_ms", "commit_ms", "pull_retry_ms", "send_back_retry_ms", "suspend_ms")
 
@@ -71,6 +76,9 @@ def shorten(patch: pytest.MonkeyPatch) -> dict[str, float]:
         module, _, constant = name.rpartition(".")
         whole[name] = getattr(importlib.import_module(module), constant)
         patch.setattr(name, whole[name] // 10 if isinstance(whole[name], int) else whole[name] / 10)
+    assert ClientConfig.__init__.__kwdefaults__ is not None
+    patch.setitem(ClientConfig.__init__.__kwdefaults__, "timeout_s", _TIMEOUT_S)
+    patch.setattr(_ADMIN_TIMEOUT, _TIMEOUT_S * 1000)
     for kind in (ConsumerOptions, PullConsumerOptions):
         patch.setattr(kind, "member_options", _in_a_hurry(kind.member_options))
     return whole

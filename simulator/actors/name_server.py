@@ -43,7 +43,7 @@ class NameServerProcess(Process):
         if self.is_alive:
             return
         self.revive()
-        self.server = NameServerCore(self.options, now_ms=self.clock.wall_ms(), saved=self._saved)
+        self.server = NameServerCore(self.options, saved=self._saved)
         self.record_server_started("nameserver")
         self.world.network.listen(self, self.address)
         self.call_later(_TICK_MS, self._tick)

@@ -27,6 +27,7 @@ from steelyard.store import recovery
 from steelyard.store.checksums import RecordChecksums
 from steelyard.store.commit_log import CommitLog, Segment
 from steelyard.store.consume_queue import ENTRY_BYTES, ConsumeQueues
+from steelyard.store.disk import File
 from steelyard.store.json_documents import GROUP_OFFSETS, JsonDocument
 from steelyard.store.log_scan import LogScan, ScannedRecord
 from steelyard.store.queue_reader import QueueReader, ReadResult
@@ -79,8 +80,9 @@ def _forget_sync_error(store: Store, job: SyncJob) -> None:
     _end_sync(store, job)
 
 
-def _skip_folder_sync(_log: CommitLog, _folder: str) -> None:
+def _skip_folder_sync(_log: CommitLog, file: File, *_folders: str) -> None:
     """Sync the file, but not its name in the folder."""
+    file.sync()
 
 
 # -- starting again ---------------------------------------------------------------------------------------------------
@@ -169,7 +171,7 @@ STORE_MUTANTS = (
         "folder-not-synced",
         "A new log file is synced, and the folder that has its name is not.",
         ("power",),
-        (patch_attribute(CommitLog, "_sync_folder", _skip_folder_sync),),
+        (patch_attribute(CommitLog, "_sync", _skip_folder_sync),),
     ),
     Mutant(
         "sync-error-forgiven",

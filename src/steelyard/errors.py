@@ -531,6 +531,7 @@ class ServerError(SteelyardError):
     """The server answered, and refused. ``code`` and ``remark`` are its own; ``server`` is its name or address.
 
     ``what`` is the caller's sentence, which may know more than the response; without it, one is made of the response.
+    Without a ``code`` it is that of the class.
 
     >>> error = error_for(17, "No topic route info", server="127.0.0.1:9876")
     >>> type(error).__name__, error.code, error.fault.value
@@ -546,14 +547,14 @@ class ServerError(SteelyardError):
         self,
         remark: str = "",
         *,
-        code: int,
+        code: int | None = None,
         server: str = "the server",
         what: str | None = None,
         next_step: str | None = None,
     ) -> None:
-        self.code, self.remark, self.server = code, remark, server
+        self.code, self.remark, self.server = self.codes[0] if code is None else code, remark, server
         detail = f" ({remark.strip()})" if remark.strip() else ""
-        super().__init__(what or f"{server} answered {code}: {self.says}{detail}", next_step=next_step)
+        super().__init__(what or f"{server} answered {self.code}: {self.says}{detail}", next_step=next_step)
 
 
 class ServerFailed(ServerError):
@@ -698,7 +699,7 @@ class PolicyNotFound(ServerError):
 
 class _Row(NamedTuple):
     kind: type[ServerError]
-    codes: tuple[int, ...]
+    codes: int | tuple[int, ...]
     says: str
     next_step: str = ""
     fault: Fault = Fault.SERVER
@@ -708,61 +709,61 @@ class _Row(NamedTuple):
 _CALLER, _LATER, _ELSEWHERE = Fault.CALLER, Retry.LATER, Retry.ELSEWHERE
 
 _TABLE = (
-    _Row(ServerFailed, (1,), "it failed", retry=_ELSEWHERE),
-    _Row(ServerBusy, (2,), "it is too busy", retry=_ELSEWHERE),
+    _Row(ServerFailed, 1, "it failed", retry=_ELSEWHERE),
+    _Row(ServerBusy, 2, "it is too busy", retry=_ELSEWHERE),
     _Row(
         RequestNotSupported,
-        (3,),
+        3,
         "it does not know this request",
         "the server may be older than the request: compare the versions",
         _CALLER,
     ),
-    _Row(TransactionFailed, (4,), "the transaction failed", "look at the server's log"),
+    _Row(TransactionFailed, 4, "the transaction failed", "look at the server's log"),
     _Row(
         MessageRefused,
-        (13,),
+        13,
         "the message is not acceptable",
         "keep the body under 4 MiB, all properties under 32 KiB and a delay under 3 days",
         _CALLER,
     ),
-    _Row(CannotStore, (14,), "it cannot store now", retry=_ELSEWHERE),
+    _Row(CannotStore, 14, "it cannot store now", retry=_ELSEWHERE),
     _Row(
         VersionNotSupported,
-        (15,),
+        15,
         "it does not support this version",
         "compare the versions of client and server",
         _CALLER,
     ),
     _Row(
         NoPermission,
-        (16,),
+        16,
         "permission denied",
         "check the topic's permission bits, the group's switches and the account's rights",
         _CALLER,
         _ELSEWHERE,
     ),
-    _Row(TopicNotFound, (17,), "the topic does not exist", "create it, or check the spelling", _CALLER, _ELSEWHERE),
-    _Row(TopicExists, (18,), "the topic exists already", "use it as it is, or choose another name", _CALLER),
-    _Row(NotFound, (22,), "there is nothing under that name", "check the name, the key or the time asked for", _CALLER),
+    _Row(TopicNotFound, 17, "the topic does not exist", "create it, or check the spelling", _CALLER, _ELSEWHERE),
+    _Row(TopicExists, 18, "the topic exists already", "use it as it is, or choose another name", _CALLER),
+    _Row(NotFound, 22, "there is nothing under that name", "check the name, the key or the time asked for", _CALLER),
     _Row(
         SubscriptionUnreadable,
-        (23,),
+        23,
         "the subscription's expression cannot be read",
         "tags look like: paid || refunded",
         _CALLER,
     ),
     _Row(
         SubscriptionMissing,
-        (24,),
+        24,
         "it does not know this subscription",
         "all members of a group must subscribe to the same topics",
         retry=_LATER,
     ),
-    _Row(SubscriptionStale, (25,), "it knows an older subscription", retry=_LATER),
-    _Row(GroupNotFound, (26,), "the group does not exist", "create it, or check the spelling", _CALLER),
-    _Row(FilterMissing, (27,), "it has no filter for this group", retry=_LATER),
-    _Row(FilterStale, (28,), "it has an older filter", retry=_LATER),
-    _Row(InvalidParameter, (29,), "a parameter is not valid", "check topic, queue number and options", _CALLER),
+    _Row(SubscriptionStale, 25, "it knows an older subscription", retry=_LATER),
+    _Row(GroupNotFound, 26, "the group does not exist", "create it, or check the spelling", _CALLER),
+    _Row(FilterMissing, 27, "it has no filter for this group", retry=_LATER),
+    _Row(FilterStale, 28, "it has an older filter", retry=_LATER),
+    _Row(InvalidParameter, 29, "a parameter is not valid", "check topic, queue number and options", _CALLER),
     _Row(
         TransactionState,
         (200, 201, 202, 203),
@@ -771,7 +772,7 @@ _TABLE = (
     ),
     _Row(
         NoBuyerId,
-        (204,),
+        204,
         "the message lacks a buyer id",
         "send it to a broker that is not divided into units",
         _CALLER,
@@ -779,42 +780,35 @@ _TABLE = (
     ),
     _Row(
         NotInUnit,
-        (205,),
+        205,
         "the message belongs to another unit",
         "send it to a broker of its own unit",
         _CALLER,
         _ELSEWHERE,
     ),
-    _Row(ConsumerOffline, (206,), "no member of the group is online", "start a consumer of the group first", _CALLER),
-    _Row(ConsumerTimedOut, (207,), "the member it asked did not answer in time", fault=Fault.PEER, retry=_LATER),
+    _Row(ConsumerOffline, 206, "no member of the group is online", "start a consumer of the group first", _CALLER),
+    _Row(ConsumerTimedOut, 207, "the member it asked did not answer in time", fault=Fault.PEER, retry=_LATER),
+    _Row(NoMessage, 208, "there is no such message", "check the id; it may also have been removed with age", _CALLER),
+    _Row(PollingFull, 209, "too many polls wait already", retry=_LATER),
+    _Row(PollingTimedOut, 210, "the poll ended with nothing", retry=_LATER),
+    _Row(BrokerNotFound, 211, "there is no such broker", "check the broker's name against the cluster list", _CALLER),
+    _Row(DispatchBehind, 212, "its index is behind its log", retry=_LATER),
+    _Row(BroadcastGroup, 213, "the group is broadcasting", "ask its members: each keeps its own offsets", _CALLER),
+    _Row(FlowControlled, 215, "it asks for a pause", retry=_LATER),
+    _Row(NotLeader, 501, "another broker leads this queue", "refresh the route", retry=_LATER),
     _Row(
-        NoMessage, (208,), "there is no such message", "check the id; it may also have been removed with age", _CALLER
+        IllegalOperation, 604, "it is too late for that", "the transaction was settled before; read its state", _CALLER
     ),
-    _Row(PollingFull, (209,), "too many polls wait already", retry=_LATER),
-    _Row(PollingTimedOut, (210,), "the poll ended with nothing", retry=_LATER),
-    _Row(
-        BrokerNotFound, (211,), "there is no such broker", "check the broker's name against the cluster list", _CALLER
-    ),
-    _Row(DispatchBehind, (212,), "its index is behind its log", retry=_LATER),
-    _Row(BroadcastGroup, (213,), "the group is broadcasting", "ask its members: each keeps its own offsets", _CALLER),
-    _Row(FlowControlled, (215,), "it asks for a pause", retry=_LATER),
-    _Row(NotLeader, (501,), "another broker leads this queue", "refresh the route", retry=_LATER),
-    _Row(
-        IllegalOperation,
-        (604,),
-        "it is too late for that",
-        "the transaction was settled before; read its state",
-        _CALLER,
-    ),
-    _Row(GoingAway, (1500,), "it is shutting down", retry=_ELSEWHERE),
-    _Row(UserNotFound, (3001,), "there is no such user", "create the user, or check the spelling", _CALLER),
-    _Row(PolicyNotFound, (3002,), "there is no such policy", "create the policy, or check the spelling", _CALLER),
+    _Row(GoingAway, 1500, "it is shutting down", retry=_ELSEWHERE),
+    _Row(UserNotFound, 3001, "there is no such user", "create the user, or check the spelling", _CALLER),
+    _Row(PolicyNotFound, 3002, "there is no such policy", "create the policy, or check the spelling", _CALLER),
 )
 
 for _row in _TABLE:
-    _row.kind.codes, _row.kind.says, _row.kind.next_step, _row.kind.fault, _row.kind.retry = _row[1:]
+    _row.kind.codes = (_row.codes,) if isinstance(_row.codes, int) else _row.codes
+    _row.kind.says, _row.kind.next_step, _row.kind.fault, _row.kind.retry = _row[2:]
 
-_BY_CODE: dict[int, type[ServerError]] = {code: row.kind for row in _TABLE for code in row.codes}
+_BY_CODE: dict[int, type[ServerError]] = {code: row.kind for row in _TABLE for code in row.kind.codes}
 
 
 def error_class(code: int) -> type[ServerError]:

@@ -24,6 +24,11 @@ def brokers_of(queues: Sequence[Queue]) -> str:
     return "".join(queue.broker for queue in queues)
 
 
+def traffic_share(tracker: LatencyTracker, broker: str, now_ms: int) -> float:
+    """Return the share of its turns that a broker gets; an unknown one gets all."""
+    return next((health.share for health in tracker.snapshot(now_ms) if health.broker == broker), 1.0)
+
+
 @st.composite
 def publish_lists(draw: st.DrawFn) -> PublishList:
     """Draw a list: usually broker after broker, sometimes mixed as an administrator may order it."""

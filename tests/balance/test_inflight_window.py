@@ -38,7 +38,7 @@ def test_the_low_end_is_the_first_unfinished_message_or_the_next_pull(
         assert window.low >= before
         assert window.next_offset >= max(known, default=-1) + 1 or not known
         assert window.unfinished == len(unfinished)
-        assert window.span == (known[-1] - unfinished[0] if unfinished else 0)
+        assert window.usage()[2] == (known[-1] - unfinished[0] if unfinished else 0)
         assert 0 <= window.body_bytes <= 10 * len(known)
         assert bool(window.body_bytes) == bool(unfinished)
 
@@ -80,4 +80,4 @@ def test_many_messages_leave_nothing_behind() -> None:
         offsets = range(start, start + 50)
         window.add(offsets, start + 50, 500)
         window.finish(offsets[::-1])
-    assert (window.low, window.unfinished, window.body_bytes, window.span) == (50_000, 0, 0, 0)
+    assert (window.low, window.usage()) == (50_000, (0, 0, 0))

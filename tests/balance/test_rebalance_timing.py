@@ -73,7 +73,7 @@ def test_a_settled_group_rebalances_every_twenty_seconds_and_an_unsettled_one_ev
     rounds = member.rebalancer.timer.count
     cluster.run(60_000)
     assert member.rebalancer.timer.count - rounds == 3
-    member.rebalancer.is_unsettled = True
+    member.rebalancer.set_unsettled(True)
     cluster.run(60_000)
     assert member.rebalancer.timer.count - rounds in (15, 16)
 

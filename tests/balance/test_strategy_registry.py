@@ -87,21 +87,6 @@ def test_an_unknown_name_says_which_is_nearest(name: str, nearest: str | None) -
     assert caught.value.known == BUILT_IN_STRATEGIES.names
 
 
-def test_a_users_strategy_is_found_by_its_name_and_the_built_in_ones_know_nothing_of_it() -> None:
-    registry = BUILT_IN_STRATEGIES.with_strategy("Last", _last_takes_all)
-    strategy = find_strategy("last", registry=registry)
-    queues = queues_of(3)
-    assert plan(strategy, "billing", queues, ["c1", "c2"]) == {"c1": [], "c2": queues}
-    assert strategy.name == "Last"
-    with pytest.raises(UnknownStrategy):
-        find_strategy("last")
-    with pytest.raises(UnknownStrategy):
-        find_strategy("", registry=registry)
-    for taken in ("avg", "Average", "last", "", "a:b"):
-        with pytest.raises(ConfigurationError):
-            registry.with_strategy(taken, _last_takes_all)
-
-
 def test_a_path_is_loaded_by_the_function_that_may_import() -> None:
     asked: list[str] = []
 

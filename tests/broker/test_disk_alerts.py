@@ -5,7 +5,7 @@ import pytest
 from simulator.disk import DiskFault, DiskFaultKind
 from steelyard.broker.metrics import collect_metrics
 from steelyard.broker.options import BrokerOptions
-from steelyard.client.admin.broker_reports import BrokerReports, parse_reports
+from steelyard.client.admin.brokers import BrokerReports, parse_reports
 from steelyard.metrics.families import Sample
 from steelyard.wire.bodies import decode_body
 from steelyard.wire.bodies.common import KVTable

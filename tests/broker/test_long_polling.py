@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from steelyard.broker.filters.evaluate import compile_filter
+from steelyard.broker.filters import compile_filter
 from steelyard.broker.held_pulls import HeldPull, HeldPulls, PullSpec
 from steelyard.broker.options import BrokerOptions
 from steelyard.wire.bodies.groups import SubscriptionGroupConfig

@@ -244,8 +244,8 @@ class Telling(RuleBasedStateMachine):
         self.queues = {"TBW102": 8, "orders": 4}
         self.registrar = Registrar(WHO, [ONE, OTHER], self.table(), now_ms=0)
         self.servers = {
-            ONE: NameServerCore(NameServerOptions(), now_ms=0),
-            OTHER: NameServerCore(NameServerOptions(), now_ms=0),
+            ONE: NameServerCore(NameServerOptions()),
+            OTHER: NameServerCore(NameServerOptions()),
         }
         self.peers = {address: self.new_line() for address in self.servers}
 
@@ -291,7 +291,7 @@ class Telling(RuleBasedStateMachine):
         """Cut a line; the name server behind it may have started anew."""
         self.servers[address].connection_closed(self.peers[address], self.now_ms)
         if forgets:
-            self.servers[address] = NameServerCore(NameServerOptions(), now_ms=self.now_ms)
+            self.servers[address] = NameServerCore(NameServerOptions())
         self.peers[address] = self.new_line()
         self.registrar.on_connection_lost(address, self.now_ms)
 

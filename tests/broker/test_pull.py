@@ -5,8 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from steelyard.broker import offsets
-from steelyard.broker.filters import evaluate
+from steelyard.broker import filters, offsets
 from steelyard.broker.options import BrokerOptions
 from steelyard.wire.bodies.groups import SubscriptionGroupConfig
 from steelyard.wire.bodies.heartbeat import MessageModel, SubscriptionBody
@@ -124,7 +123,7 @@ def failing_condition(monkeypatch: pytest.MonkeyPatch) -> str:
     def read(text: str) -> float:
         return float(text)
 
-    monkeypatch.setattr(evaluate, "parse_fraction", read)
+    monkeypatch.setattr(filters, "parse_fraction", read)
     return "amount > 10.5"
 
 

@@ -190,7 +190,7 @@ def test_moves_of_many_groups_that_wait_to_be_written_have_an_end(monkeypatch: p
     assert sum(len(each.moves) + len(each.member_changes) for each in stories) == 10
     assert sum(each.omitted for each in stories) == 10
     for each in stories:
-        each.reset_after_write()
+        moves.mark_written(each)
     moves.lock_acquired("a", ("orders", 9), "c1", 5, is_kept=False)
     assert [len(each.moves) for each in moves.due_histories(5, everything=True)] == [1]
 

@@ -8,6 +8,7 @@ from steelyard.wire.frames import FrameDecoder
 from steelyard.wire.headers.send import PushReplyMessage, SendMessageResponse
 from steelyard.wire.properties import decode_properties
 from tests.broker.broker_harness import START_MS, BrokerHarness, message
+from tests.broker.send_headers import with_long_names
 from tests.golden_frames import golden_frames
 
 _TOPIC = "DefaultCluster_REPLY_TOPIC"
@@ -26,7 +27,7 @@ def test_a_reply_is_pushed_to_the_client_that_asked(code: int) -> None:
     harness = BrokerHarness()
     asker = _asker(harness)
     header = message(_TOPIC, _REPLY, group="repliers", flag=3)
-    answer = harness.request(code, header.to_v1() if code == 324 else header, b"pong")
+    answer = harness.request(code, with_long_names(header) if code == 324 else header, b"pong")
     assert answer.header(SendMessageResponse) == SendMessageResponse(
         "0", 0, 0, msg_region="DefaultRegion", trace_on="true"
     )

@@ -12,6 +12,7 @@ from steelyard.wire.frames import FrameDecoder
 from steelyard.wire.headers.send import SendMessage, SendMessageResponse, SendMessageV2
 from steelyard.wire.properties import decode_properties
 from tests.broker.broker_harness import START_MS, BrokerHarness, message
+from tests.broker.send_headers import with_long_names
 from tests.golden_frames import GoldenFrame, golden_frames
 
 _UNIQUE = "7F00000178A94E0E2F2A4C7DF57C0001"
@@ -25,7 +26,7 @@ def _answer(command: Command) -> SendMessageResponse:
 
 
 def _long(header: SendMessageV2) -> SendMessage:
-    return header.to_v1()
+    return with_long_names(header)
 
 
 @pytest.mark.parametrize("kind", HeaderType)
@@ -33,7 +34,7 @@ def _long(header: SendMessageV2) -> SendMessage:
 def test_a_message_is_stored_as_it_came_and_answered_with_its_place(kind: HeaderType, is_long: bool) -> None:
     harness = BrokerHarness()
     header = message(properties=_TEXT, queue_id=2, flag=7, born_ms=START_MS - 5)
-    code, fields = (10, header.to_v1()) if is_long else (310, header)
+    code, fields = (10, with_long_names(header)) if is_long else (310, header)
     answer = _answer(harness.request(code, fields, b"hello", header_type=kind))
     assert answer == SendMessageResponse(
         "7F00000100002A9F0000000000000000", 2, 0, _UNIQUE, None, None, "DefaultRegion", "true"

@@ -181,7 +181,7 @@ def broker_work(make: Callable[[], Asked]) -> Callable[[], Command]:
 
 def name_server_work(topics: int) -> Callable[[], Command]:
     """Prepare a name server; return what lets it register a broker with so many topics, for the answer."""
-    server, request = NameServerCore(NameServerOptions(), now_ms=0), registration(topics)
+    server, request = NameServerCore(NameServerOptions()), registration(topics)
     peer = Peer.at("127.0.0.1", 50_000, connection_id=1)
 
     def work() -> Command:

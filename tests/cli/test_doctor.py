@@ -12,8 +12,8 @@ import pytest
 
 from steelyard.cli.main import main
 from steelyard.cli.shared.exit_codes import ExitCode
-from steelyard.client.diagnostics import collect
-from steelyard.client.diagnostics.server_probe import probe_addresses
+from steelyard.client import diagnostics
+from steelyard.client.diagnostics import probe_addresses
 from steelyard.client.sync.admin import Admin
 from steelyard.client.sync.consumer import Consumer
 from steelyard.client.sync.producer import Producer
@@ -163,8 +163,8 @@ def test_brokers_that_cannot_be_reached_from_here_are_named_and_not_waited_for(
 def test_a_broker_that_accepts_connections_and_never_answers_is_wrong(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(collect, "_ANSWER_S", 0.1)
-    monkeypatch.setattr(collect, "_PART_S", 0.2)
+    monkeypatch.setattr(diagnostics, "_ANSWER_S", 0.1)
+    monkeypatch.setattr(diagnostics, "_PART_S", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as mute, served(_Names) as address:
         monkeypatch.setattr(_Names, "told", f"127.0.0.1:{mute.getsockname()[1]}")
         code, found = examined(capsys, address)

@@ -22,11 +22,10 @@ from steelyard.cli.doctor_rules import (
     exit_code_of,
 )
 from steelyard.cli.shared.exit_codes import ExitCode
-from steelyard.client.admin.broker_reports import BrokerReports, LogDamage
-from steelyard.client.admin.brokers import BrokerStatus
+from steelyard.client.admin.brokers import BrokerReports, BrokerStatus, LogDamage
 from steelyard.client.admin.group_description import GroupDescription, GroupFacts, MemberDescription, describe_group
 from steelyard.client.admin.topics import TopicKind, TopicSummary
-from steelyard.client.diagnostics.facts import (
+from steelyard.client.diagnostics import (
     BrokerFacts,
     ClusterFacts,
     ConnectOutcome,
@@ -34,8 +33,8 @@ from steelyard.client.diagnostics.facts import (
     GroupHealthFacts,
     NameServerFacts,
     ServerKind,
+    identify_server,
 )
-from steelyard.client.diagnostics.server_probe import identify_server
 from steelyard.model import BrokerAddresses, Permission, Queue
 from steelyard.model.finding import Finding, Severity
 from tests.cli.parsing import complaint_about

@@ -36,7 +36,9 @@ class Proxy:
         self.swallows = False
         """Whether answers are dropped."""
         self.cuts_after_sends = 0
-        """Cut the line when so many more messages arrived, before the last is handed on; 0 is never."""
+        """Cut the connection when so many more messages arrived, before the last is handed on; 0 is never."""
+        self.on_send: Callable[[], None] | None = None
+        """Called for each message that arrives, before it is handed on."""
         self.seen: list[Command] = []
         """The requests that came, in order."""
         self._answers: Counter[int] = Counter()
@@ -160,6 +162,8 @@ class Proxy:
 
     def _request(self, frame: bytes, far: asyncio.StreamWriter, near: asyncio.StreamWriter) -> None:
         self.seen.append(request := _decoded(frame))
+        if self.on_send is not None and request.code in _SENDS:
+            self.on_send()
         if self.cuts_after_sends and request.code in _SENDS:
             self.cuts_after_sends -= 1
             if not self.cuts_after_sends:

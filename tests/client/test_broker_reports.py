@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.client.admin.broker_reports import BrokerRecovery, BrokerReports, FlushStatus, parse_reports
+from steelyard.client.admin.brokers import BrokerRecovery, BrokerReports, FlushStatus, parse_reports
 from steelyard.client.sync.admin import Admin
 from steelyard.client.sync.producer import Producer
 from steelyard.model import Message

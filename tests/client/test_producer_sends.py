@@ -183,7 +183,7 @@ def test_the_machine_room_of_a_producer_is_preferred_and_all_queues_are_used_whe
 def test_a_topic_that_does_not_exist_is_made_by_its_first_message_and_its_own_route_is_used_soon() -> None:
     with Cluster() as cluster, Producer(cluster.namesrv) as producer:
         assert producer.send(Message("fresh", b"first")).queue.topic == "fresh"
-        rotation = producer._client.preparer.rotations.cached("fresh")
+        rotation = producer._client.preparer.rotations.by_topic.get("fresh")
         assert rotation is not None
         until(lambda: not rotation.is_default_topic)
         assert len(rotation.queues) == 4

@@ -123,7 +123,7 @@ def test_a_change_that_is_under_way_when_the_page_stops_leaves_its_line(
     @action_route("/api/slow")
     async def slow(desk: DashboardContext, ask: ApiRequest) -> None:
         del desk
-        ask.set_command("steelyard slow")
+        ask.command = "steelyard slow"
         begun.set()
         await asyncio.Event().wait()
 

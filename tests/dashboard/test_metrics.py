@@ -2,8 +2,6 @@
 
 import asyncio
 from collections import Counter
-from dataclasses import dataclass, field
-from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -11,8 +9,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from steelyard import Admin, Consumer, Message, Producer, ReceivedMessage
 from steelyard.aio import Admin as AsyncAdmin
 from steelyard.client.admin.brokers import BrokerAdmin, BrokerStatus
+from steelyard.client.config import ClientConfig
 from steelyard.dashboard import metrics
-from steelyard.dashboard.context import LocalMetrics
+from steelyard.dashboard.context import DashboardContext, LocalMetrics
 from steelyard.dashboard.metrics import collect_cluster_metrics, metrics_response
 from steelyard.dashboard.options import DashboardOptions
 from steelyard.dashboard.server import Dashboard
@@ -27,13 +26,9 @@ from tests.dashboard.http_client import http_request
 from tests.live.clusters import until
 
 
-@dataclass
-class FakeContext:
-    """What is needed of a desk."""
-
-    admin: AsyncAdmin
-    local_metrics: LocalMetrics | None = None
-    cache: dict[str, Any] = field(default_factory=dict)
+def _context(cluster: Cluster, local: LocalMetrics) -> DashboardContext:
+    config = ClientConfig(cluster.namesrv)
+    return DashboardContext(AsyncAdmin(config), config, DashboardOptions(), local)
 
 
 def outside(cluster: Cluster, kind: type[AsyncAdmin] = AsyncAdmin) -> dict[str, MetricFamily]:
@@ -147,7 +142,7 @@ def test_many_who_scrape_at_once_cost_one_look(cluster: Cluster) -> None:
         return [own.SAMPLES_LEFT_OUT.family([(("shop", "broker", "broker-a"), looks)])]
 
     async def scrape() -> list[tuple[str, str]]:
-        desk = FakeContext(AsyncAdmin(cluster.namesrv), local)
+        desk = _context(cluster, local)
         return await asyncio.gather(*(metrics_response(desk) for _ in range(20)))
 
     answers = asyncio.run(scrape())
@@ -164,7 +159,7 @@ def test_an_answer_grows_old(cluster: Cluster) -> None:
         return []
 
     async def scrape() -> None:
-        desk = FakeContext(AsyncAdmin(cluster.namesrv), local)
+        desk = _context(cluster, local)
         await metrics_response(desk)
         desk.cache[metrics._CACHE_KEY].until_ms = 0
         await metrics_response(desk)

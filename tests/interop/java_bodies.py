@@ -1,6 +1,6 @@
 """Which of Apache's classes is which body; the parts of a body are tested inside of it."""
 
-from steelyard.wire.bodies import acl, common, groups, heartbeat, members, offsets, pop, queue_assignment, stats, topics
+from steelyard.wire.bodies import acl, common, groups, heartbeat, members, offsets, queue_assignment, stats, topics
 from steelyard.wire.json_body import JsonBody
 
 __all__ = ["JAVA_BODIES", "LOST", "LOST_IN_4", "NOT_IN_4", "ONLY_IN_4", "ONLY_IN_5", "SETS"]
@@ -9,7 +9,6 @@ JAVA_BODIES: tuple[tuple[type[JsonBody], str], ...] = (
     (acl.AclRules, "AclInfo"),
     (queue_assignment.AssignmentResponse, "QueryAssignmentResponseBody"),
     (queue_assignment.AssignmentRequest, "QueryAssignmentRequestBody"),
-    (pop.BatchAck, "BatchAckMessageRequestBody"),
     (stats.BrokerConsumeStats, "ConsumeStatsList"),
     (topics.BrokerMemberGroupResponse, "GetBrokerMemberGroupResponseBody"),
     (stats.BrokerStats, "BrokerStatsData"),
@@ -18,7 +17,6 @@ JAVA_BODIES: tuple[tuple[type[JsonBody], str], ...] = (
     (stats.ConsumeStats, "ConsumeStats"),
     (members.ConsumerConnections, "ConsumerConnection"),
     (members.ConsumerIdList, "GetConsumerListByGroupResponseBody"),
-    (offsets.CorrectionOffsets, "QueryCorrectionOffsetBody"),
     (members.ConsumeDirectlyResult, "ConsumeMessageDirectlyResult"),
     (common.GroupNames, "GroupList"),
     (offsets.ConsumerOffsetTable, "ConsumerOffsetSerializeWrapper"),
@@ -36,7 +34,6 @@ JAVA_BODIES: tuple[tuple[type[JsonBody], str], ...] = (
     (members.ProducerTable, "ProducerTableInfo"),
     (topics.BrokerRegistration, "RegisterBrokerBody"),
     (queue_assignment.MessageRequestModeSetting, "SetMessageRequestModeRequestBody"),
-    (queue_assignment.MessageRequestModeTable, "MessageRequestModeSerializeWrapper"),
     (offsets.ResetOffsets, "ResetOffsetBody"),
     (offsets.ResetOffsetsList, "ResetOffsetBodyForC"),
     (topics.RouteBody, "TopicRouteData"),
@@ -57,10 +54,8 @@ JAVA_BODIES: tuple[tuple[type[JsonBody], str], ...] = (
 ONLY_IN_5 = frozenset(
     {
         "AclInfo",
-        "BatchAckMessageRequestBody",
         "CreateTopicListRequestBody",
         "GetBrokerMemberGroupResponseBody",
-        "MessageRequestModeSerializeWrapper",
         "QueryAssignmentRequestBody",
         "QueryAssignmentResponseBody",
         "QuerySubscriptionResponseBody",

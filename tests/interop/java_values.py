@@ -11,7 +11,7 @@ import msgspec
 from hypothesis import strategies as st
 
 from steelyard.wire import property_names
-from steelyard.wire.bodies import groups, heartbeat, members, pop, queue_assignment, topics
+from steelyard.wire.bodies import groups, heartbeat, members, queue_assignment, topics
 from steelyard.wire.codes import LANGUAGES
 from steelyard.wire.header_codec import H, header_layout
 from steelyard.wire.json_body import ById, ByQueue, JsonBody, encode_body
@@ -87,9 +87,6 @@ def _within_enums(value: JsonBody, parts: dict[str, Any]) -> dict[str, Any]:
         parts["filter_type"] = ("SINGLE_TAG", "MULTI_TAG")[len(value.filter_type) % 2]
         # Only one class of Java's has a static topic's details, and what it does with it has a test of its own.
         parts["mapping"] = None
-    if isinstance(value, pop.QueueAcks):
-        # Java trims a bit set after its last one, and knows no empty one.
-        parts["bits"] = value.bits + b"\x01"
     return parts
 
 

@@ -12,7 +12,6 @@ from steelyard.wire.bodies.groups import SimpleSubscription, SubscriptionGroupCo
 from steelyard.wire.bodies.heartbeat import ConsumerHeartbeat, ConsumeType, HeartbeatBody, SubscriptionBody
 from steelyard.wire.bodies.members import ConsumerRunningState, ProcessQueueState
 from steelyard.wire.bodies.offsets import MemberOffsets, ResetOffsets
-from steelyard.wire.bodies.pop import BatchAck, QueueAcks
 from steelyard.wire.bodies.stats import ConsumeOffset, ConsumeStats, TopicOffset, TopicStats
 from steelyard.wire.bodies.topics import (
     BrokerEntry,
@@ -185,13 +184,6 @@ def test_names_with_every_kind_of_character_pass(java: Peer) -> None:
     there_and_back(java, KVTable(table={ASTRAL: ASTRAL * 1000, "": "", '\x00\x1f"\\/': '\x00\x1f"\\/'}), "KVTable")
     heartbeat = HeartbeatBody(client_id=ASTRAL, consumers=(ConsumerHeartbeat(group=ASTRAL),))
     there_and_back(java, heartbeat, "HeartbeatData")
-
-
-def test_5_takes_an_empty_set_of_bits_for_none(java_5: Peer) -> None:
-    numbers = {"start_offset": 0, "queue_id": 0, "revive_queue_id": 0, "pop_ms": 0, "invisible_ms": 0}
-    ack = QueueAcks(group="g", topic="t", retry="0", bits=b"", **numbers)
-    returned = java_5.ask_bytes("rewrite-body", encode_body(BatchAck(acks=(ack,))), "BatchAckMessageRequestBody")
-    assert b'"b":' not in returned
 
 
 def test_5_tells_simple_subscriptions_apart_by_everything_but_their_version(java_5: Peer) -> None:

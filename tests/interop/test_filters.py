@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from steelyard.broker.filters.evaluate import compile_filter
+from steelyard.broker.filters import compile_filter
 from steelyard.errors import SubscriptionUnreadable
 from steelyard.wire.properties import encode_properties
 from tests.broker.filters.conditions import NAMES, conditions, messages, written

@@ -16,12 +16,13 @@ from steelyard.wire.codes import RequestCode as Code
 from steelyard.wire.command import Command
 from steelyard.wire.frames import encode_frame
 from steelyard.wire.header_codec import Header, header_from_texts, header_layout
-from steelyard.wire.headers import HEADER_OF_REQUEST, HEADER_OF_RESPONSE
+from steelyard.wire.headers import HEADER_OF_REQUEST
 from tests.interop.jars import RELEASE_4, RELEASES
 from tests.interop.java_frames import WAYS, only, written_by_java
 from tests.interop.java_headers import JAVA_HEADER_OF_REQUEST, JAVA_HEADER_OF_RESPONSE, ONLY_IN_5
 from tests.interop.java_values import headers
 from tests.interop.peer import Peer
+from tests.wire.header_table import HEADER_OF_RESPONSE
 
 EXAMPLES = 25
 HOT_EXAMPLES = 200
@@ -122,7 +123,6 @@ NOT_JAVAS = {
     "RegisterBroker": {"__ZONE_NAME"},
     # One header of ours for several of Java's: each of those lacks what the others have.
     "PushReplyMessage": {"batch", "maxReconsumeTimes"},
-    "PopMessage": {"attemptId", "bornTime", "exp", "expType", "initMode", "invisibleTime", "order", "pollTime"},
     "GroupTopicRequest": {"clientAddr", "topic"},
     "DeleteGroup": {"cleanOffset", "removeOffset"},
     "PolicyRequest": {"policyType", "resource"},

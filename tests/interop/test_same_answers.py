@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from steelyard.broker.broker import HANDLERS as BROKER_HANDLERS
-from steelyard.nameserver.requests import HANDLERS as NAME_SERVER_HANDLERS
+from steelyard.nameserver.name_server import HANDLERS as NAME_SERVER_HANDLERS
 from tests.interop.backends import OURS
 from tests.interop.jars import NotReady
 from tests.interop.same.all_scripts import ALL_SCRIPTS

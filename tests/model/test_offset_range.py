@@ -1,7 +1,5 @@
 """Half-open ranges of offsets."""
 
-from itertools import pairwise
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +10,6 @@ from steelyard.model import OffsetRange, Queue
 _QUEUE = Queue("orders", "broker-a", 0)
 _OTHER = Queue("orders", "broker-a", 1)
 _SMALL = st.integers(0, 30)
-_LARGE = st.integers(0, 2**63 - 1)
 
 
 def _ranges(offsets: st.SearchStrategy[int]) -> st.SearchStrategy[OffsetRange]:
@@ -37,28 +34,6 @@ def test_its_length_is_the_number_of_offsets_in_it(part: OffsetRange) -> None:
     inside = [offset for offset in range(32) if offset in part]
     assert len(part) == len(inside)
     assert bool(part) == bool(inside)
-
-
-@given(_ranges(_SMALL), _ranges(_SMALL))
-def test_an_overlap_holds_what_both_hold(left: OffsetRange, right: OffsetRange) -> None:
-    both = [offset for offset in range(32) if offset in left and offset in right]
-    found = left.overlap(right)
-    assert found == right.overlap(left)
-    assert ([offset for offset in range(32) if offset in found] if found else []) == both
-    assert found is None or found.queue == _QUEUE
-
-
-def test_ranges_of_two_queues_never_overlap() -> None:
-    assert OffsetRange(_QUEUE, 0, 9).overlap(OffsetRange(_OTHER, 0, 9)) is None
-
-
-@given(_ranges(_LARGE), st.lists(_LARGE | st.integers()))
-def test_pieces_put_together_are_the_range_again(part: OffsetRange, cuts: list[int]) -> None:
-    pieces = part.split_at(*cuts)
-    assert (pieces[0].start, pieces[-1].end) == (part.start, part.end)
-    assert all(left.end == right.start for left, right in pairwise(pieces))
-    assert all(pieces) or pieces == [part]
-    assert {piece.start for piece in pieces[1:]} == {cut for cut in cuts if part.start < cut < part.end}
 
 
 def test_ranges_are_sorted_by_queue_then_start_then_end() -> None:

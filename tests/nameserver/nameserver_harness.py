@@ -63,7 +63,7 @@ class NameServerHarness:
 
     def __init__(self, options: NameServerOptions | None = None, saved: bytes | None = None) -> None:
         self.now_ms = 1_000_000
-        self.core = NameServerCore(options or NameServerOptions(), now_ms=self.now_ms, saved=saved)
+        self.core = NameServerCore(options or NameServerOptions(), saved=saved)
 
     def request(
         self,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from steelyard.nameserver.requests import HANDLERS
+from steelyard.nameserver.name_server import HANDLERS
 from steelyard.wire.bodies import decode_body
 from steelyard.wire.bodies.common import TopicNames
 from steelyard.wire.bodies.topics import BrokerRegistration, ClusterBody, RouteBody

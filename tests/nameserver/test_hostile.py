@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from steelyard.errors import ProtocolError
 from steelyard.nameserver import NameServerCore, NameServerOptions, validation
-from steelyard.nameserver.requests import HANDLERS
+from steelyard.nameserver.name_server import HANDLERS
 from steelyard.nameserver.route_table import RouteTable
 from steelyard.wire.bodies.topics import QueueEntry, QueueMapping
 from steelyard.wire.command import Command, CommandFields
@@ -154,7 +154,7 @@ def test_random_fields_and_bodies_are_answered(code: int, fields: dict[str, str]
 @pytest.mark.fuzz
 def test_broken_requests_never_raise_and_never_go_unanswered() -> None:
     corpus = [golden.frame for golden in golden_frames() if golden.request_code in HANDLERS and not golden.is_answer]
-    core = NameServerCore(NameServerOptions(), now_ms=0)
+    core = NameServerCore(NameServerOptions())
     for number, broken in enumerate(islice(mutations(corpus, seed=103), rounds())):
         try:
             commands = list(FrameDecoder().feed(broken))
@@ -170,7 +170,7 @@ def test_broken_requests_never_raise_and_never_go_unanswered() -> None:
 @pytest.mark.fuzz
 def test_any_code_with_any_bytes_is_answered_or_oneway() -> None:
     corpus = [golden.frame[8:] for golden in golden_frames()]
-    core = NameServerCore(NameServerOptions(), now_ms=0)
+    core = NameServerCore(NameServerOptions())
     codes = sorted(HANDLERS)
     for number, noise in enumerate(islice(mutations(corpus, seed=9876), rounds())):
         command = Command(codes[number % len(codes)], noise[:200], noise[200:])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from steelyard.nameserver.requests import HANDLERS
+from steelyard.nameserver.name_server import HANDLERS
 from steelyard.wire.codes import SERVER_VERSION, HeaderType
 from steelyard.wire.command import ONEWAY_FLAG, RESPONSE_FLAG, Command
 from tests.nameserver.nameserver_harness import NameServerHarness, connection, registration

@@ -5,7 +5,7 @@ import pytest
 from steelyard.nameserver import NameServerOptions
 from steelyard.wire.bodies import decode_body, encode_body
 from steelyard.wire.bodies.common import TableVersion
-from steelyard.wire.bodies.topics import BrokerRegistration, QueueMapping, compress_registration
+from steelyard.wire.bodies.topics import BrokerRegistration, QueueMapping
 from steelyard.wire.command import ONEWAY_FLAG, Command
 from steelyard.wire.headers.nameserver import (
     BrokerHeartbeat,
@@ -16,6 +16,7 @@ from steelyard.wire.headers.nameserver import (
 )
 from steelyard.wire.json_body import ById
 from tests.nameserver.nameserver_harness import NameServerHarness, connection, crc, registration, topic
+from tests.wire.registration_encoder import compress_registration
 
 SILENCE_MS = NameServerOptions().broker_silence_ms
 

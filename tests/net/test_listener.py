@@ -10,7 +10,7 @@ import pytest
 from steelyard.errors import CannotListen
 from steelyard.net.clock import now_ms
 from steelyard.net.limits import ConnectionLimits
-from steelyard.net.server import TcpListener
+from steelyard.net.server import TcpListener, is_loopback, is_wildcard
 from tests.net.toy_server import ToyServer, until
 
 
@@ -73,3 +73,12 @@ def test_free_ports_are_different_ones() -> None:
 
 def test_time_does_not_go_backwards() -> None:
     assert all(one <= other for one, other in pairwise(now_ms() for _ in range(10_000)))
+
+
+@pytest.mark.parametrize(
+    ("host", "loopback", "wildcard"),
+    [("127.0.0.1", True, False), ("localhost", True, False), ("::1", True, False), ("0.0.0.0", False, True)],
+)
+def test_hosts_of_this_machine_alone_and_of_all_addresses_are_known(host: str, loopback: bool, wildcard: bool) -> None:
+    assert is_loopback(host) is loopback
+    assert is_wildcard(host) is wildcard

@@ -1,4 +1,4 @@
-"""Studies to make reports of: a group of some members over some queues, with a heavy key, moves and a killed member."""
+"""Contents to make reports of: a group of some members over some queues, with a heavy key and a killed member."""
 
 from steelyard.balance.assignors import AssignmentPlan, find_strategy, plan
 from steelyard.balance.group.diagnostics import ProgressSample
@@ -7,13 +7,12 @@ from steelyard.model import Queue
 from steelyard.pipelines.report.contents import (
     KeyInQueue,
     KeyLoad,
-    LagSample,
     QueueLoad,
     ReportContents,
     TimeStepLoad,
     TopicTraffic,
 )
-from steelyard.pipelines.report.rebalance_history import LEAVE_REASON, OwnershipEvent, build_history
+from steelyard.pipelines.report.ownership import LagSample, OwnershipEvent, queue_holdings
 
 __all__ = ["START_MS", "busy_contents", "events_of", "member_id", "queues_of", "shift", "traffic_of"]
 
@@ -30,20 +29,18 @@ def member_id(number: int) -> str:
     return f"10.0.0.{number}@till-{number}#{4700 + number}#17935200{number:02d}#ab12cd34ef56ab12@sy1"
 
 
-def shift(
-    before: AssignmentPlan, after: AssignmentPlan, at_ms: int, why: str, *, gap_ms: int = 120
-) -> list[OwnershipEvent]:
+def shift(before: AssignmentPlan, after: AssignmentPlan, at_ms: int, *, gap_ms: int = 120) -> list[OwnershipEvent]:
     """Return what members write when one plan follows another, each hand-over with the same gap."""
     events = []
     for name, had in before.items():
         kept = tuple(queue for queue in had if queue in after.get(name, ()))
         if name not in after:
-            events.append(OwnershipEvent(at_ms, name, (), LEAVE_REASON))
+            events.append(OwnershipEvent(at_ms, name, ()))
         elif len(kept) < len(had):
-            events.append(OwnershipEvent(at_ms, name, kept, why))
+            events.append(OwnershipEvent(at_ms, name, kept))
     for name, mine in after.items():
         if set(mine) - set(before.get(name, ())):
-            events.append(OwnershipEvent(at_ms + gap_ms, name, tuple(mine), why))
+            events.append(OwnershipEvent(at_ms + gap_ms, name, tuple(mine)))
     return events
 
 
@@ -55,23 +52,19 @@ def events_of(number: int, members: int) -> list[OwnershipEvent]:
     for joined in range(1, members + 1):
         names = [member_id(each) for each in range(1, joined + 1)]
         after = plan(find_strategy("sticky"), group, queues, names, previous=owned)
-        why = f"{names[-1]} joined"
-        events += shift(owned, after, START_MS + 20_000 * joined, why, gap_ms=80 + 37 * joined)
+        events += shift(owned, after, START_MS + 20_000 * joined, gap_ms=80 + 37 * joined)
         owned = after
     killed = member_id(2)
     staying = [name for name in owned if name != killed]
     after = plan(find_strategy("sticky"), group, queues, staying, previous=owned)
     at_ms = START_MS + 20_000 * (members + 2)
-    events += [
-        OwnershipEvent(at_ms + 40 * place, name, tuple(after[name]), f"{killed} left")
-        for place, name in enumerate(staying)
-    ]
+    events += [OwnershipEvent(at_ms + 40 * place, name, tuple(after[name])) for place, name in enumerate(staying)]
     return events
 
 
 def traffic_of(number: int) -> TopicTraffic:
     """Make up what was written: one key is heavy, one queue gets nothing, the rest goes up and down."""
-    rows, cells = [], {}
+    rows = []
     steps: dict[tuple[int, str], int] = {}
     for place, queue in enumerate(queues_of(number)):
         mine = {START_MS + 5_000 * step: 20 + (place * 17 + step * 29) % 41 for step in range(48)}
@@ -79,7 +72,6 @@ def traffic_of(number: int) -> TopicTraffic:
             mine = {at: 4 * each + (200 if step > 30 else 0) for step, (at, each) in enumerate(mine.items())}
         if place == 9:
             mine = {}
-        cells[queue] = mine
         for at, each in mine.items():
             steps[at, queue.broker] = steps.get((at, queue.broker), 0) + each
         total = sum(mine.values())
@@ -99,7 +91,6 @@ def traffic_of(number: int) -> TopicTraffic:
         distinct_keys=number * 23,
         step_ms=5_000,
         steps=tuple(TimeStepLoad(at, broker, many, many * 143) for (at, broker), many in sorted(steps.items())),
-        queue_steps=cells,
     )
 
 
@@ -124,7 +115,7 @@ def _view(study_queues: list[Queue], members: int, events: list[OwnershipEvent])
 
 
 def busy_contents(number: int = 64, members: int = 5) -> ReportContents:
-    """Return a study with something to see in every section."""
+    """Return contents with something to see in every section."""
     queues, events = queues_of(number), events_of(number, members)
     return ReportContents(
         topic="orders",
@@ -132,7 +123,7 @@ def busy_contents(number: int = 64, members: int = 5) -> ReportContents:
         at_ms=START_MS + 300_000,
         traffic=traffic_of(number),
         group_view=_view(queues, members, events),
-        history=build_history(events, "orders"),
+        holdings=tuple(queue_holdings(events, "orders")),
         lag_samples=tuple(LagSample(START_MS + 1_000 * each, 400 + each * each) for each in range(60)),
         notes=("2 lines of till-1.log are no events and were skipped",),
     )

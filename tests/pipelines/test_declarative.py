@@ -23,7 +23,7 @@ from pyarrow import parquet
 from steelyard import Admin, Message, Producer
 from steelyard.cli.main import main
 from steelyard.errors import ConfigurationError
-from steelyard.pipelines.declarative.template import render_project, write_project
+from steelyard.pipelines.declarative_template import render_project, write_project
 from steelyard.serve.embedded import Cluster
 
 _SLOW = "STEELYARD_SLOW"

@@ -1,18 +1,28 @@
-"""Reading what members wrote, and what was seen of a group while it was watched."""
+"""Who owned which queue when: from what members wrote, and from what was seen of a group while it was watched."""
 
 import json
 from io import BytesIO
+from itertools import groupby, pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from steelyard.balance.assignors import AssignmentPlan, find_strategy, plan
 from steelyard.balance.group.diagnostics import ProgressSample
 from steelyard.client.admin.group_description import GroupDescription, GroupFacts, MemberDescription, describe_group
 from steelyard.errors import ConnectionClosed, TransportError
 from steelyard.model import Queue
-from steelyard.pipelines.balance_report import POLL_INTERVAL_S, merge_events, watch_group
-from steelyard.pipelines.report.rebalance_history import LEAVE_REASON, OwnershipEvent, build_history, read_events
+from steelyard.pipelines.report.ownership import (
+    POLL_INTERVAL_S,
+    OwnershipEvent,
+    QueueHolding,
+    merge_events,
+    queue_holdings,
+    read_events,
+    watch_group,
+)
+from tests.pipelines.report_contents import START_MS, queues_of, shift
 
 _QUEUE, _OTHER = Queue("orders", "broker-a", 0), Queue("orders", "broker-a", 1)
 
@@ -23,10 +33,9 @@ def _line(**changes: object) -> bytes:
 
 
 def test_lines_of_members_are_read_and_others_are_counted() -> None:
-    lines = read_events(BytesIO(b"steelyard: joined\n" + _line() + b"\n{}\n" + _line(queues=[], why=LEAVE_REASON)))
-    assert lines.events == (OwnershipEvent(5, "c1", (_QUEUE,), "c1 came"), OwnershipEvent(5, "c1", (), LEAVE_REASON))
+    lines = read_events(BytesIO(b"steelyard: joined\n" + _line() + b"\n{}\n" + _line(queues=[], why="gone")))
+    assert lines.events == (OwnershipEvent(5, "c1", (_QUEUE,)), OwnershipEvent(5, "c1", ()))
     assert lines.skipped_lines == 2
-    assert [event.is_leave for event in lines.events] == [False, True]
 
 
 def test_what_is_no_event_is_passed_over() -> None:
@@ -91,7 +100,7 @@ class _Looks:
         return look
 
 
-def test_watching_a_group_shows_its_moves_and_its_lag() -> None:
+def test_watching_a_group_shows_its_owners_and_its_lag() -> None:
     looks = _Looks(
         _view(0, {"c1": [_QUEUE, _OTHER]}, lag=10),
         None,
@@ -103,14 +112,12 @@ def test_watching_a_group_shows_its_moves_and_its_lag() -> None:
     assert slept == [POLL_INTERVAL_S] * 3
     assert seen.failed_polls == 1
     assert [(each.at_ms, each.messages) for each in seen.lag_samples] == [(0, 20), (10_000, 14), (20_000, 0)]
-    told = build_history(seen.events)
-    assert told is not None
-    assert [(over.queue, over.before, over.after) for over in told.handovers] == [
-        (_OTHER, "c1", "c2"),
-        (_QUEUE, "c1", "c2"),
+    assert queue_holdings(seen.events, "orders") == [
+        QueueHolding(_QUEUE, 0, 20_000, "c1"),
+        QueueHolding(_QUEUE, 20_000, 20_000, "c2"),
+        QueueHolding(_OTHER, 0, 10_000, "c1"),
+        QueueHolding(_OTHER, 10_000, 20_000, "c2"),
     ]
-    assert not told.overlaps
-    assert told.changes[-1].left == ("c1",)
 
 
 def test_without_a_time_to_watch_there_is_one_look() -> None:
@@ -128,3 +135,90 @@ def test_who_wrote_itself_is_believed() -> None:
     told = [OwnershipEvent(5, "c1", (_QUEUE,))]
     seen = [OwnershipEvent(7, "c1", (_QUEUE, _OTHER)), OwnershipEvent(7, "c2", (_OTHER,))]
     assert merge_events(told, seen) == [*told, seen[1]]
+
+
+def test_events_of_no_queue_of_the_topic_have_no_holdings() -> None:
+    assert queue_holdings([], "orders") == []
+    assert queue_holdings([OwnershipEvent(1, "c1", ())], "orders") == []
+    assert queue_holdings([OwnershipEvent(1, "c1", (Queue("prices", "broker-a", 0),))], "orders") == []
+
+
+def test_a_member_that_still_claims_a_queue_later_has_it() -> None:
+    held = queue_holdings(
+        [
+            OwnershipEvent(0, "c1", (_QUEUE,)),
+            OwnershipEvent(1_000, "c2", (_QUEUE,)),
+            OwnershipEvent(3_000, "c1", (_QUEUE, _OTHER)),
+        ],
+        "orders",
+    )
+    assert [(each.member, each.acquired_ms, each.ended_ms) for each in held if each.queue == _QUEUE] == [
+        ("c1", 0, 3_000),
+        ("c2", 1_000, 3_000),
+    ]
+
+
+def test_the_holding_of_a_killed_member_ends_with_its_last_event() -> None:
+    held = queue_holdings(
+        [
+            OwnershipEvent(0, "c1", (_QUEUE,)),
+            OwnershipEvent(5_000, "c1", (_QUEUE, _OTHER)),
+            OwnershipEvent(20_000, "c2", (_QUEUE, _OTHER)),
+            OwnershipEvent(40_000, "c3", ()),
+        ],
+        "orders",
+    )
+    assert held == [
+        QueueHolding(_QUEUE, 0, 5_000, "c1"),
+        QueueHolding(_QUEUE, 20_000, 40_000, "c2"),
+        QueueHolding(_OTHER, 5_000, 5_000, "c1"),
+        QueueHolding(_OTHER, 20_000, 40_000, "c2"),
+    ]
+
+
+_QUEUES = queues_of(6)
+_EVENTS = st.lists(
+    st.builds(
+        OwnershipEvent,
+        st.integers(0, 60_000),
+        st.sampled_from(["c1", "c2", "c3"]),
+        st.sets(st.sampled_from(_QUEUES)).map(lambda some: tuple(sorted(some))),
+    ),
+    max_size=30,
+)
+
+
+@given(_EVENTS)
+def test_holdings_of_a_member_never_overlap_whatever_the_events_are(events: list[OwnershipEvent]) -> None:
+    held = queue_holdings(events, "orders")
+    assert {each.queue for each in held} == {queue for event in events for queue in event.queues}
+    assert held == sorted(held)
+    times = [event.at_ms for event in events]
+    assert all(min(times) <= each.acquired_ms <= each.ended_ms <= max(times) for each in held)
+    by_member = sorted(held, key=lambda each: (each.member, each.queue, each.acquired_ms))
+    for _, mine in groupby(by_member, key=lambda each: (each.member, each.queue)):
+        assert all(one.ended_ms <= then.acquired_ms for one, then in pairwise(mine))
+
+
+_MEMBERS = st.sets(st.sampled_from(["c1", "c2", "c3", "c4", "c5"]), min_size=1).map(sorted)
+
+
+@given(st.lists(_MEMBERS, min_size=1, max_size=6), st.integers(0, 2_000))
+def test_planned_changes_show_their_gap(groups: list[list[str]], gap_ms: int) -> None:
+    owned: AssignmentPlan = {}
+    events: list[OwnershipEvent] = []
+    moved = 0
+    for turn, names in enumerate(groups):
+        after = plan(find_strategy("sticky"), "billing", _QUEUES, names, previous=owned)
+        before = {queue: name for name, mine in owned.items() for queue in mine}
+        moved += sum(before.get(queue, name) != name for name, mine in after.items() for queue in mine)
+        events += shift(owned, after, START_MS + turn * 60_000, gap_ms=gap_ms)
+        owned = after
+    overs = [(one, then) for one, then in pairwise(queue_holdings(events, "orders")) if one.queue == then.queue]
+    assert len(overs) == moved
+    assert all(then.acquired_ms - one.ended_ms == gap_ms and one.member != then.member for one, then in overs)
+
+
+def test_many_members_that_claim_one_queue_take_time_in_proportion() -> None:
+    events = [OwnershipEvent(each, f"c{each}", (_QUEUE,)) for each in range(20_000)]
+    assert len(queue_holdings(events, "orders")) == 20_000

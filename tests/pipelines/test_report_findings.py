@@ -13,9 +13,9 @@ from steelyard.pipelines.report.contents import (
     ReportContents,
     TopicTraffic,
     measure_skew,
+    report_findings,
+    summary_line,
 )
-from steelyard.pipelines.report.findings import report_findings, summary_line
-from steelyard.pipelines.report.rebalance_history import OwnershipEvent, build_history
 from tests.pipelines.report_contents import START_MS, busy_contents, queues_of, traffic_of
 
 
@@ -93,36 +93,10 @@ def test_a_key_in_several_queues_is_told_where_keys_decide() -> None:
     assert "key k3 is in 2 queues" in _said(ReportContents(topic="orders", at_ms=0, traffic=traffic))
 
 
-def test_overlaps_are_wrong_and_come_first() -> None:
-    queue = queues_of(1)[0]
-    events = [OwnershipEvent(0, "c1", (queue,)), OwnershipEvent(1_000, "c2", (queue,)), OwnershipEvent(1_400, "c1", ())]
-    found = report_findings(replace(_messages(10, 10), history=build_history(events)))
-    assert found[0].severity is Severity.ERROR
-    assert "broker-a:0 had two owners, c1 and c2, for 400 ms" in found[0].message
-
-
-def test_moves_that_were_not_needed_ask_for_sticky() -> None:
-    first, second = queues_of(2)
-    events = [
-        OwnershipEvent(0, "c1", (first,)),
-        OwnershipEvent(0, "c2", (second,)),
-        OwnershipEvent(60_000, "c1", ()),
-        OwnershipEvent(60_000, "c2", ()),
-        OwnershipEvent(60_010, "c1", (second,)),
-        OwnershipEvent(60_010, "c2", (first,)),
-    ]
-    said = _said(replace(_messages(10, 10), history=build_history(events)))
-    assert "2 queues moved in 2 changes, and the minimum is 0" in said
-    assert "strategy='sticky'" in said
-
-
-def test_hazards_of_the_group_are_findings() -> None:
-    study = busy_contents(2, 5)
-    assert "group billing has 4 members and 2 queues" in _said(study)
-
-
-def test_a_group_that_reads_other_topics_is_told() -> None:
-    assert "no member of group billing owns a queue of prices" in _said(replace(busy_contents(8, 3), topic="prices"))
+def test_members_are_compared_by_the_messages_of_their_queues() -> None:
+    assert "the queues of till-3 got 1.4 \N{MULTIPLICATION SIGN} the mean of members" in _said(busy_contents(8, 3))
+    assert "members are even: the queues of the busiest, till-1" in _said(busy_contents(16, 3))
+    assert "members" not in _said(_messages(10, 10))
 
 
 def test_names_in_sentences_cannot_break_out_of_their_line() -> None:

@@ -86,8 +86,8 @@ def test_a_lock_that_expires_after_a_bypass_is_not_free(kind: Kind, bug: Mutant 
 
 
 def _flush_impatiently(locks: QueueLocks) -> None:
-    while locks._dirty:
-        _, desk = locks._dirty.popitem()
+    while locks.dirty:
+        _, desk = locks.dirty.popitem()
         if locks._sessions.is_registered(desk.broker):
             locks._send_next(desk)
 

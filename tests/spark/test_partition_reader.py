@@ -27,7 +27,8 @@ from tests.spark.column_values import record_of
 
 @pytest.fixture
 def server() -> Iterator[Broker]:
-    """Run a broker; nothing of it is left on the shelf."""
+    """Run a broker, with an empty connection pool before and after."""
+    shared_pool().close()
     with broker() as running:
         yield running
     shared_pool().close()

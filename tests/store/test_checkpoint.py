@@ -1,4 +1,4 @@
-from struct import pack
+from struct import pack, unpack_from
 
 import pytest
 from hypothesis import given
@@ -9,13 +9,16 @@ from steelyard.store.checkpoint import (
     CHECKPOINT_BYTES,
     CHECKPOINT_PATH,
     Checkpoint,
-    read_checkpoint,
     write_checkpoint,
 )
 from tests.store.crash_points import every_end
 
 _times = st.integers(-(2**63), 2**63 - 1)
 _EARLY, _LATE = Checkpoint(1, 2, 3), Checkpoint(4, 5, 6)
+
+
+def read_checkpoint(disk: SimulatedDisk) -> Checkpoint:
+    return Checkpoint(*unpack_from(">qqq", (disk.read(CHECKPOINT_PATH) or b"").ljust(CHECKPOINT_BYTES, b"\0")))
 
 
 def _holding(content: bytes) -> SimulatedDisk:

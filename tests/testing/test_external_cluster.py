@@ -3,7 +3,7 @@
 from steelyard import Consumer
 from steelyard.serve.embedded import Cluster
 from steelyard.testing import external
-from steelyard.testing.fault_host import FaultHost
+from steelyard.testing.fault_host import FaultHost, FaultyCluster
 from tests.testing.foreign_client import ForeignClient
 
 
@@ -40,7 +40,7 @@ def test_nothing_stays_behind() -> None:
 
 def test_what_is_everybodys_is_not_touched() -> None:
     attendant = FaultHost()
-    with attendant.make_cluster(1, 1) as there:
+    with FaultyCluster(fault_host=attendant) as there:
         with external(there.namesrv) as mq:
             mq.send("orders", b"1")
         assert not [said for said in attendant.request_log.refusals if "DELETE" in said]

@@ -101,7 +101,7 @@ QUESTIONS = [
         ("checksums of the log", "checksums crc", "store/checksums.py"),
         ("consumer offsets at the broker (ConsumerOffsetManager)", "offsets", "broker/offsets.py"),
         ("fencing: commits of a former owner are refused", "fencing", "broker/commit_fencing.py"),
-        ("SQL92 filters", "filters sql", "broker/filters/parser.py"),
+        ("SQL92 filters", "filters sql", "broker/filters.py"),
         ("topic settings (TopicConfigManager)", "topics", "broker/topics.py"),
         (
             "settings of consumer groups (SubscriptionGroupManager)",

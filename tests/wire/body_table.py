@@ -22,19 +22,16 @@ from steelyard.wire.bodies.members import (
 )
 from steelyard.wire.bodies.offsets import (
     ConsumerOffsetTable,
-    CorrectionOffsets,
     DelayOffsetTable,
     MemberOffsets,
     ResetOffsets,
 )
-from steelyard.wire.bodies.pop import BatchAck
 from steelyard.wire.bodies.queue_assignment import (
     AssignmentRequest,
     AssignmentResponse,
     LockRequest,
     LockResponse,
     MessageRequestModeSetting,
-    MessageRequestModeTable,
 )
 from steelyard.wire.bodies.stats import (
     BrokerConsumeStats,
@@ -76,7 +73,6 @@ BODY_OF_REQUEST: Mapping[int, type[Any]] = {
     RequestCode.AUTH_UPDATE_USER: AclUser,
     RequestCode.AUTH_CREATE_ACL: AclRules,
     RequestCode.AUTH_UPDATE_ACL: AclRules,
-    RequestCode.BATCH_ACK_MESSAGE: BatchAck,
 }
 """The body of a request. A registration may also be compressed, and a reset for a C++ client is a list."""
 
@@ -106,7 +102,6 @@ BODY_OF_RESPONSE: Mapping[int, type[Any]] = {
     RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: TopicNames,
     RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: TopicNames,
     RequestCode.GET_CONSUMER_RUNNING_INFO: ConsumerRunningState,
-    RequestCode.QUERY_CORRECTION_OFFSET: CorrectionOffsets,
     RequestCode.CONSUME_MESSAGE_DIRECTLY: ConsumeDirectlyResult,
     RequestCode.GET_UNIT_TOPIC_LIST: TopicNames,
     RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: TopicNames,
@@ -121,7 +116,6 @@ BODY_OF_RESPONSE: Mapping[int, type[Any]] = {
     RequestCode.GET_TOPIC_CONFIG: TopicConfig,
     RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: SubscriptionGroupConfig,
     RequestCode.QUERY_ASSIGNMENT: AssignmentResponse,
-    RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: MessageRequestModeTable,
     RequestCode.GET_BROKER_MEMBER_GROUP: BrokerMemberGroupResponse,
     RequestCode.AUTH_GET_USER: AclUser,
     RequestCode.AUTH_LIST_USER: tuple[AclUser, ...],

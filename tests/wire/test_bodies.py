@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from steelyard.errors import ConfigurationError, LimitExceeded, MalformedBody
 from steelyard.model import BrokerAddresses, ExpressionType, Permission, Queue, QueueCounts, Subscription, TopicRoute
 from steelyard.wire import limits
-from steelyard.wire.bodies import decode_body, encode_body
+from steelyard.wire.bodies import decode_body, decode_request_body, encode_body
 from steelyard.wire.bodies.acl import AclUser
 from steelyard.wire.bodies.common import KVTable, TopicNames
 from steelyard.wire.bodies.heartbeat import (
@@ -25,7 +25,6 @@ from steelyard.wire.bodies.heartbeat import (
 )
 from steelyard.wire.bodies.members import ConsumerIdList, ConsumerRunningState, RunningStateExtension
 from steelyard.wire.bodies.offsets import ResetOffsets, ResetOffsetsList
-from steelyard.wire.bodies.pop import BatchAck, QueueAcks, offset_bits
 from steelyard.wire.bodies.queue_assignment import DeniedLock, LockResponse, LockResponseExtension
 from steelyard.wire.bodies.topics import BrokerEntry, BrokerMemberGroup, ClusterBody, RouteBody
 from steelyard.wire.java_json import to_standard_json
@@ -168,39 +167,6 @@ def test_the_old_name_of_the_system_flag_is_read() -> None:
     (entry,) = decode_body(RouteBody, text).queues
     assert entry.sys_flag == 2
     assert b'"topicSysFlag":2' in encode_body(entry)
-
-
-def test_a_batch_ack_is_read_with_long_names_too() -> None:
-    short = b'{"acks":[{"c":"g","t":"t","r":"0","so":7,"q":1,"rq":2,"pt":3,"it":4,"b":"AQ=="}],"brokerName":"a"}'
-    long = (
-        b'{"acks":[{"consumerGroup":"g","topic":"t","retry":"0","startOffset":7,"queueId":1,"reviveQueueId":2,'
-        b'"popTime":3,"invisibleTime":4,"bitSet":"AQ=="}],"brokerName":"a"}'
-    )
-    assert decode_body(BatchAck, long) == decode_body(BatchAck, short)
-
-
-@given(st.integers(0, 2**62), st.sets(st.integers(0, 4000), max_size=40))
-def test_acknowledged_offsets_survive_the_bit_set(start: int, gaps: set[int]) -> None:
-    offsets = sorted(start + gap for gap in gaps)
-    bits = offset_bits(start, offsets)
-    acks = QueueAcks(
-        bits=bits,
-        group="g",
-        invisible_ms=0,
-        pop_ms=0,
-        queue_id=0,
-        retry="0",
-        revive_queue_id=0,
-        start_offset=start,
-        topic="t",
-    )
-    assert list(acks.offsets()) == offsets
-
-
-@pytest.mark.parametrize("offset", [99, 100 + 2**40])
-def test_an_offset_that_a_bit_set_cannot_hold_is_refused(offset: int) -> None:
-    with pytest.raises(ConfigurationError, match="cannot be acknowledged together"):
-        offset_bits(100, [offset])
 
 
 def test_our_own_words_stand_beside_javas() -> None:
@@ -348,3 +314,8 @@ def test_the_maps_are_mappings_that_cannot_be_changed() -> None:
     ids = ById(source)
     source[1] = "b"
     assert repr(ids) == "ById({0: 'a'})"
+
+
+def test_a_request_body_that_is_too_large_is_refused_before_it_is_read() -> None:
+    with pytest.raises(LimitExceeded, match="body of BrokerMemberGroup: size in bytes is 65537, the limit is 65536"):
+        decode_request_body(BrokerMemberGroup, b" " * 65_537)

@@ -9,10 +9,11 @@ import pytest
 from steelyard.errors import ProtocolError
 from steelyard.wire.bodies import decode_body, encode_body
 from steelyard.wire.bodies.common import decode_settings
-from steelyard.wire.bodies.topics import BrokerRegistration, compress_registration, decompress_registration
+from steelyard.wire.bodies.topics import BrokerRegistration, decompress_registration
 from tests.fuzzing import mutations, rounds
 from tests.golden_frames import golden_frames
 from tests.wire.body_table import BODY_OF_REQUEST, BODY_OF_RESPONSE
+from tests.wire.registration_encoder import compress_registration
 
 pytestmark = pytest.mark.fuzz
 

@@ -1,4 +1,3 @@
-import tracemalloc
 from contextlib import suppress
 from itertools import islice
 
@@ -13,6 +12,7 @@ from steelyard.wire.command import ONEWAY_FLAG, RESPONSE_FLAG, Command, response
 from steelyard.wire.frames import FrameDecoder, encode_frame
 from tests.fuzzing import mutations, rounds
 from tests.golden_frames import golden_frames
+from tests.memory import assert_peak_below
 
 int32 = st.integers(-(1 << 31), (1 << 31) - 1)
 int16 = st.integers(-(1 << 15), (1 << 15) - 1)
@@ -210,16 +210,13 @@ def test_a_header_whose_length_cannot_be_told_is_not_written() -> None:
 
 def test_a_frame_in_tiny_pieces_costs_no_more_than_a_small_multiple_of_itself() -> None:
     frame = encode_frame(Command(10, body=bytes(300_000)))
-    splitter = FrameDecoder()
     pieces = [frame[start : start + 3] for start in range(0, len(frame), 3)]
-    tracemalloc.start()
-    try:
-        received = [command for piece in pieces for command in splitter.feed(piece)]
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert len(received) == 1
-    assert peak < 5 * len(frame)
+
+    def feed() -> None:
+        splitter = FrameDecoder()
+        assert len([command for piece in pieces for command in splitter.feed(piece)]) == 1
+
+    assert_peak_below(5 * len(frame), feed)
 
 
 def test_an_answer_has_the_opaque_and_the_header_type_of_its_request() -> None:

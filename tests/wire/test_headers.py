@@ -17,14 +17,15 @@ from steelyard.wire.binary_header import header_from_binary, pack_fields, pack_h
 from steelyard.wire.codes import HeaderType, RequestCode
 from steelyard.wire.command import Command, decode_command, encode_header
 from steelyard.wire.header_codec import Header, header_from_texts, header_layout
-from steelyard.wire.headers import HEADER_OF_REQUEST, HEADER_OF_RESPONSE
+from steelyard.wire.headers import HEADER_OF_REQUEST
 from steelyard.wire.headers.common import EmptyHeader, OffsetResponse, TopicNameRequest
 from steelyard.wire.headers.group import QueryConsumerOffset
 from steelyard.wire.headers.nameserver import GetRoute
 from steelyard.wire.headers.pull import PullMessage, PullMessageResponse
 from steelyard.wire.headers.send import SendMessageResponse, SendMessageV2
 from tests.fuzzing import Dice, mutations, rounds
-from tests.golden_frames import GoldenFrame, golden_frames
+from tests.golden_frames import GoldenFrame, spoken_frames
+from tests.wire.header_table import HEADER_OF_RESPONSE
 
 DECLARED: set[type[Header]] = {*HEADER_OF_REQUEST.values(), *HEADER_OF_RESPONSE.values(), EmptyHeader}
 KINDS = sorted(DECLARED, key=lambda kind: (kind.__name__, kind.__module__))
@@ -109,7 +110,7 @@ def test_a_value_that_is_no_number_is_refused_whether_its_shape_is_known_or_not(
 
 
 def test_every_real_header_is_read_typed_with_no_field_unknown() -> None:
-    for golden in golden_frames():
+    for golden in spoken_frames():
         command, kind = golden_header(golden)
         texts = command.texts()
         if kind is None:
@@ -120,7 +121,7 @@ def test_every_real_header_is_read_typed_with_no_field_unknown() -> None:
 
 
 def test_every_real_header_is_written_again_with_the_same_meaning_in_both_types() -> None:
-    for golden in golden_frames():
+    for golden in spoken_frames():
         command, kind = golden_header(golden)
         texts = {name: text for name, text in command.texts().items() if text}
         for header_type in HeaderType:
@@ -138,7 +139,7 @@ def test_every_real_header_is_written_again_with_the_same_meaning_in_both_types(
 
 def test_real_json_headers_are_written_again_byte_for_byte() -> None:
     # Java adds a constant that says JSON is JSON, and leaves out empty fields where we always write them.
-    for golden in golden_frames():
+    for golden in spoken_frames():
         header = golden.frame[8 : 8 + (int.from_bytes(golden.frame[4:8], "big") & 0xFFFFFF)]
         if b'"language":"JAVA"' not in header:
             continue
@@ -327,7 +328,7 @@ def test_of_two_equal_names_the_last_counts_always() -> None:
 @pytest.mark.parametrize("header_type", HeaderType)
 def test_broken_headers_raise_protocol_errors_and_nothing_else(header_type: HeaderType) -> None:
     corpus = []
-    for golden in golden_frames():
+    for golden in spoken_frames():
         command, _ = golden_header(golden)
         if header_type is HeaderType.JSON or command.code <= 32767:
             corpus.append(encode_header(msgspec.structs.replace(command, header_type=header_type)))

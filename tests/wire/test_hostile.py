@@ -8,14 +8,13 @@ from struct import pack
 
 import pytest
 
-from steelyard.errors import LimitExceeded, MalformedBody, ProtocolError
+from steelyard.errors import LimitExceeded, MalformedBody
 from steelyard.model import Permission, tag_hash
 from steelyard.wire import limits
 from steelyard.wire.binary_header import header_from_binary, pack_fields
 from steelyard.wire.bodies import decode_body
 from steelyard.wire.bodies.common import decode_settings
 from steelyard.wire.bodies.heartbeat import HeartbeatBody, SubscriptionBody
-from steelyard.wire.bodies.pop import BatchAck
 from steelyard.wire.bodies.topics import RouteBody, decompress_registration
 from steelyard.wire.headers.common import TopicNameRequest
 from steelyard.wire.record import pack_record
@@ -117,10 +116,3 @@ def test_settings_that_are_too_long_are_refused() -> None:
     assert decode_settings(b"a=b\n" * (limits.SETTINGS_BYTES // 4)) == {"a": "b"}
     with pytest.raises(LimitExceeded, match="size in bytes"):
         decode_settings(b"a=b\n" * (limits.SETTINGS_BYTES // 4 + 1))
-
-
-def test_more_acknowledgements_than_a_pop_can_mean_are_refused() -> None:
-    text = b'{"acks":[{"b":"%s","c":"g","it":0,"pt":0,"q":0,"r":"0","rq":0,"so":0,"t":"t"}]}'
-    (acks,) = decode_body(BatchAck, text % (b"/" * 200_000)).acks
-    with pytest.raises(ProtocolError, match="number of bits"):
-        next(acks.offsets())

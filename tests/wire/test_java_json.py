@@ -1,5 +1,4 @@
 import json
-import tracemalloc
 from contextlib import suppress
 from typing import Any
 
@@ -9,7 +8,8 @@ from hypothesis import strategies as st
 
 from steelyard.errors import LimitExceeded, MalformedBody, ProtocolError
 from steelyard.wire import limits
-from steelyard.wire.java_json import check_json_limits, to_standard_json
+from steelyard.wire.java_json import check_json_limits, count_quotes, to_standard_json
+from tests.memory import assert_peak_below
 
 _TEXTS = st.text(max_size=12) | st.sampled_from(['{0:"', "{{", '}:"', ',1:{"a":{2:3}}', '\\"{0:', "[", "]}", "\\", '"'])
 _JSON: st.SearchStrategy[Any] = st.recursive(
@@ -96,14 +96,13 @@ def test_broken_text_costs_in_proportion_to_its_size(part: bytes) -> None:
     # So long that a reader that looks back would need minutes, and one that remembers each part 50 MiB.
     for start in (b"{0:1", b'{0:"', b"{{"):
         data = start + part * (300_000 // len(part))
-        tracemalloc.start()
-        try:
+
+        def read(data: bytes = data) -> None:
             with suppress(ProtocolError):
                 check_json_limits(data, "body")
                 to_standard_json(data, "body")
-            assert tracemalloc.get_traced_memory()[1] < 24 * len(data)
-        finally:
-            tracemalloc.stop()
+
+        assert_peak_below(24 * len(data), read)
 
 
 def test_strings_without_anything_between_them_are_refused_by_their_number() -> None:
@@ -153,3 +152,7 @@ def test_a_body_larger_than_a_frame_is_refused() -> None:
 def test_a_body_of_too_many_parts_is_refused(part: bytes) -> None:
     with pytest.raises(LimitExceeded, match="brackets, commas and colons"):
         check_json_limits(part * (limits.JSON_MARKS + 1), "body")
+
+
+def test_quotes_that_are_escaped_open_and_close_nothing() -> None:
+    assert count_quotes(rb'{"a":"b\"c"}') == 4

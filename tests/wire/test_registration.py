@@ -15,10 +15,10 @@ from steelyard.wire.bodies.topics import (
     QueueMapping,
     TopicConfig,
     TopicConfigTable,
-    compress_registration,
     decompress_registration,
 )
 from steelyard.wire.json_body import ById
+from tests.wire.registration_encoder import compress_registration
 
 _NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters=" "), min_size=1, max_size=12)
 _COUNTS = st.integers(0, 2**31 - 1)

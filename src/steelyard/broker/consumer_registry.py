@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
-from steelyard.broker.request_errors import request_error
+from steelyard.broker.request_errors import system_error
 from steelyard.broker.subscriptions import (
     GroupSubscriptions,
     SubscriptionsByTopic,
@@ -28,7 +28,6 @@ from steelyard.broker.timing import first_epoch, is_due
 from steelyard.model import sort_names
 from steelyard.wire.bodies.groups import SavedSubscription, SavedSubscriptionTable
 from steelyard.wire.bodies.heartbeat import ConsumeFromWhere, ConsumeType, MessageModel
-from steelyard.wire.codes import ResponseCode
 from steelyard.wire.command import Peer
 
 __all__ = [
@@ -184,6 +183,11 @@ class ConsumerRegistry:
         """Return a group that has members, or None."""
         return self._groups.get(name)
 
+    def member(self, group: str, client_id: str) -> GroupMember | None:
+        """Return a member of a group, or None."""
+        found = self._groups.get(group)
+        return None if found is None else found.members.get(client_id)
+
     def on_connection(self, peer: Peer, group: str) -> GroupMember | None:
         """Return the member of the group on this connection, or None."""
         members = self._by_connection.get(peer.connection_id)
@@ -211,8 +215,7 @@ class ConsumerRegistry:
 
     def find_duplicate(self, heartbeat: MemberHeartbeat, now_ms: int) -> Peer | None:
         """Return the connection of another live process with this id in this group, or None."""
-        group = self._groups.get(heartbeat.group)
-        member = None if group is None else group.members.get(heartbeat.id)
+        member = self.member(heartbeat.group, heartbeat.id)
         if member is None or heartbeat.peer.connection_id in member.connections or member.is_broadcasting:
             return None
         if heartbeat.instance is not None and member.instance == heartbeat.instance:
@@ -226,8 +229,7 @@ class ConsumerRegistry:
 
     def is_replaced_connection(self, heartbeat: MemberHeartbeat) -> bool:
         """Return whether this heartbeat comes from a connection that its process has since replaced."""
-        group = self._groups.get(heartbeat.group)
-        member = None if group is None else group.members.get(heartbeat.id)
+        member = self.member(heartbeat.group, heartbeat.id)
         if member is None or heartbeat.instance is None or member.instance != heartbeat.instance:
             return False
         return any(number > heartbeat.peer.connection_id for number in member.connections)
@@ -237,9 +239,7 @@ class ConsumerRegistry:
         size = 0 if heartbeat.subscriptions is None else estimate_bytes(heartbeat.subscriptions)
         is_too_much = self._subscription_bytes + size > _MAX_SUBSCRIPTION_BYTES
         if is_too_much and size > self._subscription_bytes_of(heartbeat):
-            raise request_error(
-                ResponseCode.SYSTEM_ERROR, "the subscriptions of all members take too much memory: use fewer or shorter"
-            )
+            raise system_error("the subscriptions of all members take too much memory: use fewer or shorter")
         before = self.on_connection(heartbeat.peer, heartbeat.group)
         replaced = None
         if before is not None and before.id != heartbeat.id and self.remove_connection(before, heartbeat.peer):
@@ -249,9 +249,7 @@ class ConsumerRegistry:
         joined = member is None
         if group is None or member is None:
             if self._count >= self._max_members:
-                raise request_error(
-                    ResponseCode.SYSTEM_ERROR, f"this broker has {self._count} members and accepts no more"
-                )
+                raise system_error(f"this broker has {self._count} members and accepts no more")
             group = self._groups.setdefault(heartbeat.group, ConsumerGroup(heartbeat.group, self._epoch, now_ms))
             member = GroupMember(
                 heartbeat.id,
@@ -278,8 +276,7 @@ class ConsumerRegistry:
 
     def _subscription_bytes_of(self, heartbeat: MemberHeartbeat) -> int:
         """Return what the member's present subscriptions take: repeating them makes nothing worse."""
-        group = self._groups.get(heartbeat.group)
-        member = None if group is None else group.members.get(heartbeat.id)
+        member = self.member(heartbeat.group, heartbeat.id)
         return 0 if member is None else estimate_bytes(member.subscriptions)
 
     def _refresh(self, member: GroupMember, heartbeat: MemberHeartbeat, now_ms: int) -> None:

@@ -16,13 +16,12 @@ from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from steelyard.broker.delivery_dedup import DurableProgress
-from steelyard.broker.request_errors import request_error
+from steelyard.broker.request_errors import system_error
 from steelyard.model.reserved_names import TIMER_TOPIC
 from steelyard.store.tags_code import DELAY_LEVELS_MS
 from steelyard.store.timer_files import TimerCheckpoint
 from steelyard.wire.bodies.common import TableVersion
 from steelyard.wire.bodies.offsets import DelayOffsetTable
-from steelyard.wire.codes import ResponseCode
 from steelyard.wire.json_body import ById
 from steelyard.wire.property_names import REAL_TOPIC, TIMER_DELETED_KEY, TIMER_ROLL_TIMES, UNIQUE_KEY
 
@@ -80,9 +79,7 @@ class TimerMessages:
     def check_capacity(self, topic: str) -> None:
         """Refuse a message for the timer topic if too many wait."""
         if topic == TIMER_TOPIC and len(self._heap) >= self._max_timers:
-            raise request_error(
-                ResponseCode.SYSTEM_ERROR, f"timer message is under flow control, max num limit is {self._max_timers}"
-            )
+            raise system_error(f"timer message is under flow control, max num limit is {self._max_timers}")
 
     def add(self, offset: int, *, due_ms: int, out_ms: int | None = None) -> bool:
         """Add the next message of the topic, unless it was delivered before the start; return whether it waits.

@@ -17,9 +17,9 @@ from struct import Struct as Layout
 from msgspec import Struct
 
 from steelyard.broker.consumer_registry import ConsumerGroup
-from steelyard.broker.filters.evaluate import MessageFilter, compile_filter
+from steelyard.broker.filters import MessageFilter, compile_filter
 from steelyard.broker.held_pulls import PullSpec
-from steelyard.broker.request_errors import request_error
+from steelyard.broker.request_errors import invalid_parameter, request_error, system_error
 from steelyard.broker.state import BrokerCoreState
 from steelyard.broker.topics import BrokerTopic
 from steelyard.errors import SubscriptionUnreadable
@@ -189,9 +189,8 @@ def resolve_target(
     if not found.is_readable:
         return _forbidden_response(request, _TOPIC, f"the topic[{topic}] pulling message is forbidden")
     if not 0 <= queue_id < found.read_queues:
-        raise request_error(
-            ResponseCode.INVALID_PARAMETER,
-            f"queueId[{queue_id}] is illegal, topic:[{topic}] topicConfig.readQueueNums:[{found.read_queues}]",
+        raise invalid_parameter(
+            f"queueId[{queue_id}] is illegal, topic:[{topic}] topicConfig.readQueueNums:[{found.read_queues}]"
         )
     return PullTarget(settings, found)
 
@@ -259,9 +258,7 @@ def compile_subscription(state: BrokerCoreState, kind: str | None, expression: s
     """Return the filter of an expression; refuse one that cannot be parsed, and SQL92 if it is switched off."""
     message_filter = compile_filter(kind, expression)
     if message_filter.matches is not None and not state.options.property_filter:
-        raise request_error(
-            ResponseCode.SYSTEM_ERROR, f"The broker does not support consumer to filter message by {str(kind)[:80]}"
-        )
+        raise system_error(f"The broker does not support consumer to filter message by {str(kind)[:80]}")
     return message_filter
 
 

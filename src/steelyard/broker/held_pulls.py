@@ -10,7 +10,7 @@ from heapq import heapify, heappop, heappush
 
 from msgspec import Struct
 
-from steelyard.broker.filters.evaluate import MessageFilter
+from steelyard.broker.filters import MessageFilter
 from steelyard.wire.codes import HeaderType, RequestCode
 from steelyard.wire.command import Command, Peer
 

@@ -12,10 +12,9 @@ restart the committed offset is all that is left of a reset, and has the same ef
 
 from collections.abc import Callable, Container, Iterator, Mapping
 
-from steelyard.broker.request_errors import request_error
+from steelyard.broker.request_errors import system_error
 from steelyard.wire.bodies.common import TableVersion
 from steelyard.wire.bodies.offsets import ConsumerOffsetTable
-from steelyard.wire.codes import ResponseCode
 from steelyard.wire.json_body import ById
 from steelyard.wire.limits import FRAME_BYTES
 
@@ -78,9 +77,8 @@ class ConsumerOffsets:
         known = queues.get(queue_id) if queues is not None else None
         if known is None or queues is None:
             if not self.has_room(group, topic):
-                raise request_error(
-                    ResponseCode.SYSTEM_ERROR,
-                    "this broker has as many offsets as it can save: delete groups that are no longer used",
+                raise system_error(
+                    "this broker has as many offsets as it can save: delete groups that are no longer used"
                 )
             self._add(group, topic, queue_id, offset)
         elif offset == known:

@@ -9,10 +9,9 @@ from collections.abc import Iterable
 
 from msgspec import Struct, structs
 
-from steelyard.broker.request_errors import request_error
+from steelyard.broker.request_errors import system_error
 from steelyard.wire.bodies.heartbeat import BrokerLatencyReport
 from steelyard.wire.bodies.members import ClientExtension
-from steelyard.wire.codes import ResponseCode
 from steelyard.wire.command import Peer
 
 __all__ = ["ProducerRegistry", "RegisteredProducer"]
@@ -81,9 +80,7 @@ class ProducerRegistry:
         if number not in connections:
             if self._count >= _MAX_PRODUCERS:
                 self._drop_if_empty(group)
-                raise request_error(
-                    ResponseCode.SYSTEM_ERROR, f"this broker has {self._count} producers and accepts no more"
-                )
+                raise system_error(f"this broker has {self._count} producers and accepts no more")
             self._count += 1
             self._groups_by_connection.setdefault(number, set()).add(group)
         connections[number] = producer

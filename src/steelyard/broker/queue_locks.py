@@ -16,9 +16,8 @@ from typing import Protocol, TypeAlias
 
 from msgspec import Struct
 
-from steelyard.broker.request_errors import request_error
+from steelyard.broker.request_errors import system_error
 from steelyard.broker.timing import first_epoch
-from steelyard.wire.codes import ResponseCode
 
 __all__ = ["LEASE", "LockObserver", "QueueKey", "QueueLock", "QueueLockTable", "ReleaseReason", "parse_lock_group"]
 
@@ -218,7 +217,7 @@ class QueueLockTable:
         if key in self._groups.get(group, {}):
             self._drop_expired(group, key, lock.renewed_ms)
         if self._count >= _MAX_LOCKS:
-            raise request_error(ResponseCode.SYSTEM_ERROR, f"this broker holds {self._count} locks and accepts no more")
+            raise system_error(f"this broker holds {self._count} locks and accepts no more")
         self._groups.setdefault(group, {})[key] = lock
         self._owned.setdefault((group, lock.owner), set()).add(key)
         self._count += 1

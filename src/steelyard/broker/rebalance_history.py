@@ -10,9 +10,8 @@ limited: what exceeds a limit is counted, but not remembered.
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from enum import Enum
-
-from msgspec import Struct
 
 from steelyard.broker.queue_locks import QueueKey, ReleaseReason
 from steelyard.broker.timing import is_due
@@ -24,17 +23,14 @@ __all__ = [
     "QUIET_PERIOD_MS",
     "GroupRebalanceHistory",
     "GroupRebalanceTotals",
-    "LastOwner",
     "MembershipEvent",
     "OngoingRebalance",
     "RebalanceRecorder",
-    "RebalanceTotals",
 ]
 
 
 _WRITE_QUIET_MS, _WRITE_MAX_MS = 100, 500
 """How long a group must be quiet before its changes are written, and how long that may take."""
-
 QUIET_PERIOD_MS = 1_000
 """How long a group must be quiet before its rebalance may be over."""
 
@@ -42,240 +38,8 @@ _MAX_MOVES, _MAX_MEMBER_CHANGES = 2_000, 500
 """The limits of one record; the rest is only counted."""
 _MAX_BACKLOG = 50_000
 """The limit of all unwritten records together: there may be many groups that rebalance at once."""
-
 _MAX_DEPARTURES = 256
 _MAX_REASONS, _SHOWN_REASONS = 16, 3
-_REASON_TTL_MS = 60_000
-"""An older change is not the reason for what happens to a group without a rebalance."""
-
-_FIRST_ASSIGNMENT = "first"
-"""The kind of a move of a queue without a previous owner."""
-
-
-class LastOwner(Struct, frozen=True, gc=False):
-    """The last owner of a free queue."""
-
-    owner: str
-    released_ms: int
-    kind: str
-    why: str
-
-
-class _HistoryBacklog:
-    """The number of unwritten moves and member changes of all groups."""
-
-    __slots__ = ("count",)
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def try_add(self) -> bool:
-        """Count one more, if there is room for it."""
-        has_room = self.count < _MAX_BACKLOG
-        self.count += has_room
-        return has_room
-
-
-class OngoingRebalance:
-    """A rebalance in progress: since when, how many queues moved, and the previous owners of those."""
-
-    __slots__ = ("before", "began_ms", "check_ms", "ended_ms", "moved")
-
-    def __init__(self, began_ms: int) -> None:
-        self.began_ms = self.ended_ms = began_ms
-        self.moved = 0
-        self.before: dict[QueueKey, str | None] = {}
-        self.check_ms = 0
-        """When to check again whether it is over."""
-
-
-class GroupRebalanceHistory:
-    """What happened in one group since the last record, and its rebalance in progress."""
-
-    def __init__(self, group: str, backlog: _HistoryBacklog) -> None:
-        self.group = group
-        self._backlog = backlog
-        self.free_queues: dict[QueueKey, LastOwner] = {}
-        self.rebalance: OngoingRebalance | None = None
-        self.changed_ms = 0
-        """The time of the last change."""
-        self.moves: list[QueueMoveEntry] = []
-        self.member_changes: list[MemberChangeEntry] = []
-        self.omitted = 0
-        self._began_ms: int | None = None
-        self._released_in_record: dict[QueueKey, int] = {}
-        self._reasons: list[str] = []
-        self._reasoned_ms = 0
-        self._departures: dict[str, str] = {}
-
-    def is_due_for_write(self, now_ms: int) -> bool:
-        """Return whether to write a record now; at once if the clock was set back."""
-        began_ms = self._began_ms
-        if began_ms is None:
-            return False
-        return not (began_ms <= now_ms < began_ms + _WRITE_MAX_MS and now_ms < self.changed_ms + _WRITE_QUIET_MS)
-
-    @property
-    def has_changes(self) -> bool:
-        """Whether anything happened since the last record."""
-        return self._began_ms is not None
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether there is nothing left to write or to wait for."""
-        return self._began_ms is None and self.rebalance is None and not self.free_queues
-
-    def reset_after_write(self) -> None:
-        """Start over after a record."""
-        self._backlog.count -= len(self.moves) + len(self.member_changes)
-        self.moves, self.member_changes, self.omitted = [], [], 0
-        self._began_ms = None
-        self._released_in_record.clear()
-
-    def mark_changed(self, now_ms: int) -> None:
-        """Record that there is something to write."""
-        self.changed_ms = now_ms
-        if self._began_ms is None:
-            self._began_ms = now_ms
-
-    def add_member_change(self, change: MemberChangeEntry, sentence: str, now_ms: int, *, moves_queues: bool) -> None:
-        """Record a member change, and the sentence that explains moves after it."""
-        if len(self.member_changes) < _MAX_MEMBER_CHANGES and self._backlog.try_add():
-            self.member_changes.append(change)
-        if moves_queues:
-            self.record_trigger(sentence, now_ms)
-        else:
-            self._add_reason(sentence, now_ms)
-            self.mark_changed(now_ms)
-
-    def remember_departure(self, member: str, sentence: str) -> None:
-        """Remember why a member left, for the queues that it releases."""
-        while len(self._departures) >= _MAX_DEPARTURES:
-            del self._departures[next(iter(self._departures))]
-        self._departures[member] = sentence
-
-    def forget_departure(self, member: str) -> None:
-        """Forget why a member left."""
-        self._departures.pop(member, None)
-
-    def record_trigger(self, sentence: str, now_ms: int) -> None:
-        """Record a change that may move queues; it begins a rebalance if none is in progress."""
-        if self.rebalance is None or (not self.rebalance.before and now_ms - self.changed_ms >= QUIET_PERIOD_MS):
-            # The previous change moved no queue here, and is no part of this.
-            self.rebalance = OngoingRebalance(now_ms)
-        self._add_reason(sentence, now_ms)
-        self.mark_changed(now_ms)
-
-    def _add_reason(self, sentence: str, now_ms: int) -> None:
-        """Add a reason: those that come together are reported together, else the last one counts."""
-        if not self._reasoned_ms <= now_ms < self._reasoned_ms + _WRITE_QUIET_MS:
-            self._reasons.clear()
-        self._reasoned_ms = now_ms
-        if sentence not in self._reasons and len(self._reasons) < _MAX_REASONS:
-            self._reasons.append(sentence)
-
-    def record_released(self, key: QueueKey, owner: str, how: ReleaseReason, at_ms: int) -> LastOwner:
-        """Record a released queue; return its last owner."""
-        last = self._last_owner(key, owner, how, at_ms)
-        self.mark_changed(at_ms)
-        topic, queue = key
-        move = QueueMoveEntry(
-            topic=topic, queue=queue, before=owner, after=None, gap_ms=None, kind=last.kind, why=last.why, at_ms=at_ms
-        )
-        if self._add_move(move):
-            self._released_in_record[key] = len(self.moves) - 1
-        return last
-
-    def record_acquired(self, key: QueueKey, owner: str, last: LastOwner | None, now_ms: int) -> QueueMoveEntry:
-        """Record an acquired queue; if it was released since the last record, both are one entry."""
-        self.mark_changed(now_ms)
-        before, gap_ms, kind = None, None, _FIRST_ASSIGNMENT
-        why = self._current_reason(now_ms) or "nobody had it before"
-        if last is not None:
-            before, gap_ms, kind, why = last.owner, max(0, now_ms - last.released_ms), last.kind, last.why
-        move = QueueMoveEntry(
-            topic=key[0], queue=key[1], before=before, after=owner, gap_ms=gap_ms, kind=kind, why=why, at_ms=now_ms
-        )
-        index = self._released_in_record.pop(key, None)
-        if index is None:
-            self._add_move(move)
-        else:
-            self.moves[index] = move
-        return move
-
-    def _add_move(self, move: QueueMoveEntry) -> bool:
-        if len(self.moves) >= _MAX_MOVES or not self._backlog.try_add():
-            self.omitted += 1
-            return False
-        self.moves.append(move)
-        return True
-
-    def _last_owner(self, key: QueueKey, owner: str, how: ReleaseReason, at_ms: int) -> LastOwner:
-        if how is ReleaseReason.TOPIC_GONE:
-            return LastOwner(owner, at_ms, how.value, f"topic {key[0]} is gone")
-        if how is ReleaseReason.EXPIRED:
-            return LastOwner(owner, at_ms, how.value, f"{owner} did not renew its lock")
-        departure = self._departures.get(owner)
-        if how is ReleaseReason.GIVEN_UP:
-            if departure is not None:  # a leaving member hands over its queues before it unregisters
-                return LastOwner(owner, at_ms, ReleaseReason.LEFT.value, departure)
-            return LastOwner(owner, at_ms, how.value, self._current_reason(at_ms) or f"{owner} gave it up")
-        return LastOwner(
-            owner, at_ms, how.value, departure or f"{owner} {'left' if how is ReleaseReason.LEFT else 'disconnected'}"
-        )
-
-    def _current_reason(self, now_ms: int) -> str:
-        """Describe what changed in the group; empty if that is long ago."""
-        if self.rebalance is None and now_ms - self._reasoned_ms > _REASON_TTL_MS:
-            return ""
-        more = len(self._reasons) - _SHOWN_REASONS
-        shown = ", ".join(self._reasons[:_SHOWN_REASONS])
-        return f"{shown} and {more} more changed" if more > 0 else shown
-
-
-OTHER_GROUPS = "(others)"
-"""Groups beyond the limit are counted under this name, which no group can have."""
-
-_MAX_COUNTED_GROUPS = 2_000
-_GAPS_MS = (1, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000)
-_DURATIONS_MS = (10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 300_000)
-
-
-class GroupRebalanceTotals:
-    """The totals of one group."""
-
-    __slots__ = ("duration_ms", "gap_ms", "kept", "moves", "rebalances")
-
-    def __init__(self) -> None:
-        self.rebalances = 0
-        """Finished rebalances."""
-        self.moves = Counter[str]()
-        """Queues that moved between members, by why they were released: ``given up``, ``left``, ``lost``, …"""
-        self.kept = 0
-        """Queues that their holders kept over a restart of the broker."""
-        self.gap_ms = Histogram(_GAPS_MS)
-        """How long moved queues had no owner."""
-        self.duration_ms = Histogram(_DURATIONS_MS)
-        """Time from the first change until the last queue had its owner."""
-
-
-class RebalanceTotals(dict[str, GroupRebalanceTotals]):
-    """Totals by group.
-
-    >>> totals = RebalanceTotals()
-    >>> totals.for_group("billing").moves["left"] += 1
-    >>> totals["billing"].moves
-    Counter({'left': 1})
-    """
-
-    def for_group(self, group: str) -> GroupRebalanceTotals:
-        """Return the totals that a group is counted in."""
-        found = self.get(group)
-        if found is None:
-            name = group if len(self) < _MAX_COUNTED_GROUPS else OTHER_GROUPS
-            found = self.setdefault(name, GroupRebalanceTotals())
-        return found
-
 
 _MAX_TRACKED_GROUPS = 10_000
 _MAX_REMEMBERED_OWNERS = 200_000
@@ -283,6 +47,12 @@ _MAX_REMEMBERED_OWNERS = 200_000
 _OWNER_TTL_MS = 600_000
 """How long the last owner of a free queue is remembered."""
 _SWEEP_MS = 10_000
+
+OTHER_GROUPS = "(others)"
+"""Groups beyond the limit are counted under this name, which no group can have."""
+_MAX_COUNTED_GROUPS = 2_000
+_GAPS_MS = (1, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000)
+_DURATIONS_MS = (10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 300_000)
 
 
 class MembershipEvent(Enum):
@@ -298,18 +68,130 @@ class MembershipEvent(Enum):
     """It subscribes to other topics."""
 
 
+_EVENT_TEXTS = {
+    MembershipEvent.JOINED: "{member} joined",
+    MembershipEvent.RETURNED: "the broker was restarted",
+    MembershipEvent.LEAVING: "{member} left",
+    MembershipEvent.LEFT: "{member} left",
+    MembershipEvent.GONE: "{member} disconnected ({because})",
+    MembershipEvent.RESUBSCRIBED: "{member} subscribes to other topics",
+}
+
+
+@dataclass(slots=True)
+class OngoingRebalance:
+    """A rebalance in progress: since when, how many queues moved, and the previous owners of those."""
+
+    began_ms: int
+    ended_ms: int
+    moved: int = 0
+    before: dict[QueueKey, str | None] = field(default_factory=dict)
+    check_ms: int = 0
+    """When to check again whether it is over."""
+
+
+@dataclass(slots=True)
+class GroupRebalanceHistory:
+    """What happened in one group since the last record, and its rebalance in progress."""
+
+    group: str
+    moves: list[QueueMoveEntry] = field(default_factory=list)
+    member_changes: list[MemberChangeEntry] = field(default_factory=list)
+    omitted: int = 0
+    released: dict[QueueKey, int] = field(default_factory=dict)
+    """Queues that were released since the last record: the indexes of their moves."""
+    unwritten_ms: int | None = None
+    """The time of the first change since the last record."""
+    changed_ms: int = 0
+    """The time of the last change."""
+    free_queues: dict[QueueKey, QueueMoveEntry] = field(default_factory=dict)
+    """How each free queue was released."""
+    rebalance: OngoingRebalance | None = None
+    departures: dict[str, str] = field(default_factory=dict)
+    """Why members left, for the queues that they release."""
+    _reasons: list[str] = field(default_factory=list)
+    _reasoned_ms: int = 0
+
+    def is_due_for_write(self, now_ms: int) -> bool:
+        """Return whether to write a record now; at once if the clock was set back."""
+        began_ms = self.unwritten_ms
+        if began_ms is None:
+            return False
+        return not (began_ms <= now_ms < began_ms + _WRITE_MAX_MS and now_ms < self.changed_ms + _WRITE_QUIET_MS)
+
+    def mark_changed(self, now_ms: int) -> None:
+        """Record that there is something to write."""
+        self.changed_ms = now_ms
+        if self.unwritten_ms is None:
+            self.unwritten_ms = now_ms
+
+    def record_trigger(self, sentence: str, now_ms: int) -> None:
+        """Record a change that may move queues; it begins a rebalance if none is in progress."""
+        if self.rebalance is None or (not self.rebalance.before and now_ms - self.changed_ms >= QUIET_PERIOD_MS):
+            # The previous change moved no queue here, and is no part of this.
+            self.rebalance = OngoingRebalance(now_ms, now_ms)
+        self.add_reason(sentence, now_ms)
+
+    def add_reason(self, sentence: str, now_ms: int) -> None:
+        """Add a reason for moves: those that come together are reported together, else the last one counts."""
+        self.mark_changed(now_ms)
+        if not self._reasoned_ms <= now_ms < self._reasoned_ms + _WRITE_QUIET_MS:
+            self._reasons.clear()
+        self._reasoned_ms = now_ms
+        if sentence not in self._reasons and len(self._reasons) < _MAX_REASONS:
+            self._reasons.append(sentence)
+
+    @property
+    def reason(self) -> str:
+        """What changed in the group; empty if nothing did."""
+        more = len(self._reasons) - _SHOWN_REASONS
+        shown = ", ".join(self._reasons[:_SHOWN_REASONS])
+        return f"{shown} and {more} more changed" if more > 0 else shown
+
+    def explain_release(self, topic: str, owner: str, how: ReleaseReason) -> tuple[ReleaseReason, str]:
+        """Return how a queue was released in the end, and why."""
+        departure = self.departures.get(owner)
+        match how:
+            case ReleaseReason.TOPIC_GONE:
+                return how, f"topic {topic} is gone"
+            case ReleaseReason.EXPIRED:
+                return how, f"{owner} did not renew its lock"
+            case ReleaseReason.GIVEN_UP if departure is not None:
+                return ReleaseReason.LEFT, departure  # a leaving member hands over its queues before it unregisters
+            case ReleaseReason.GIVEN_UP:
+                return how, self.reason or f"{owner} gave it up"
+        return how, departure or f"{owner} {'left' if how is ReleaseReason.LEFT else 'disconnected'}"
+
+
+@dataclass(slots=True)
+class GroupRebalanceTotals:
+    """The totals of one group."""
+
+    rebalances: int = 0
+    """Finished rebalances."""
+    moves: Counter[str] = field(default_factory=Counter)
+    """Queues that moved between members, by why they were released: ``given up``, ``left``, ``lost``, …"""
+    kept: int = 0
+    """Queues that their holders kept over a restart of the broker."""
+    gap_ms: Histogram = field(default_factory=lambda: Histogram(_GAPS_MS))
+    """How long moved queues had no owner."""
+    duration_ms: Histogram = field(default_factory=lambda: Histogram(_DURATIONS_MS))
+    """Time from the first change until the last queue had its owner."""
+
+
 class RebalanceRecorder:
     """Histories and totals of all groups. Fed by `QueueLockTable` (as its `LockObserver`) and client_expiry.py."""
 
     def __init__(self, now_ms: int) -> None:
-        self.totals = RebalanceTotals()
-        """Totals since the start."""
+        self.totals: dict[str, GroupRebalanceTotals] = {}
+        """Totals since the start, by group."""
         self.unwritten_records = 0
         """Records that could not be stored."""
         self.is_failure_reported = False
         """Whether that was reported."""
         self._histories: dict[str, GroupRebalanceHistory] = {}
-        self._backlog = _HistoryBacklog()
+        self._backlog = 0
+        """The number of unwritten moves and member changes of all groups."""
         self._remembered_owners = 0
         self._sweep_ms = now_ms + _SWEEP_MS
 
@@ -322,16 +204,18 @@ class RebalanceRecorder:
             return
         sentence = _EVENT_TEXTS[event].format(member=member, because=because)
         if event in (MembershipEvent.LEAVING, MembershipEvent.LEFT, MembershipEvent.GONE):
-            history.remember_departure(member, sentence)
+            while len(history.departures) >= _MAX_DEPARTURES:
+                del history.departures[next(iter(history.departures))]
+            history.departures[member] = sentence
         else:
-            history.forget_departure(member)
-        # A returned member keeps its queues.
-        history.add_member_change(
-            MemberChangeEntry(member, event.value, now_ms),
-            sentence,
-            now_ms,
-            moves_queues=event is not MembershipEvent.RETURNED,
-        )
+            history.departures.pop(member, None)
+        if len(history.member_changes) < _MAX_MEMBER_CHANGES and self._backlog < _MAX_BACKLOG:
+            self._backlog += 1
+            history.member_changes.append(MemberChangeEntry(member, event.value, now_ms))
+        if event is MembershipEvent.RETURNED:  # it keeps its queues
+            history.add_reason(sentence, now_ms)
+        else:
+            history.record_trigger(sentence, now_ms)
 
     def record_queue_change(self, group: str, sentence: str, now_ms: int) -> None:
         """Record that the queues of a subscribed topic changed."""
@@ -340,21 +224,31 @@ class RebalanceRecorder:
             history.record_trigger(sentence, now_ms)
 
     def lock_acquired(self, group: str, key: QueueKey, owner: str, now_ms: int, *, is_kept: bool) -> None:
-        """Record that a free queue was acquired."""
-        totals, history = self.totals.for_group(group), self._history_of(group)
+        """Record that a free queue was acquired; if it was released since the last record, both are one entry."""
+        totals, history = self._totals_of(group), self._history_of(group)
         totals.kept += is_kept
         if history is None:
             return
+        history.mark_changed(now_ms)
         if is_kept:
-            history.mark_changed(now_ms)
             return
-        last = history.free_queues.pop(key, None)
-        self._remembered_owners -= last is not None
-        rebalance = self._ongoing(history, key, None if last is None else last.owner, now_ms)
-        move = history.record_acquired(key, owner, last, now_ms)
-        if move.before is not None and move.before != move.after:
-            totals.moves[move.kind] += 1
-            totals.gap_ms.add(move.gap_ms or 0)
+        released = history.free_queues.pop(key, None)
+        self._remembered_owners -= released is not None
+        before, gap_ms, kind, why = None, None, "first", history.reason or "nobody had it before"
+        if released is not None:
+            before, gap_ms, kind, why = released.before, max(0, now_ms - released.at_ms), released.kind, released.why
+        rebalance = self._ongoing(history, key, before, now_ms)
+        move = QueueMoveEntry(
+            topic=key[0], queue=key[1], before=before, after=owner, gap_ms=gap_ms, kind=kind, why=why, at_ms=now_ms
+        )
+        index = history.released.pop(key, None)
+        if index is None:
+            self._add_move(history, move)
+        else:
+            history.moves[index] = move
+        if before is not None and before != owner:
+            totals.moves[kind] += 1
+            totals.gap_ms.add(gap_ms or 0)
             rebalance.moved += 1
 
     def lock_released(self, group: str, key: QueueKey, owner: str, how: ReleaseReason, at_ms: int) -> None:
@@ -362,14 +256,27 @@ class RebalanceRecorder:
         history = self._history_of(group)
         if history is None:
             return
+        history.mark_changed(at_ms)
         if how is ReleaseReason.SUPERSEDED:
-            history.mark_changed(at_ms)
             return
         self._ongoing(history, key, owner, at_ms)
-        last = history.record_released(key, owner, how, at_ms)
-        if self._has_room():
+        kind, why = history.explain_release(key[0], owner, how)
+        move = QueueMoveEntry(
+            topic=key[0], queue=key[1], before=owner, after=None, gap_ms=None, kind=kind.value, why=why, at_ms=at_ms
+        )
+        if self._add_move(history, move):
+            history.released[key] = len(history.moves) - 1
+        if self._remembered_owners < _MAX_REMEMBERED_OWNERS:
             self._remembered_owners += key not in history.free_queues
-            history.free_queues[key] = last
+            history.free_queues[key] = move
+
+    def _add_move(self, history: GroupRebalanceHistory, move: QueueMoveEntry) -> bool:
+        if len(history.moves) >= _MAX_MOVES or self._backlog >= _MAX_BACKLOG:
+            history.omitted += 1
+            return False
+        self._backlog += 1
+        history.moves.append(move)
+        return True
 
     def _ongoing(
         self, history: GroupRebalanceHistory, key: QueueKey, owner: str | None, now_ms: int
@@ -377,20 +284,24 @@ class RebalanceRecorder:
         """Return the rebalance in progress, and remember the owner of a queue before it."""
         found = history.rebalance
         if found is None:
-            found = history.rebalance = OngoingRebalance(now_ms)
+            found = history.rebalance = OngoingRebalance(now_ms, now_ms)
         found.ended_ms = max(found.ended_ms, now_ms)
-        if key not in found.before and self._has_room():
+        if key not in found.before and self._remembered_owners < _MAX_REMEMBERED_OWNERS:
             found.before[key] = owner
             self._remembered_owners += 1
         return found
 
-    def _has_room(self) -> bool:
-        return self._remembered_owners < _MAX_REMEMBERED_OWNERS
-
     def _history_of(self, group: str) -> GroupRebalanceHistory | None:
         found = self._histories.get(group)
         if found is None and len(self._histories) < _MAX_TRACKED_GROUPS:
-            found = self._histories[group] = GroupRebalanceHistory(group, self._backlog)
+            found = self._histories[group] = GroupRebalanceHistory(group)
+        return found
+
+    def _totals_of(self, group: str) -> GroupRebalanceTotals:
+        found = self.totals.get(group)
+        if found is None:
+            name = group if len(self.totals) < _MAX_COUNTED_GROUPS else OTHER_GROUPS
+            found = self.totals.setdefault(name, GroupRebalanceTotals())
         return found
 
     def due_histories(self, now_ms: int, *, everything: bool = False) -> Iterator[GroupRebalanceHistory]:
@@ -398,12 +309,14 @@ class RebalanceRecorder:
         return (
             history
             for history in self._histories.values()
-            if history.is_due_for_write(now_ms) or (everything and history.has_changes)
+            if history.is_due_for_write(now_ms) or (everything and history.unwritten_ms is not None)
         )
 
     def mark_written(self, history: GroupRebalanceHistory) -> None:
         """Start a history over after its record; it comes last then, so that no group starves."""
-        history.reset_after_write()
+        self._backlog -= len(history.moves) + len(history.member_changes)
+        history.moves, history.member_changes, history.omitted, history.unwritten_ms = [], [], 0, None
+        history.released.clear()
         if self._histories.pop(history.group, None) is not None:
             self._histories[history.group] = history
 
@@ -419,7 +332,7 @@ class RebalanceRecorder:
             self._remembered_owners -= len(history.rebalance.before)
             history.rebalance = None
         if summary is not None:
-            totals = self.totals.for_group(history.group)
+            totals = self._totals_of(history.group)
             totals.rebalances += 1
             totals.duration_ms.add(summary.ended_ms - summary.began_ms)
 
@@ -429,19 +342,10 @@ class RebalanceRecorder:
             return
         self._sweep_ms = now_ms + _SWEEP_MS
         for group, history in list(self._histories.items()):
-            old = [key for key, last in history.free_queues.items() if now_ms - last.released_ms > _OWNER_TTL_MS]
+            old = [key for key, released in history.free_queues.items() if now_ms - released.at_ms > _OWNER_TTL_MS]
             self._remembered_owners -= len(old)
             for key in old:
                 del history.free_queues[key]
-            if history.is_finished and now_ms - history.changed_ms > _SWEEP_MS:
+            is_finished = history.unwritten_ms is None and history.rebalance is None and not history.free_queues
+            if is_finished and now_ms - history.changed_ms > _SWEEP_MS:
                 del self._histories[group]
-
-
-_EVENT_TEXTS = {
-    MembershipEvent.JOINED: "{member} joined",
-    MembershipEvent.RETURNED: "the broker was restarted",
-    MembershipEvent.LEAVING: "{member} left",
-    MembershipEvent.LEFT: "{member} left",
-    MembershipEvent.GONE: "{member} disconnected ({because})",
-    MembershipEvent.RESUBSCRIBED: "{member} subscribes to other topics",
-}

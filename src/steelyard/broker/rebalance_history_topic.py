@@ -43,13 +43,13 @@ _MAX_FLOW_CELLS = 2_000
 
 def tick(state: BrokerCoreState, now_ms: int) -> None:
     """Write the changes that are due, and the rebalances that are over."""
-    recorder, budget = state.rebalance_history, _TickBudget()
+    recorder, left_bytes = state.rebalance_history, _BYTES_PER_TICK
     for history, rebalance in list(recorder.ongoing_rebalances(now_ms))[:_CHECKS_PER_TICK]:
         _finish_if_settled(state, history, rebalance, now_ms)
-    for history in list(recorder.due_histories(now_ms)):
-        if budget.is_full:
+    for history in list(recorder.due_histories(now_ms))[:_RECORDS_PER_TICK]:
+        left_bytes -= _write_record(state, history, None, now_ms)
+        if left_bytes <= 0:
             break
-        budget.consume(_write_record(state, history, None, now_ms))
     recorder.forget_old(now_ms)
 
 
@@ -57,21 +57,6 @@ def write_everything(state: BrokerCoreState, now_ms: int) -> None:
     """Write all changes, since the broker is about to close."""
     for history in list(state.rebalance_history.due_histories(now_ms, everything=True)):
         _write_record(state, history, None, now_ms)
-
-
-class _TickBudget:
-    """How much a tick may still write."""
-
-    def __init__(self) -> None:
-        self._records, self._bytes = _RECORDS_PER_TICK, _BYTES_PER_TICK
-
-    @property
-    def is_full(self) -> bool:
-        return self._records <= 0 or self._bytes <= 0
-
-    def consume(self, size: int) -> None:
-        self._records -= 1
-        self._bytes -= size
 
 
 def _finish_if_settled(
@@ -177,20 +162,10 @@ def _owners(state: BrokerCoreState, group: ConsumerGroup, now_ms: int) -> dict[s
 
 def _encode_bounded(record: RebalanceHistoryRecord) -> bytes:
     """Encode a record with as much as fits: owners matter more than moves."""
-    body, moves = encode_history_record(record), record.moves
-    for kept in (len(moves) // 4, 0):
+    moves = record.moves
+    for kept in (len(moves), len(moves) // 4, 0):
+        record = structs.replace(record, moves=moves[:kept], left_out=record.left_out + len(record.moves) - kept)
+        body = encode_history_record(record)
         if len(body) <= _MAX_RECORD_BYTES:
             return body
-        left_out = record.left_out + len(moves) - kept
-        body = encode_history_record(structs.replace(record, moves=moves[:kept], left_out=left_out))
-    if len(body) <= _MAX_RECORD_BYTES:
-        return body
-    return encode_history_record(
-        RebalanceHistoryRecord(
-            group=record.group,
-            broker=record.broker,
-            at_ms=record.at_ms,
-            rebalance=record.rebalance,
-            left_out=record.left_out + len(moves),
-        )
-    )
+    return encode_history_record(structs.replace(record, members=(), changed=(), owners={}))

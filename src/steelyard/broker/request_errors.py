@@ -13,7 +13,7 @@ from steelyard.errors import (
 from steelyard.wire.codes import ResponseCode
 from steelyard.wire.command import Command, response_to
 
-__all__ = ["error_response", "request_error"]
+__all__ = ["error_response", "invalid_parameter", "request_error", "system_error"]
 
 _MAX_REMARK_LENGTH = 1_000
 
@@ -25,6 +25,16 @@ def request_error(code: int, remark: str) -> ServerError:
     17
     """
     return error_for(code, remark, server="the broker")
+
+
+def system_error(remark: str) -> ServerError:
+    """Make the error for a request that fails for a reason without a code of its own (1); raise it."""
+    return request_error(ResponseCode.SYSTEM_ERROR, remark)
+
+
+def invalid_parameter(remark: str) -> ServerError:
+    """Make the error for a request with an impossible value (29); raise it."""
+    return request_error(ResponseCode.INVALID_PARAMETER, remark)
 
 
 def error_response(request: Command, error: SteelyardError) -> Command:

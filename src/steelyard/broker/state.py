@@ -13,7 +13,7 @@ from steelyard.broker.consumer_registry import ConsumerRegistry, SavedSubscripti
 from steelyard.broker.delayed_messages import DelayLevelOffsets, RolledTimers, TimerMessages
 from steelyard.broker.delivery_dedup import DeliveredCopies
 from steelyard.broker.disk_alerts import DiskAlerts
-from steelyard.broker.filters.evaluate import MessageFilter
+from steelyard.broker.filters import MessageFilter
 from steelyard.broker.forwarded_requests import ForwardedRequests
 from steelyard.broker.half_messages import HalfMessages
 from steelyard.broker.held_pulls import HeldPulls

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from steelyard.broker.options import BrokerOptions
-from steelyard.broker.request_errors import request_error
+from steelyard.broker.request_errors import request_error, system_error
 from steelyard.broker.table_limits import TableSizeLimit, next_data_version
 from steelyard.broker.validation import check_group
 from steelyard.model.reserved_names import SYSTEM_GROUP_PREFIX, SYSTEM_GROUPS
@@ -74,10 +74,7 @@ class SubscriptionGroups:
         if known == settings:
             return settings
         if known is None and len(self._groups) >= self._options.max_groups:
-            raise request_error(
-                ResponseCode.SYSTEM_ERROR,
-                f"this broker has {len(self._groups)} groups and accepts no more: delete some",
-            )
+            raise system_error(f"this broker has {len(self._groups)} groups and accepts no more: delete some")
         if known is None:
             self._count_creation(now_ms)
         self._size_limit.add(settings.name, settings)

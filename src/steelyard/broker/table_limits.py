@@ -10,7 +10,7 @@ creates by itself is not counted.
 """
 
 from steelyard.broker.options import BrokerOptions
-from steelyard.broker.request_errors import request_error
+from steelyard.broker.request_errors import request_error, system_error
 from steelyard.wire.bodies import encode_body
 from steelyard.wire.bodies.common import TableVersion
 from steelyard.wire.codes import ResponseCode
@@ -48,10 +48,9 @@ class TableSizeLimit:
         size = max(len(text), sum(map(text.count, _COUNTED_MARKS)) * _MARK_BYTES) + len(name) + _ENTRY_OVERHEAD_BYTES
         after = self.bytes + size - self._sizes.get(name, 0)
         if after > self._max_bytes and not is_saved:
-            raise request_error(
-                ResponseCode.SYSTEM_ERROR,
+            raise system_error(
                 f"the {self._table_name} of this broker take {self.bytes} bytes, with {name[:255]} they would take "
-                f"{after}, and at most {self._max_bytes} can be saved: delete some, or use shorter settings",
+                f"{after}, and at most {self._max_bytes} can be saved: delete some, or use shorter settings"
             )
         self._sizes[name], self.bytes = size, after
 

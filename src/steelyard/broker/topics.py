@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from msgspec import Struct, structs
 
 from steelyard.broker.options import DEFAULT_TOPIC_QUEUES, MAX_QUEUES, BrokerOptions
-from steelyard.broker.request_errors import request_error
+from steelyard.broker.request_errors import invalid_parameter, request_error, system_error
 from steelyard.broker.table_limits import TableSizeLimit, next_data_version
 from steelyard.broker.validation import check_topic
 from steelyard.model.reserved_names import (
@@ -134,16 +134,10 @@ class BrokerTopics:
         if known is not None and known.settings == settings:
             return known
         if known is None and len(self._topics) >= self._options.max_topics:
-            raise request_error(
-                ResponseCode.SYSTEM_ERROR,
-                f"this broker has {len(self._topics)} topics and accepts no more: delete some",
-            )
+            raise system_error(f"this broker has {len(self._topics)} topics and accepts no more: delete some")
         for count in (settings.read_queues, settings.write_queues):
             if not 0 <= count <= MAX_QUEUES:
-                raise request_error(
-                    ResponseCode.INVALID_PARAMETER,
-                    f"{count} queues are not possible: give 1 to {MAX_QUEUES} of each kind",
-                )
+                raise invalid_parameter(f"{count} queues are not possible: give 1 to {MAX_QUEUES} of each kind")
         if known is None:
             self._count_creation(now_ms)
         self._size_limit.add(settings.name, settings)

@@ -11,11 +11,10 @@ default, too.
 
 from collections.abc import Callable, Mapping
 
-from steelyard.broker.request_errors import request_error
+from steelyard.broker.request_errors import invalid_parameter
 from steelyard.errors import ConfigurationError, InvalidParameter, NoPermission, ServerError
 from steelyard.model.reserved_names import DLQ_PREFIX, RETRY_PREFIX, TIMER_GROUP, TRANSACTION_GROUP
 from steelyard.wire.codes import RequestCode as Code
-from steelyard.wire.codes import ResponseCode
 from steelyard.wire.command import Command
 from steelyard.wire.header_codec import Header
 from steelyard.wire.headers.table import HEADER_OF_REQUEST
@@ -117,7 +116,7 @@ _CHECKS: Mapping[str, Callable[[str], None]] = {
     "topic": check_topic,
     "origin_topic": check_topic,
     **dict.fromkeys(
-        ("group", "consumer_group", "group_name", "src_group", "dest_group", "compare_group", "producer_group"),
+        ("group", "consumer_group", "group_name", "src_group", "dest_group", "producer_group"),
         check_group,
     ),
 }
@@ -219,4 +218,4 @@ def apply_attribute_changes(
 
 
 def _attribute_error(what: str) -> ServerError:
-    return request_error(ResponseCode.INVALID_PARAMETER, f"attributes: {what}")
+    return invalid_parameter(f"attributes: {what}")

@@ -5,6 +5,7 @@ for at a terminal; on the command line, where everyone on the machine can see it
 """
 
 import sys
+from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +17,9 @@ from steelyard.cli.shared.options import (
     ClusterOption,
     DryRunOption,
     YesOption,
+    argument,
     confirm,
+    option,
     with_shared_options,
 )
 from steelyard.cli.shared.output import Output, columns
@@ -39,10 +42,8 @@ app.add_typer(_policy_commands)
 
 _MAX_PASSWORD_CHARS = 4_096
 
-_PasswordOption = Annotated[
-    str | None, typer.Option("--password", help="Safer through --password-stdin.", show_default=False)
-]
-_PasswordStdinOption = Annotated[bool, typer.Option("--password-stdin", help="Read the password from stdin, one line.")]
+_PasswordOption = Annotated[str | None, option("--password", help="Safer through --password-stdin.")]
+_PasswordStdinOption = Annotated[bool, option("--password-stdin", help="Read the password from stdin, one line.")]
 
 
 def _read_password(given: str | None, from_stdin: bool, *, required: bool) -> str | None:
@@ -70,12 +71,8 @@ def _ask_password() -> str:
     return first
 
 
-_SourceBrokerOption = Annotated[
-    str, typer.Option("--from", metavar="BROKER", help="The broker that has them.", show_default=False)
-]
-_TargetBrokerOption = Annotated[
-    str, typer.Option("--to", metavar="BROKER", help="The broker that gets them.", show_default=False)
-]
+_SourceBrokerOption = Annotated[str, option("--from", metavar="BROKER", help="The broker that has them.")]
+_TargetBrokerOption = Annotated[str, option("--to", metavar="BROKER", help="The broker that gets them.")]
 
 
 def _print_result_on(out: Output, sentence: str, servers: "list[BrokerInstance]", **values: object) -> None:
@@ -84,7 +81,7 @@ def _print_result_on(out: Output, sentence: str, servers: "list[BrokerInstance]"
     out.print_result(f"{sentence} on {', '.join(names)}", **values, brokers=names)
 
 
-_UserArgument = Annotated[str, typer.Argument(metavar="USER", help="The user's name.", show_default=False)]
+_UserArgument = Annotated[str, argument(metavar="USER", help="The user's name.")]
 
 
 class _UserKind(StrEnum):
@@ -102,9 +99,7 @@ _USER_COLUMNS = columns("user", "kind", "enabled", "brokers")
 def _list_users(
     admin: "Admin",
     out: Output,
-    part: Annotated[
-        str, typer.Argument(metavar="[PART]", help="Only names that contain this.", show_default=False)
-    ] = "",
+    part: Annotated[str, argument(metavar="[PART]", help="Only names that contain this.")] = "",
     broker: BrokerOption = None,
     cluster: ClusterOption = None,
 ) -> None:
@@ -162,13 +157,9 @@ def _set_user(
     name: _UserArgument,
     password: _PasswordOption = None,
     from_stdin: _PasswordStdinOption = False,
-    ask: Annotated[bool, typer.Option("--ask", help="Ask for a new password.")] = False,
-    kind: Annotated[
-        _UserKind | None, typer.Option("--kind", help="A super user may do everything.", show_default=False)
-    ] = None,
-    enable: Annotated[
-        bool | None, typer.Option("--enable/--disable", help="Whether it may connect.", show_default=False)
-    ] = None,
+    ask: Annotated[bool, option("--ask", help="Ask for a new password.")] = False,
+    kind: Annotated[_UserKind | None, option("--kind", help="A super user may do everything.")] = None,
+    enable: Annotated[bool | None, option("--enable/--disable", help="Whether it may connect.")] = None,
     broker: BrokerOption = None,
     cluster: ClusterOption = None,
     yes: YesOption = False,
@@ -187,15 +178,9 @@ def _set_user(
         cluster=cluster,
     )
     after = admin.access.user(name, broker=broker, cluster=cluster)
-    changed = after[0]
-    _print_result_on(
-        out,
-        f"user {name} is {_user_status(changed)}",
-        servers,
-        user=name,
-        kind=changed.kind,
-        enabled=changed.is_enabled,
-    )
+    kind_now, is_enabled = after[0].kind, after[0].is_enabled
+    sentence = f"user {name} is {kind_now} and {'enabled' if is_enabled else 'disabled'}"
+    _print_result_on(out, sentence, servers, user=name, kind=kind_now, enabled=is_enabled)
 
 
 @_user_commands.subcommand("delete", "steelyard access user delete shop", "steelyard access user delete shop --yes")
@@ -252,37 +237,16 @@ def _copy_users(
 
 
 def _user_row(user: "AccessUser") -> dict[str, object]:
-    return {
-        "user": user.name,
-        "kind": user.kind,
-        "enabled": user.is_enabled,
-        "brokers": user.servers,
-    }
-
-
-def _user_status(user: "AccessUser") -> str:
-    return f"{user.kind} and {'enabled' if user.is_enabled else 'disabled'}"
+    return {"user": user.name, "kind": user.kind, "enabled": user.is_enabled, "brokers": user.servers}
 
 
 _ResourceOption = Annotated[
-    str,
-    typer.Option(
-        "--on",
-        metavar="RESOURCE",
-        help="topic:NAME, group:NAME, cluster:NAME, or *; NAME may end with *.",
-        show_default=False,
-    ),
+    str, option("--on", metavar="RESOURCE", help="topic:NAME, group:NAME, cluster:NAME, or *; NAME may end with *.")
 ]
 _ActionsOption = Annotated[
-    str,
-    typer.Option(
-        "--may",
-        metavar="ACTIONS",
-        help="With commas: pub, sub, create, update, delete, get, list, or all.",
-        show_default=False,
-    ),
+    str, option("--may", metavar="ACTIONS", help="With commas: pub, sub, create, update, delete, get, list, or all.")
 ]
-_DenyOption = Annotated[bool, typer.Option("--deny", help="Deny these actions, whatever other policies allow.")]
+_DenyOption = Annotated[bool, option("--deny", help="Deny these actions, whatever other policies allow.")]
 _SourcesOption = Annotated[
     list[str] | None,
     typer.Option("--from-address", metavar="IP", help="Only from this address or network; can be repeated."),
@@ -297,10 +261,7 @@ _POLICY_COLUMNS = columns("user", "resource", "allows", "actions", "sources:from
 def _list_policies(
     admin: "Admin",
     out: Output,
-    on: Annotated[
-        str | None,
-        typer.Option("--on", metavar="PART", help="Only resources whose name contains this.", show_default=False),
-    ] = None,
+    on: Annotated[str | None, option("--on", metavar="PART", help="Only resources whose name contains this.")] = None,
     broker: BrokerOption = None,
     cluster: ClusterOption = None,
 ) -> None:
@@ -320,47 +281,39 @@ def _show_policies(
     out.print_rows(_POLICY_COLUMNS, map(_policy_row, found))
 
 
-@_policy_commands.subcommand(
+def _policy_command(
+    summary: str, change: "Callable[[Admin], Callable[..., list[BrokerInstance]]]"
+) -> Callable[..., None]:
+    """Return a command that makes a policy of its options and has it stored by ``change``."""
+
+    def run(
+        admin: "Admin",
+        out: Output,
+        user: _UserArgument,
+        on: _ResourceOption,
+        may: _ActionsOption,
+        deny: _DenyOption = False,
+        sources: _SourcesOption = None,
+        broker: BrokerOption = None,
+        cluster: ClusterOption = None,
+    ) -> None:
+        policy = _make_policy(user, on, may, deny, sources)
+        servers = change(admin)(policy, broker=broker, cluster=cluster)
+        _print_result_on(out, _policy_sentence(policy), servers, **_policy_fields(policy))
+
+    run.__doc__ = summary
+    return with_shared_options(run)
+
+
+_policy_commands.subcommand(
     "create",
     "steelyard access policy create shop --on topic:orders --may pub,sub",
     "steelyard access policy create shop --on 'group:billing-*' --may sub --from-address 10.0.0.0/8",
     "steelyard access policy create shop --on topic:secrets --may all --deny",
+)(_policy_command("Create a policy: what a user may do with a resource.", lambda admin: admin.access.create_policy))
+_policy_commands.subcommand("set", "steelyard access policy set shop --on topic:orders --may pub")(
+    _policy_command("Replace the policy of a user on a resource.", lambda admin: admin.access.set_policy)
 )
-@with_shared_options
-def _create_policy(
-    admin: "Admin",
-    out: Output,
-    user: _UserArgument,
-    on: _ResourceOption,
-    may: _ActionsOption,
-    deny: _DenyOption = False,
-    sources: _SourcesOption = None,
-    broker: BrokerOption = None,
-    cluster: ClusterOption = None,
-) -> None:
-    """Create a policy: what a user may do with a resource."""
-    policy = _make_policy(user, on, may, deny, sources)
-    servers = admin.access.create_policy(policy, broker=broker, cluster=cluster)
-    _print_result_on(out, _policy_sentence(policy), servers, **_policy_fields(policy))
-
-
-@_policy_commands.subcommand("set", "steelyard access policy set shop --on topic:orders --may pub")
-@with_shared_options
-def _set_policy(
-    admin: "Admin",
-    out: Output,
-    user: _UserArgument,
-    on: _ResourceOption,
-    may: _ActionsOption,
-    deny: _DenyOption = False,
-    sources: _SourcesOption = None,
-    broker: BrokerOption = None,
-    cluster: ClusterOption = None,
-) -> None:
-    """Replace the policy of a user on a resource."""
-    policy = _make_policy(user, on, may, deny, sources)
-    servers = admin.access.set_policy(policy, broker=broker, cluster=cluster)
-    _print_result_on(out, _policy_sentence(policy), servers, **_policy_fields(policy))
 
 
 @_policy_commands.subcommand(

@@ -10,7 +10,7 @@ import typer
 
 from steelyard.cli.shared.commands import CommandGroup
 from steelyard.cli.shared.exit_codes import ExitCode
-from steelyard.cli.shared.options import ClientOptions, OptionalTopicArgument, with_shared_options
+from steelyard.cli.shared.options import ClientOptions, OptionalTopicArgument, option, with_shared_options
 from steelyard.cli.shared.output import Output
 from steelyard.cli.shared.terminal import print_error, stderr_warnings, stop_on_signals
 from steelyard.errors import ConfigurationError
@@ -27,13 +27,13 @@ app = CommandGroup("bench", "Measure the throughput and latency of a cluster.")
 _MAX_BODY_BYTES = 4 << 20
 
 _SizeOption = Annotated[int, typer.Option(min=0, max=_MAX_BODY_BYTES, help="Size of a body in bytes.")]
-_CountOption = Annotated[int | None, typer.Option(min=1, help="Stop after so many messages.", show_default=False)]
+_CountOption = Annotated[int | None, option(min=1, help="Stop after so many messages.")]
 _DurationOption = Annotated[
     str | None, typer.Option(metavar="SPAN", help="Stop after 30s, 2m …", show_default="10s, if there is no --count")
 ]
 _InFlightOption = Annotated[int, typer.Option(min=1, max=4096, help="Sends in flight at a time.")]
 _BatchOption = Annotated[int, typer.Option(min=1, max=4096, help="Messages in one send.")]
-_RateOption = Annotated[float | None, typer.Option(min=0.001, help="At most so many a second.", show_default=False)]
+_RateOption = Annotated[float | None, option(min=0.001, help="At most so many a second.")]
 _QueuesOption = Annotated[int, typer.Option(min=1, max=1024, help="Queues of its own topic on each broker.")]
 
 

@@ -14,9 +14,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from steelyard.cli.consume_run import tools_consumer
 from steelyard.cli.shared.terminal import ProgressLine, print_error, print_note
 from steelyard.client.admin import Admin
-from steelyard.client.admin.admin_session import TOOLS_GROUP
 from steelyard.client.producer.producer import Producer
 from steelyard.client.pull_consumer.pull_consumer import PullConsumer
 from steelyard.errors import ConfigurationError, PartlySent, SteelyardError
@@ -129,11 +129,12 @@ class BenchStats:
         """``sent`` or ``received``."""
         self.messages = self.failed = self.body_bytes = 0
         self.latencies = BenchLatencyHistogram()
-        self._start_s = self._last_s = time.perf_counter()
+        self.start()
 
     def start(self) -> None:
         """Start the clock."""
         self._start_s = self._last_s = time.perf_counter()
+        self.start_ms = time.time_ns() // 1_000_000
 
     def record(self, messages: int, body_bytes: int) -> None:
         """Count messages that are done."""
@@ -305,7 +306,6 @@ async def _report_until(stats: BenchStats, is_done: Callable[[], bool]) -> None:
 
 _POLL_S = 0.2
 _POLL_MAX = 1_000
-_PULL_BATCH = 256
 _MISSING_TIMEOUT_S = 10.0
 """How long to wait for a sent message that does not arrive."""
 
@@ -323,7 +323,7 @@ async def read_topic(
     config: "ClientConfig", topic: str, options: BenchReadOptions, stats: BenchStats, stop: "StopSignal"
 ) -> None:
     """Read an existing topic until it is enough, or stopped."""
-    async with _bench_topic(config, topic, 0), _pull_consumer(config) as puller:
+    async with _bench_topic(config, topic, 0), tools_consumer(config) as puller:
         queues = await _assign_and_seek(puller, topic, options.start, stats)
         ends = await puller.ends(queues)
         to_end = options.start == "first" and options.duration_s is None
@@ -345,12 +345,18 @@ async def read_own_topic(
 ) -> None:
     """Create a topic, fill it first or meanwhile, and read it to its end."""
     async with _bench_topic(config, None, queues) as topic, Producer(config, _PRODUCER_GROUP) as producer:
-        sending = asyncio.ensure_future(_send_load(producer, topic, load, send_stats, stop))
+
+        def start_sending() -> asyncio.Future[None]:
+            return asyncio.ensure_future(_send_load(producer, topic, load, send_stats, stop))
+
         if load.rate is None:
+            sending = start_sending()
             await asyncio.gather(sending, _report_until(send_stats, sending.done))
             print_note(f"filled {topic} with {send_stats.messages} messages")
-        async with _pull_consumer(config) as puller:
+        async with tools_consumer(config) as puller:
             await _assign_and_seek(puller, topic, "first", stats)
+            if load.rate is not None:  # not before the reader is ready: the age of every message counts
+                sending = start_sending()
             idle = _IdleTimeout(stats)
 
             async def is_enough() -> bool:
@@ -373,11 +379,6 @@ class _IdleTimeout:
         return time.monotonic() - self._since_s > _MISSING_TIMEOUT_S
 
 
-def _pull_consumer(config: "ClientConfig") -> PullConsumer:
-    # Every broker has the group of tools; without commits it keeps nothing of ours.
-    return PullConsumer(config, TOOLS_GROUP, auto_commit=False, pull_batch=_PULL_BATCH, on_unreadable="skip")
-
-
 async def _assign_and_seek(puller: PullConsumer, topic: str, start: str, stats: BenchStats) -> "list[Queue]":
     queues = await puller.queues(topic)
     puller.assign(queues)
@@ -394,7 +395,7 @@ async def _read_messages(
     is_stopped: Callable[[], bool],
     is_enough: Callable[[], Awaitable[bool]],
 ) -> None:
-    begin_ms, begin_s = time.time() * 1000, time.monotonic()
+    begin_s = time.monotonic()
     while not is_stopped() and not await is_enough():
         if options.duration_s is not None and time.monotonic() - begin_s >= options.duration_s:
             return
@@ -407,5 +408,5 @@ async def _read_messages(
             stats.record(len(found), sum(len(message.body) for message in found))
         now_ms = time.time() * 1000
         for message in found:
-            if message.born_ms >= begin_ms:
+            if message.born_ms >= stats.start_ms:
                 stats.latencies.record(round((now_ms - message.born_ms) * 1000))

@@ -19,7 +19,9 @@ from steelyard.cli.shared.options import (
     GroupOption,
     TopicOption,
     YesOption,
+    argument,
     confirm,
+    option,
     with_shared_options,
 )
 from steelyard.cli.shared.output import Output, TableColumn, columns
@@ -38,8 +40,16 @@ from steelyard.errors import ConfigurationError
 from steelyard.model.reserved_names import is_system_group
 
 if TYPE_CHECKING:
-    from steelyard.client.admin.broker_reports import BrokerDisk, BrokerReports, FlushStatus, RateAverages
-    from steelyard.client.admin.brokers import BrokerRuntime, BrokerStatus, GroupLag, NameServerUpdate
+    from steelyard.client.admin.brokers import (
+        BrokerDisk,
+        BrokerReports,
+        BrokerRuntime,
+        BrokerStatus,
+        FlushStatus,
+        GroupLag,
+        NameServerUpdate,
+        RateAverages,
+    )
     from steelyard.client.sync.admin import Admin
 
 __all__ = ["app"]
@@ -118,7 +128,7 @@ def _show_broker(
     out: Output,
     broker: BrokerArgument,
     broker_id: _BrokerIdOption = None,
-    all_of_it: Annotated[bool, typer.Option("--all", help="All figures, under the broker's own names.")] = False,
+    all_of_it: Annotated[bool, option("--all", help="All figures, under the broker's own names.")] = False,
 ) -> None:
     """Show the state of a broker."""
     state = admin.brokers.describe(broker, broker_id=broker_id)
@@ -254,12 +264,10 @@ def _show_broker_lag(
     admin: "Admin",
     out: Output,
     broker: BrokerArgument,
-    queues: Annotated[bool, typer.Option("--queues", help="One row for each queue.")] = False,
-    over: Annotated[
-        int | None, typer.Option(min=0, help="Only where the lag is greater than this.", show_default=False)
-    ] = None,
-    ordered: Annotated[bool, typer.Option("--ordered", help="Only ordered topics.")] = False,
-    system: Annotated[bool, typer.Option("--system", help="Also system groups.")] = False,
+    queues: Annotated[bool, option("--queues", help="One row for each queue.")] = False,
+    over: Annotated[int | None, option(min=0, help="Only where the lag is greater than this.")] = None,
+    ordered: Annotated[bool, option("--ordered", help="Only ordered topics.")] = False,
+    system: Annotated[bool, option("--system", help="Also system groups.")] = False,
     group: GroupOption = None,
     topic: TopicOption = None,
 ) -> None:
@@ -317,7 +325,7 @@ def _probe_broker(
     broker: BrokerArgument,
     count: Annotated[int, typer.Option(min=1, max=_MAX_PROBES, help="Messages to send.")] = 50,
     size_bytes: Annotated[int, typer.Option("--size", min=1, metavar="BYTES", help="Size of each.")] = 128,
-    each_one: Annotated[bool, typer.Option("--each", help="Show the latency of each message.")] = False,
+    each_one: Annotated[bool, option("--each", help="Show the latency of each message.")] = False,
 ) -> None:
     """Send test messages to a broker, and show their latency.
 
@@ -355,15 +363,12 @@ def _show_broker_config(
     admin: "Admin",
     out: Output,
     broker: BrokerArgument,
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[NAME]...", help="Only these; * matches anything.", show_default=False),
-    ] = None,
+    names: Annotated[list[str] | None, argument(metavar="[NAME]...", help="Only these; * matches anything.")] = None,
     broker_id: _BrokerIdOption = None,
     differs: Annotated[
-        bool, typer.Option("--differs", help="Only those that differ on another broker of the cluster.")
+        bool, option("--differs", help="Only those that differ on another broker of the cluster.")
     ] = False,
-    reveal: Annotated[bool, typer.Option("--reveal", help="Show passwords and secrets too.")] = False,
+    reveal: Annotated[bool, option("--reveal", help="Show passwords and secrets too.")] = False,
 ) -> None:
     """Show the settings of a broker, under its own names."""
     from steelyard.client.admin.brokers import is_secret_setting, setting_not_found
@@ -402,13 +407,9 @@ def _set_broker_config(
     admin: "Admin",
     out: Output,
     broker: BrokerArgument,
-    given: Annotated[
-        list[str], typer.Argument(metavar="NAME=VALUE...", help="Settings and their new values.", show_default=False)
-    ],
+    given: Annotated[list[str], argument(metavar="NAME=VALUE...", help="Settings and their new values.")],
     broker_id: _BrokerIdOption = None,
-    everywhere: Annotated[
-        bool, typer.Option("--everywhere", help="On all brokers of its cluster, replicas too.")
-    ] = False,
+    everywhere: Annotated[bool, option("--everywhere", help="On all brokers of its cluster, replicas too.")] = False,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
 ) -> None:
@@ -455,9 +456,9 @@ def _clean_broker(
     admin: "Admin",
     out: Output,
     broker: BrokerArgument,
-    log: Annotated[bool, typer.Option("--log", help="Log files older than its retention time.")] = False,
-    indexes: Annotated[bool, typer.Option("--indexes", help="Indexes of messages that left the log.")] = False,
-    topics: Annotated[bool, typer.Option("--topics", help="Indexes of topics that were deleted.")] = False,
+    log: Annotated[bool, option("--log", help="Log files older than its retention time.")] = False,
+    indexes: Annotated[bool, option("--indexes", help="Indexes of messages that left the log.")] = False,
+    topics: Annotated[bool, option("--topics", help="Indexes of topics that were deleted.")] = False,
     yes: YesOption = False,
 ) -> None:
     """Have a broker delete now what retention would delete later."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from steelyard.cli.shared.commands import CommandGroup
-from steelyard.cli.shared.options import ClientOptions, GroupArgument, TopicArgument, with_shared_options
+from steelyard.cli.shared.options import ClientOptions, GroupArgument, TopicArgument, option, with_shared_options
 from steelyard.cli.shared.output import Output
 from steelyard.model.time_text import parse_duration_s
 
@@ -48,9 +48,7 @@ _EveryOption = Annotated[
     str | None,
     _threshold("Check repeatedly, such as every 30s, and print a line each time; changes are marked.", "SPAN"),
 ]
-_CountOption = Annotated[
-    int | None, typer.Option(min=1, help="With --every: stop after so many checks.", show_default=False)
-]
+_CountOption = Annotated[int | None, option(min=1, help="With --every: stop after so many checks.")]
 
 
 @app.subcommand(

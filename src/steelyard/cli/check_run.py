@@ -31,8 +31,7 @@ from steelyard.cli.shared.terminal import stderr_warnings, stop_on_signals
 from steelyard.cli.shared.units import pluralize
 from steelyard.client.admin import Admin
 from steelyard.client.admin.admin_session import gather_limited
-from steelyard.client.diagnostics.collect import describe_settled_group
-from steelyard.client.diagnostics.server_probe import probe_name_servers
+from steelyard.client.diagnostics import describe_settled_group, probe_name_servers
 from steelyard.client.producer.producer import Producer
 from steelyard.errors import ConfigurationError, SteelyardError
 from steelyard.model import Message, Permission, Queue, StoredMessage

@@ -18,7 +18,9 @@ from steelyard.cli.shared.options import (
     ClusterOption,
     TopicOption,
     YesOption,
+    argument,
     confirm,
+    option,
     with_shared_options,
 )
 from steelyard.cli.shared.output import Output, columns, fields_of, to_json_value
@@ -41,8 +43,8 @@ _name_servers.add_typer(_config)
 
 _EXPORT_FILES = ("topics", "groups", "settings", "metrics")
 
-_NamespaceArgument = Annotated[str, typer.Argument(metavar="NAMESPACE", help="The namespace.", show_default=False)]
-_KeyArgument = Annotated[str, typer.Argument(metavar="KEY", help="The key.", show_default=False)]
+_NamespaceArgument = Annotated[str, argument(metavar="NAMESPACE", help="The namespace.")]
+_KeyArgument = Annotated[str, argument(metavar="KEY", help="The key.")]
 
 
 @app.subcommand("show", "steelyard cluster show", "steelyard cluster show --json | jq -r .version")
@@ -73,8 +75,8 @@ def _show_stats(
     admin: "Admin",
     out: Output,
     topic: TopicOption = None,
-    active: Annotated[bool, typer.Option("--active", help="Only topics and groups with messages today.")] = False,
-    brokers: Annotated[bool, typer.Option("--brokers", help="By broker: messages of today and yesterday.")] = False,
+    active: Annotated[bool, option("--active", help="Only topics and groups with messages today.")] = False,
+    brokers: Annotated[bool, option("--brokers", help="By broker: messages of today and yesterday.")] = False,
 ) -> None:
     """Show throughput and lag.
 
@@ -208,7 +210,7 @@ def _measure_broker(admin: "Admin", broker: str, count: int, size: int) -> dict[
 def _export_cluster(
     admin: "Admin",
     out: Output,
-    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="Directory to write to.", show_default=False)],
+    to: Annotated[Path, option("--to", metavar="DIR", help="Directory to write to.")],
     yes: YesOption = False,
 ) -> None:
     """Write topics, groups, settings and metrics as JSON files.
@@ -256,9 +258,7 @@ def _list_name_servers(admin: "Admin", out: Output) -> None:
 def _show_name_server_config(
     admin: "Admin",
     out: Output,
-    name: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Only these settings.", show_default=False)
-    ] = None,
+    name: Annotated[list[str] | None, argument(metavar="[NAME]...", help="Only these settings.")] = None,
 ) -> None:
     """Show the settings of name servers, under their own names."""
     _print_name_server_config(out, admin.name_servers.config(name or ()))
@@ -269,9 +269,7 @@ def _show_name_server_config(
 def _set_name_server_config(
     admin: "Admin",
     out: Output,
-    setting: Annotated[
-        list[str], typer.Argument(metavar="NAME=VALUE...", help="Settings and their new values.", show_default=False)
-    ],
+    setting: Annotated[list[str], argument(metavar="NAME=VALUE...", help="Settings and their new values.")],
 ) -> None:
     """Change settings of all name servers while they run."""
     wanted = parse_pairs(setting, "setting")
@@ -313,7 +311,7 @@ def _set_kv(
     out: Output,
     space: _NamespaceArgument,
     key: _KeyArgument,
-    value: Annotated[str, typer.Argument(metavar="VALUE", help="Its value.", show_default=False)],
+    value: Annotated[str, argument(metavar="VALUE", help="Its value.")],
 ) -> None:
     """Set the value of a key."""
     admin.name_servers.set_key_value(space, key, value)

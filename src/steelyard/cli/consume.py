@@ -12,7 +12,7 @@ import typer
 
 from steelyard.cli.shared.commands import help_examples
 from steelyard.cli.shared.message_output import message_format
-from steelyard.cli.shared.options import ClientOptions, TopicsArgument, with_shared_options
+from steelyard.cli.shared.options import ClientOptions, TopicsArgument, option, with_shared_options
 from steelyard.errors import ConfigurationError
 from steelyard.model.time_text import TIME_HINT, parse_time
 
@@ -49,38 +49,30 @@ def consume(
             "A group with committed offsets continues there.",
         ),
     ] = "last",
-    tags: Annotated[str | None, typer.Option(help="Only these: 'paid || refunded'.", show_default=False)] = None,
-    sql: Annotated[
-        str | None, typer.Option(help="Only messages that match this SQL92 expression.", show_default=False)
-    ] = None,
-    orderly: Annotated[
-        bool, typer.Option("--orderly", help="With --group: one message at a time of each queue.")
-    ] = False,
-    broadcast: Annotated[
-        bool, typer.Option("--broadcast", help="With --group: every member gets all messages.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a message.")] = False,
+    tags: Annotated[str | None, option(help="Only these: 'paid || refunded'.")] = None,
+    sql: Annotated[str | None, option(help="Only messages that match this SQL92 expression.")] = None,
+    orderly: Annotated[bool, option("--orderly", help="With --group: one message at a time of each queue.")] = False,
+    broadcast: Annotated[bool, option("--broadcast", help="With --group: every member gets all messages.")] = False,
+    as_json: Annotated[bool, option("--json", help="Print one JSON object a message.")] = False,
     pattern: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--format",
             metavar="PATTERN",
             help=r"Print each message so, such as '%t %q %o %k %s\n'; the directives are above.",
-            show_default=False,
         ),
     ] = None,
     events: Annotated[
         str | None,
-        typer.Option(
+        option(
             metavar="json",
             help="With --group: write each change of the queues it owns to stderr, as a line of JSON with at_ms, id, "
             "queues (each as topic, broker and id, without the retry topic) and why. Nothing else is written there "
             "while it runs.",
-            show_default=False,
         ),
     ] = None,
-    count: Annotated[int | None, typer.Option(min=1, help="Stop after so many messages.", show_default=False)] = None,
-    exit_at_end: Annotated[bool, typer.Option("--exit-at-end", help="Stop at the end as it was at the start.")] = False,
+    count: Annotated[int | None, option(min=1, help="Stop after so many messages.")] = None,
+    exit_at_end: Annotated[bool, option("--exit-at-end", help="Stop at the end as it was at the start.")] = False,
     work_ms: Annotated[int, typer.Option(min=0, help="Simulate so much work for each message.")] = 0,
     workers: Annotated[
         int, typer.Option(min=1, max=_MAX_WORKERS, help="With --group: how many messages at a time.")
@@ -88,7 +80,7 @@ def consume(
     drain: Annotated[
         float, typer.Option(min=0, metavar="SECONDS", help="With --group: how long stopping may take.")
     ] = 30.0,
-    name: Annotated[str | None, typer.Option(help="A part of its id, to recognise it by.", show_default=False)] = None,
+    name: Annotated[str | None, option(help="A part of its id, to recognise it by.")] = None,
 ) -> None:
     r"""Print messages as they arrive.
 

@@ -8,7 +8,7 @@ import sys
 import threading
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from steelyard.client.consumer.notifications import Rebalanced
     from steelyard.model import Queue
 
-__all__ = ["ConsumeOptions", "read_as_member", "read_without_group"]
+__all__ = ["ConsumeOptions", "read_as_member", "read_without_group", "tools_consumer"]
 
 
 _POLL_S = 0.5
@@ -54,37 +54,30 @@ def read_without_group(
     with stderr_warnings(), stop_on_signals() as stop:
         printer = MessagePrinter(stop, format_message, count=count, work_ms=work_ms)
         # One thread: reading and printing in turn is faster than handing over between two threads.
-        asyncio.run(
-            _read_queues(config, topics, start, _MessageFilter(tags, sql), printer, stop, exit_at_end=exit_at_end)
-        )
+        asyncio.run(_read_queues(config, topics, start, (tags, sql), printer, stop, exit_at_end))
         if stop.error is not None:
             raise stop.error
 
 
-class _MessageFilter(NamedTuple):
-    """The subscription: tags or an SQL92 expression."""
-
-    tags: str | None
-    sql: str | None
+def tools_consumer(config: "ClientConfig") -> PullConsumer:
+    """Return a consumer that leaves no trace: every broker has the group of tools, and nothing is committed."""
+    # A message that cannot be decompressed is logged and skipped: a tool must not create dead letters.
+    return PullConsumer(config, TOOLS_GROUP, auto_commit=False, pull_batch=_PULL_BATCH, on_unreadable="skip")
 
 
 async def _read_queues(
     config: "ClientConfig",
     topics: "Sequence[str]",
     start: str | int | datetime,
-    message_filter: _MessageFilter,
+    tags_or_sql: tuple[str | None, str | None],
     printer: MessagePrinter,
     stop: StopSignal,
-    *,
     exit_at_end: bool,
 ) -> None:
-    # Every broker has the group of tools; without commits it keeps nothing of ours.
-    # A message that cannot be decompressed is logged and skipped: a tool must not create dead letters.
-    async with PullConsumer(
-        config, TOOLS_GROUP, auto_commit=False, pull_batch=_PULL_BATCH, on_unreadable="skip"
-    ) as puller:
+    async with tools_consumer(config) as puller:
         queues = [queue for topic in topics for queue in await puller.queues(topic)]
-        puller.assign(queues, tags=message_filter.tags, sql=message_filter.sql)
+        tags, sql = tags_or_sql
+        puller.assign(queues, tags=tags, sql=sql)
         ends = await puller.ends(queues) if exit_at_end else {}
         for queue, place in (await _start_offsets(puller, queues, start)).items():
             await puller.seek(queue, place)

@@ -13,12 +13,12 @@ from steelyard.cli.shared.commands import CommandGroup
 from steelyard.cli.shared.contexts import (
     ClusterContext,
     ClusterContexts,
-    context_not_found,
     contexts_path,
+    find_context,
     load_contexts,
     save_contexts,
 )
-from steelyard.cli.shared.options import ClientOptions, YesOption, confirm, with_shared_options
+from steelyard.cli.shared.options import ClientOptions, YesOption, argument, confirm, with_shared_options
 from steelyard.cli.shared.output import Output, columns
 from steelyard.errors import ConfigurationError
 
@@ -35,10 +35,7 @@ def _complete_context_names(incomplete: str) -> list[str]:
 
 
 _ContextArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="NAME", help="The cluster's name.", show_default=False, autocompletion=_complete_context_names
-    ),
+    str, argument(metavar="NAME", help="The cluster's name.", autocompletion=_complete_context_names)
 ]
 
 
@@ -104,8 +101,7 @@ def _validate_context(context: ClusterContext) -> None:
 def _use_context(name: _ContextArgument) -> None:
     """Choose the cluster that commands use by default."""
     contexts = load_contexts()
-    if name not in contexts.clusters:
-        raise context_not_found(name, contexts)
+    find_context(contexts, name)
     save_contexts(ClusterContexts(contexts.clusters, name))
     Output().print_result(f"{name} is used by default now")
 
@@ -126,9 +122,7 @@ def _show_context(
     wanted = name or contexts.chosen
     if wanted is None:
         raise ConfigurationError("no context is chosen", next_step="choose one with: steelyard context use NAME")
-    if wanted not in contexts.clusters:
-        raise context_not_found(wanted, contexts)
-    known = asdict(contexts.clusters[wanted])
+    known = asdict(find_context(contexts, wanted))
     known["secret_key"] = None if known["secret_key"] is None else "(kept)"
     out.print_object({"name": wanted, **known})
 
@@ -137,8 +131,7 @@ def _show_context(
 def _delete_context(name: _ContextArgument, yes: YesOption = False) -> None:
     """Delete a name; the cluster is not touched."""
     contexts = load_contexts()
-    if name not in contexts.clusters:
-        raise context_not_found(name, contexts)
+    find_context(contexts, name)
     confirm(f"context {name!r} would be deleted, with its keys", yes)
     left = {each: known for each, known in contexts.clusters.items() if each != name}
     save_contexts(ClusterContexts(left, None if contexts.chosen == name else contexts.chosen))

@@ -13,7 +13,7 @@ import msgspec
 import typer
 
 from steelyard.cli.shared.commands import help_examples
-from steelyard.cli.shared.options import TOKEN_VARIABLE, ClientOptions, dashboard_options, with_shared_options
+from steelyard.cli.shared.options import TOKEN_VARIABLE, ClientOptions, dashboard_options, option, with_shared_options
 
 if TYPE_CHECKING:
     from steelyard.client.sync.admin import Admin
@@ -34,7 +34,7 @@ def dashboard(
         int | None,
         typer.Option(help="The dashboard's port. 0: any free one.", show_default="9877, or any that is free"),
     ] = None,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Allow no changes.")] = False,
+    read_only: Annotated[bool, option("--read-only", help="Allow no changes.")] = False,
     token: Annotated[
         str | None,
         typer.Option(
@@ -50,15 +50,12 @@ def dashboard(
             metavar="NAME", help="Another host name of the dashboard, such as that of a proxy; can be repeated."
         ),
     ] = None,
-    audit: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Append a line to this file for every change.", show_default=False),
-    ] = None,
+    audit: Annotated[Path | None, option(metavar="FILE", help="Append a line to this file for every change.")] = None,
     host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
     insecure_allow_remote: Annotated[
-        bool, typer.Option("--insecure-allow-remote", help="Allow other machines: connections are not encrypted.")
+        bool, option("--insecure-allow-remote", help="Allow other machines: connections are not encrypted.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON when ready.")] = False,
+    as_json: Annotated[bool, option("--json", help="Print one line of JSON when ready.")] = False,
 ) -> None:
     """Show a cluster in the browser, ours or Apache's, until Ctrl-C."""
     from steelyard.dashboard.server import Dashboard

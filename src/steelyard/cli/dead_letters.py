@@ -20,7 +20,9 @@ from steelyard.cli.shared.options import (
     GroupArgument,
     OptionalGroupArgument,
     YesOption,
+    argument,
     confirm,
+    option,
     with_shared_options,
 )
 from steelyard.cli.shared.output import Output, OutputFormat, columns, fields_of
@@ -40,11 +42,8 @@ app = CommandGroup("dead-letters", "Show messages that groups gave up, and redel
 _PAGE_SIZE = 500
 _PREVIEW_ROWS = 20
 
-_SinceOption = Annotated[
-    str | None,
-    typer.Option(metavar="TIME", help="Given up since then, such as '2 hours ago'.", show_default=False),
-]
-_MessageIdArgument = Annotated[str, typer.Argument(metavar="ID", help="The message's id.", show_default=False)]
+_SinceOption = Annotated[str | None, option(metavar="TIME", help="Given up since then, such as '2 hours ago'.")]
+_MessageIdArgument = Annotated[str, argument(metavar="ID", help="The message's id.")]
 
 
 @app.subcommand(
@@ -115,10 +114,8 @@ def _resend_dead_letters(
     client: ClientOptions,
     out: Output,
     group: GroupArgument,
-    message_id: Annotated[
-        list[str] | None, typer.Option("--id", help="This one; can be repeated.", show_default=False)
-    ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
+    message_id: Annotated[list[str] | None, option("--id", help="This one; can be repeated.")] = None,
+    everything: Annotated[bool, option("--all", help="All of them.")] = False,
     since: _SinceOption = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,

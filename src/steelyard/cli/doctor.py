@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from steelyard.cli.shared.commands import help_examples
-from steelyard.cli.shared.options import ClientOptions, GroupOption, with_shared_options
+from steelyard.cli.shared.options import ClientOptions, GroupOption, option, with_shared_options
 from steelyard.cli.shared.output import Output, columns
 from steelyard.cli.shared.terminal import make_console, print_note, printable, stderr_warnings
 
@@ -37,7 +37,7 @@ def doctor(
     client: ClientOptions,
     out: Output,
     group: GroupOption = None,
-    spark: Annotated[bool, typer.Option("--spark", help="Also check what Spark needs: Java and packages.")] = False,
+    spark: Annotated[bool, option("--spark", help="Also check what Spark needs: Java and packages.")] = False,
 ) -> None:
     """Find out why something does not work.
 
@@ -47,7 +47,7 @@ def doctor(
     import asyncio
 
     from steelyard.cli.doctor_rules import collect_environment, diagnose, exit_code_of
-    from steelyard.client.diagnostics.collect import collect_cluster_facts
+    from steelyard.client.diagnostics import collect_cluster_facts
 
     config = client.config()
     with stderr_warnings(quiet=True):

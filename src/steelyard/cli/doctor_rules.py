@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING
 
 from steelyard.cli.shared.contexts import load_contexts
 from steelyard.cli.shared.exit_codes import ExitCode
-from steelyard.cli.shared.units import format_release, pluralize
-from steelyard.client.admin.broker_reports import BrokerReports
+from steelyard.cli.shared.units import count_text, format_release, pluralize
+from steelyard.client.admin.brokers import BrokerReports
 from steelyard.client.admin.topics import TopicKind, TopicSummary
 from steelyard.client.config import DEFAULT_NAMESRV, NAMESRV_ENVIRONMENT
 from steelyard.client.describe import short_names, shorten_ids
-from steelyard.client.diagnostics.facts import (
+from steelyard.client.diagnostics import (
     BrokerFacts,
     ClusterFacts,
     ConnectOutcome,
@@ -484,7 +484,7 @@ def diagnose_topics(topics: Sequence[TopicSummary] | None) -> Iterator[Finding]:
             "topics", "there is none yet; the first message of a topic creates it, or: steelyard topic create NAME"
         )
     elif not bad:
-        yield _ok("topics", f"{_count_text(len(users), 'topic')}, with queues to write and to read")
+        yield _ok("topics", f"{count_text(len(users), 'topic')}, with queues to write and to read")
 
 
 def _topic_findings(topic: TopicSummary) -> Iterator[Finding]:
@@ -520,9 +520,9 @@ def diagnose_groups(groups: Sequence[GroupHealthFacts], now: datetime) -> Iterat
 
 def _group_summary(seen: GroupHealthFacts) -> str:
     view = seen.view
-    lag = f"a lag of {_count_text(view.lag, 'message')}" if view.lag else "no lag"
-    members = _count_text(len(view.members), "member") if view.members else "no member"
-    return f"{members} online, {_count_text(len(view.queues), 'queue')}, {lag}"
+    lag = f"a lag of {count_text(view.lag, 'message')}" if view.lag else "no lag"
+    members = count_text(len(view.members), "member") if view.members else "no member"
+    return f"{members} online, {count_text(len(view.queues), 'queue')}, {lag}"
 
 
 def _group_findings(seen: GroupHealthFacts, now: datetime) -> Iterator[Finding]:
@@ -531,7 +531,7 @@ def _group_findings(seen: GroupHealthFacts, now: datetime) -> Iterator[Finding]:
     if not view.members and view.lag:
         yield _warn(
             subject,
-            f"no member is online, with a lag of {_count_text(view.lag, 'message')}",
+            f"no member is online, with a lag of {count_text(view.lag, 'message')}",
             "start its consumers; if they run, check their group and name servers",
         )
     for finding in view.findings:
@@ -558,7 +558,7 @@ def _group_findings(seen: GroupHealthFacts, now: datetime) -> Iterator[Finding]:
         )
         yield _warn(
             subject,
-            f"it has {_count_text(seen.dead, 'dead letter')}{last}",
+            f"it has {count_text(seen.dead, 'dead letter')}{last}",
             f"see why: steelyard dead-letters ls {view.group}",
         )
     for note in view.notes:
@@ -572,10 +572,6 @@ def _warning_finding(subject: str, group: str, finding: Finding, sentence: str) 
     if finding.severity is Severity.WARNING:
         return _warn(subject, what, step)
     return _fail(subject, what, step or f"see who has what: steelyard group explain {group}")
-
-
-def _count_text(number: int, noun: str) -> str:
-    return pluralize(number, noun, by_thousands=True)
 
 
 def diagnose(environment: LocalEnvironment, seen: ClusterFacts) -> list[Finding]:

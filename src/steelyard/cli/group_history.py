@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steelyard.cli.shared.options import ClientOptions, GroupArgument, with_shared_options
+from steelyard.cli.shared.options import ClientOptions, GroupArgument, option, with_shared_options
 from steelyard.cli.shared.output import Output, OutputFormat, columns
 from steelyard.cli.shared.terminal import make_console, printable, stop_on_signals
 from steelyard.cli.shared.units import pluralize
@@ -35,11 +35,9 @@ def show_history(
     client: ClientOptions,
     out: Output,
     group: GroupArgument,
-    since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Only newer records: a time, or '2h'.", show_default=False)
-    ] = None,
+    since: Annotated[str | None, option(metavar="TIME", help="Only newer records: a time, or '2h'.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="How many records, the newest.")] = 100,
-    follow: Annotated[bool, typer.Option("--follow", help="Print new records until Ctrl-C.")] = False,
+    follow: Annotated[bool, option("--follow", help="Print new records until Ctrl-C.")] = False,
 ) -> None:
     """Show the rebalance history: which queue moved from whom to whom, the gap between owners, and why."""
     start = None if since is None else parse_time(since, datetime.now(UTC))

@@ -7,10 +7,8 @@ broker. What looks wrong in the group is printed on stderr.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from steelyard.cli.shared.commands import CommandGroup
-from steelyard.cli.shared.options import GroupArgument, MemberArgument, with_shared_options
+from steelyard.cli.shared.options import GroupArgument, MemberArgument, option, with_shared_options
 from steelyard.cli.shared.output import Output, OutputFormat, columns, fields_of
 from steelyard.cli.shared.terminal import print_note
 from steelyard.cli.shared.units import format_time
@@ -79,7 +77,7 @@ def _show_member(
     out: Output,
     group: GroupArgument,
     member: MemberArgument,
-    stacks: Annotated[bool, typer.Option("--stacks", help="Also the stack of each of its threads.")] = False,
+    stacks: Annotated[bool, option("--stacks", help="Also the stack of each of its threads.")] = False,
 ) -> None:
     """Ask a member for its queues and its throughput."""
     from steelyard.client.describe import short_names

@@ -15,6 +15,8 @@ from steelyard.cli.shared.options import (
     RequiredGroupOption,
     TopicArgument,
     TopicOption,
+    argument,
+    option,
     parse_message_id,
     parse_place,
     parse_queue,
@@ -40,12 +42,8 @@ _MAX_COUNT = 10_000
 _MAX_INDEX_ROWS = 1_024
 _MAX_BODY_CHARS = 60
 
-_MessageIdArgument = Annotated[
-    str, typer.Argument(metavar="ID", help="The message id or the offset id.", show_default=False)
-]
-_UntilOption = Annotated[
-    str | None, typer.Option("--until", metavar="TIME", help="Only messages stored before it.", show_default=False)
-]
+_MessageIdArgument = Annotated[str, argument(metavar="ID", help="The message id or the offset id.")]
+_UntilOption = Annotated[str | None, option("--until", metavar="TIME", help="Only messages stored before it.")]
 
 
 @app.subcommand(
@@ -58,17 +56,12 @@ _UntilOption = Annotated[
 def _show_message(
     admin: "Admin",
     out: Output,
-    message_id: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="The message id or the offset id.", show_default=False)
-    ] = None,
+    message_id: Annotated[str | None, argument(metavar="[ID]", help="The message id or the offset id.")] = None,
     topic: TopicOption = None,
     at: Annotated[
-        str | None,
-        typer.Option(
-            metavar="BROKER:QUEUE:OFFSET", help="With --topic: its place instead of its id.", show_default=False
-        ),
+        str | None, option(metavar="BROKER:QUEUE:OFFSET", help="With --topic: its place instead of its id.")
     ] = None,
-    raw: Annotated[bool, typer.Option("--raw", help="Write only its body, byte by byte.")] = False,
+    raw: Annotated[bool, option("--raw", help="Write only its body, byte by byte.")] = False,
 ) -> None:
     """Show a message, by its id or by its place."""
     if (message_id is None) == (at is None):
@@ -142,10 +135,8 @@ def _find_messages(
     client: ClientOptions,
     out: Output,
     topic: TopicArgument,
-    key: Annotated[str, typer.Argument(metavar="KEY", help="One of its keys.", show_default=False)],
-    since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Only messages stored since then.", show_default=False)
-    ] = None,
+    key: Annotated[str, argument(metavar="KEY", help="One of its keys.")],
+    since: Annotated[str | None, option(metavar="TIME", help="Only messages stored since then.")] = None,
     until: _UntilOption = None,
     count: Annotated[int, typer.Option(min=1, max=64, help="At most so many, the newest.")] = 64,
 ) -> None:
@@ -176,7 +167,7 @@ def _list_messages(
     admin: "Admin",
     out: Output,
     topic: TopicArgument,
-    queue: Annotated[str | None, typer.Option(metavar="BROKER:ID", help="Only this queue.", show_default=False)] = None,
+    queue: Annotated[str | None, option(metavar="BROKER:ID", help="Only this queue.")] = None,
     start: Annotated[
         str | None,
         typer.Option(
@@ -186,7 +177,7 @@ def _list_messages(
         ),
     ] = None,
     until: _UntilOption = None,
-    tags: Annotated[str | None, typer.Option(help="Only these: 'paid || refunded'.", show_default=False)] = None,
+    tags: Annotated[str | None, option(help="Only these: 'paid || refunded'.")] = None,
     count: Annotated[int, typer.Option(min=1, max=_MAX_COUNT, help="At most so many.")] = 20,
 ) -> None:
     """List messages of a topic by time: the newest, or those from a place on."""
@@ -336,12 +327,10 @@ def _show_index(
     admin: "Admin",
     out: Output,
     topic: TopicArgument,
-    queue: Annotated[str, typer.Option(metavar="BROKER:ID", help="The queue.", show_default=False)],
+    queue: Annotated[str, option(metavar="BROKER:ID", help="The queue.")],
     start: Annotated[int, typer.Option("--from", min=0, help="The first offset.")] = 0,
     count: Annotated[int, typer.Option(min=1, max=_MAX_INDEX_ROWS, help="At most so many.")] = 20,
-    group: Annotated[
-        str | None, typer.Option(help="Also whether this group's subscription matches.", show_default=False)
-    ] = None,
+    group: Annotated[str | None, option(help="Also whether this group's subscription matches.")] = None,
 ) -> None:
     """Show the consume queue of a queue: position and size of each message in the log, and the hash of its tag."""
     part = admin.messages.consume_queue(parse_queue(topic, queue), start, count, group)

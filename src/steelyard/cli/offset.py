@@ -18,7 +18,9 @@ from steelyard.cli.shared.options import (
     TopicArgument,
     TopicsOption,
     YesOption,
+    argument,
     confirm,
+    option,
     parse_queue,
     with_shared_options,
 )
@@ -60,7 +62,7 @@ def _show_member_offsets(
     out: Output,
     group: GroupArgument,
     topic: TopicArgument,
-    member: Annotated[str | None, typer.Option(help="Only this member.", show_default=False)] = None,
+    member: Annotated[str | None, option(help="Only this member.")] = None,
 ) -> None:
     """Ask the members of a group for their offsets in memory, which they commit every few seconds."""
     from steelyard.client.describe import resolve_member, short_names
@@ -87,12 +89,7 @@ def _reset_offsets(
     out: Output,
     group: GroupArgument,
     to: Annotated[
-        str,
-        typer.Option(
-            metavar="WHERE",
-            help="first, last, a time, '2 hours ago', an offset, or +10 or -10 to shift it.",
-            show_default=False,
-        ),
+        str, option(metavar="WHERE", help="first, last, a time, '2 hours ago', an offset, or +10 or -10 to shift it.")
     ],
     topic: TopicsOption = None,
     queue: Annotated[
@@ -140,8 +137,8 @@ def _skip_lag(
 def _copy_offsets(
     admin: "Admin",
     out: Output,
-    source: Annotated[str, typer.Argument(metavar="FROM", help="The group to copy from.", show_default=False)],
-    group: Annotated[str, typer.Argument(metavar="TO", help="The group to reset, or to create.", show_default=False)],
+    source: Annotated[str, argument(metavar="FROM", help="The group to copy from.")],
+    group: Annotated[str, argument(metavar="TO", help="The group to reset, or to create.")],
     topic: TopicsOption = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
@@ -160,9 +157,7 @@ def _import_offsets(
     admin: "Admin",
     out: Output,
     group: GroupArgument,
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help="What `offset show` printed as JSON; - for stdin.", show_default=False)
-    ],
+    file: Annotated[str, argument(metavar="FILE", help="What `offset show` printed as JSON; - for stdin.")],
     dry_run: DryRunOption = False,
     yes: YesOption = False,
 ) -> None:

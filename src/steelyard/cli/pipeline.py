@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 import typer
 
 from steelyard.cli.shared.commands import CommandGroup
-from steelyard.cli.shared.options import ClientOptions, with_shared_options
+from steelyard.cli.shared.options import ClientOptions, argument, option, with_shared_options
 from steelyard.cli.shared.terminal import make_console, printable, stderr_warnings, stop_on_signals
 from steelyard.cli.shared.units import parse_pairs
 from steelyard.errors import ConfigurationError
@@ -144,9 +144,7 @@ app.add_typer(_run_commands)
 
 _CHECKPOINTS = "steelyard-checkpoints"
 
-_TopicsOption = Annotated[
-    list[str], typer.Option("--topic", help="A topic to read; can be repeated.", show_default=False)
-]
+_TopicsOption = Annotated[list[str], option("--topic", help="A topic to read; can be repeated.")]
 _StartOption = Annotated[
     str, typer.Option(help="Where to begin without a checkpoint: first, last, a time, '2 hours ago'.")
 ]
@@ -157,17 +155,12 @@ _CheckpointOption = Annotated[
     str | None,
     typer.Option(metavar="DIR", help="The checkpoint directory.", show_default="beside the output"),
 ]
-_GroupOption = Annotated[
-    str | None,
-    typer.Option(help="Commit the progress as this group, so that tools show the lag.", show_default=False),
-]
+_GroupOption = Annotated[str | None, option(help="Commit the progress as this group, so that tools show the lag.")]
 _SourceOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--option", metavar="NAME=VALUE", help="An option of the source or sink, such as tags=paid.", show_default=False
-    ),
+    option("--option", metavar="NAME=VALUE", help="An option of the source or sink, such as tags=paid."),
 ]
-_PipelineDryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would be done; write nothing.")]
+_PipelineDryRunOption = Annotated[bool, option("--dry-run", help="Show what would be done; write nothing.")]
 
 
 @app.subcommand("ls", "steelyard pipeline ls")
@@ -186,11 +179,11 @@ def _list_pipelines() -> None:
 @with_shared_options
 def _write_project(
     client: ClientOptions,
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The project directory.", show_default=False)],
-    topic: Annotated[str, typer.Option(help="The topic it reads.", show_default=False)],
+    directory: Annotated[Path, argument(metavar="DIR", help="The project directory.")],
+    topic: Annotated[str, option(help="The topic it reads.")],
 ) -> None:
     """Write a small project for Spark Declarative Pipelines: a table, a view by the minute, and a sink."""
-    from steelyard.pipelines.declarative.template import write_project
+    from steelyard.pipelines.declarative_template import write_project
 
     for path in write_project(directory, namesrv=str(client.config()), topic=topic):
         make_console().print(printable(str(path)), soft_wrap=True)
@@ -202,7 +195,7 @@ def _write_project(
 def _archive(
     client: ClientOptions,
     topic: _TopicsOption,
-    to: Annotated[str, typer.Option(metavar="DIR", help="Directory of the Parquet files.", show_default=False)],
+    to: Annotated[str, option(metavar="DIR", help="Directory of the Parquet files.")],
     start: _StartOption = "first",
     trigger: _TriggerOption = "once",
     checkpoint: _CheckpointOption = None,
@@ -246,11 +239,8 @@ def _archive(
 def _aggregate(
     client: ClientOptions,
     topic: _TopicsOption,
-    sql: Annotated[
-        str,
-        typer.Option(help="The query, or a file with it: SELECT … FROM messages …", show_default=False),
-    ],
-    to_topic: Annotated[str | None, typer.Option(help="Send the result there.", show_default=False)] = None,
+    sql: Annotated[str, option(help="The query, or a file with it: SELECT … FROM messages …")],
+    to_topic: Annotated[str | None, option(help="Send the result there.")] = None,
     to: Annotated[
         str | None,
         typer.Option(metavar="DIR", help="Write the result there, as Parquet.", show_default="print it as JSON"),
@@ -319,14 +309,13 @@ def _aggregate(
 @with_shared_options
 def _replay(
     client: ClientOptions,
-    source: Annotated[str, typer.Option("--from", metavar="DIR", help="What `archive` wrote.", show_default=False)],
-    to_topic: Annotated[str, typer.Option(help="Where to send it.", show_default=False)],
+    source: Annotated[str, option("--from", metavar="DIR", help="What `archive` wrote.")],
+    to_topic: Annotated[str, option(help="Where to send it.")],
     rate: Annotated[
         str | None, typer.Option(help="At most so many: 10k/s, 600/min.", show_default="as fast as can be")
     ] = None,
     condition: Annotated[
-        str | None,
-        typer.Option("--where", metavar="SQL", help="Only rows such as: day >= '2026-11-01'.", show_default=False),
+        str | None, option("--where", metavar="SQL", help="Only rows such as: day >= '2026-11-01'.")
     ] = None,
     checkpoint: Annotated[
         str | None,
@@ -372,24 +361,18 @@ def _replay(
 @with_shared_options
 def _balance(
     client: ClientOptions,
-    topic: Annotated[str, typer.Option(help="The topic.", show_default=False)],
+    topic: Annotated[str, option(help="The topic.")],
     group: Annotated[
-        str | None, typer.Option(help="Its group: members, lag and moves.", show_default="the messages alone")
+        str | None, typer.Option(help="Its group: owners of queues, and lag.", show_default="the messages alone")
     ] = None,
     to: Annotated[Path, typer.Option(metavar="FILE", help="The HTML report; the table is written beside it.")] = Path(
         "balance.html"
     ),
-    since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Only messages stored since then.", show_default=False)
-    ] = None,
-    until: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Only messages stored before then.", show_default=False)
-    ] = None,
+    since: Annotated[str | None, option(metavar="TIME", help="Only messages stored since then.")] = None,
+    until: Annotated[str | None, option(metavar="TIME", help="Only messages stored before then.")] = None,
     events: Annotated[
         list[Path] | None,
-        typer.Option(
-            metavar="FILE", help="What members wrote with `consume --events json`; can be repeated.", show_default=False
-        ),
+        option(metavar="FILE", help="What members wrote with `consume --events json`; can be repeated."),
     ] = None,
     watch: Annotated[str, typer.Option(metavar="SPAN", help="Watch the group for so long first.")] = "0s",
     top: Annotated[int, typer.Option(help="How many of the heaviest keys to name.")] = 20,
@@ -402,7 +385,7 @@ def _balance(
     master: _MasterOption = None,
     conf: _ConfOption = None,
 ) -> None:
-    """Skew, hot keys, lag and moves of a topic and its group, as an HTML report and a table."""
+    """Skew and hot keys of a topic and its group, as an HTML page and a table."""
     _require_spark()
     from steelyard.pipelines import balance_report
 

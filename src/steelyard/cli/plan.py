@@ -6,11 +6,9 @@ plans that group, and a live group (`--group billing --join new-1 --leave old-7`
 
 from typing import Annotated
 
-import typer
-
 from steelyard.balance.assignors import BUILT_IN_STRATEGIES, find_strategy
 from steelyard.cli.shared.commands import help_examples
-from steelyard.cli.shared.options import ClientOptions, with_shared_options
+from steelyard.cli.shared.options import ClientOptions, option, with_shared_options
 from steelyard.cli.shared.terminal import make_console
 from steelyard.errors import ConfigurationError
 
@@ -25,28 +23,16 @@ __all__ = ["plan"]
 @with_shared_options
 def plan(
     client: ClientOptions,
-    queues: Annotated[int | None, typer.Option(help="How many queues, for an example.", show_default=False)] = None,
-    members: Annotated[str | None, typer.Option(help="How many members: 3, 1..3 or 2,4,8.", show_default=False)] = None,
-    source: Annotated[
-        str | None, typer.Option("--input", help="A group as a JSON file, - for stdin.", show_default=False)
-    ] = None,
+    queues: Annotated[int | None, option(help="How many queues, for an example.")] = None,
+    members: Annotated[str | None, option(help="How many members: 3, 1..3 or 2,4,8.")] = None,
+    source: Annotated[str | None, option("--input", help="A group as a JSON file, - for stdin.")] = None,
     strategy: Annotated[
-        str | None,
-        typer.Option(
-            help=f"One of {', '.join(BUILT_IN_STRATEGIES.names)}, Java's name, or module:callable.",
-            show_default=False,
-        ),
+        str | None, option(help=f"One of {', '.join(BUILT_IN_STRATEGIES.names)}, Java's name, or module:callable.")
     ] = None,
-    group: Annotated[
-        str | None, typer.Option(help="A live group: show what a change would move.", show_default=False)
-    ] = None,
-    join: Annotated[
-        list[str] | None, typer.Option(help="With --group: a member that joins.", show_default=False)
-    ] = None,
-    leave: Annotated[
-        list[str] | None, typer.Option(help="With --group: a member that leaves.", show_default=False)
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one plan a line.")] = False,
+    group: Annotated[str | None, option(help="A live group: show what a change would move.")] = None,
+    join: Annotated[list[str] | None, option(help="With --group: a member that joins.")] = None,
+    leave: Annotated[list[str] | None, option(help="With --group: a member that leaves.")] = None,
+    as_json: Annotated[bool, option("--json", help="Print JSON, one plan a line.")] = False,
 ) -> None:
     """Show which queue each member would get, and what would move; nothing changes."""
     if group is not None:

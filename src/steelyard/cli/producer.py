@@ -8,10 +8,8 @@ avoid a broker.
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from steelyard.cli.shared.commands import CommandGroup
-from steelyard.cli.shared.options import with_shared_options
+from steelyard.cli.shared.options import argument, with_shared_options
 from steelyard.cli.shared.output import Output, columns
 from steelyard.cli.shared.terminal import print_note
 from steelyard.cli.shared.units import format_percent, format_time, pluralize
@@ -24,9 +22,7 @@ __all__ = ["app"]
 
 app = CommandGroup("producer", "List producers, and the latency they measure.")
 
-_ProducerGroupArgument = Annotated[
-    str, typer.Argument(metavar="GROUP", help="The producers' group.", show_default=False)
-]
+_ProducerGroupArgument = Annotated[str, argument(metavar="GROUP", help="The producers' group.")]
 _COLUMNS = ("id:producer", "address", "client", "brokers")
 
 
@@ -53,9 +49,7 @@ def _show_producers(admin: "Admin", out: Output, group: _ProducerGroupArgument) 
 def _show_latency(
     admin: "Admin",
     out: Output,
-    group: Annotated[
-        str | None, typer.Argument(metavar="[GROUP]", help="Only producers of this group.", show_default=False)
-    ] = None,
+    group: Annotated[str | None, argument(metavar="[GROUP]", help="Only producers of this group.")] = None,
 ) -> None:
     """Show the latency of each broker as each producer measures it, and which brokers are avoided."""
     found = admin.producers.list() if group is None else admin.producers.of_group(group)

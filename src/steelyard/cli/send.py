@@ -24,7 +24,14 @@ import typer
 from steelyard.cli.shared.commands import help_examples
 from steelyard.cli.shared.exit_codes import ExitCode, exit_code_for
 from steelyard.cli.shared.message_output import parse_escapes, parse_format
-from steelyard.cli.shared.options import ClientOptions, TopicArgument, parse_queue, with_shared_options
+from steelyard.cli.shared.options import (
+    ClientOptions,
+    TopicArgument,
+    argument,
+    option,
+    parse_queue,
+    with_shared_options,
+)
 from steelyard.cli.shared.output import Output, OutputFormat
 from steelyard.cli.shared.terminal import ProgressLine, print_error, printable, stderr_warnings
 from steelyard.cli.shared.units import parse_pairs
@@ -401,63 +408,48 @@ class SendResults:
 def send(
     client: ClientOptions,
     topic: TopicArgument,
-    source: Annotated[
-        str | None, typer.Argument(metavar="[-]", help="-: all of stdin is one body.", show_default=False)
-    ] = None,
-    body: Annotated[str | None, typer.Option(help="The body, as text.", show_default=False)] = None,
+    source: Annotated[str | None, argument(metavar="[-]", help="-: all of stdin is one body.")] = None,
+    body: Annotated[str | None, option(help="The body, as text.")] = None,
     file: Annotated[
-        list[Path] | None,
-        typer.Option(help="The body is in this file; can be repeated for several messages.", show_default=False),
+        list[Path] | None, option(help="The body is in this file; can be repeated for several messages.")
     ] = None,
-    lines: Annotated[bool, typer.Option("--lines", help="Each line of stdin is a message.")] = False,
+    lines: Annotated[bool, option("--lines", help="Each line of stdin is a message.")] = False,
     delimiter: Annotated[
         str, typer.Option(metavar="TEXT", help=r"With --lines: what ends one, such as '\0'; \t and \xNN too.")
     ] = r"\n",
     key_delimiter: Annotated[
         str | None,
-        typer.Option(
+        option(
             metavar="TEXT",
             help="With --lines: each begins with a key, which ends here. Messages of one key go to one queue.",
-            show_default=False,
         ),
     ] = None,
     as_json: Annotated[
-        bool,
-        typer.Option("--json", help="Each line of stdin is a JSON object, as `steelyard consume --json` prints it."),
+        bool, option("--json", help="Each line of stdin is a JSON object, as `steelyard consume --json` prints it.")
     ] = False,
-    tags: Annotated[str | None, typer.Option(help="The tag.", show_default=False)] = None,
-    keys: Annotated[
-        list[str] | None, typer.Option(help="A key to find it by; can be repeated.", show_default=False)
-    ] = None,
+    tags: Annotated[str | None, option(help="The tag.")] = None,
+    keys: Annotated[list[str] | None, option(help="A key to find it by; can be repeated.")] = None,
     properties: Annotated[
-        list[str] | None,
-        typer.Option("--property", metavar="NAME=VALUE", help="A property; can be repeated.", show_default=False),
+        list[str] | None, option("--property", metavar="NAME=VALUE", help="A property; can be repeated.")
     ] = None,
-    key: Annotated[
-        str | None, typer.Option(help="Messages of one key go to one queue, in order.", show_default=False)
-    ] = None,
-    queue: Annotated[
-        str | None, typer.Option(metavar="BROKER:ID", help="Send to this queue only.", show_default=False)
-    ] = None,
-    delay: Annotated[
-        str | None, typer.Option(metavar="SPAN", help="Deliver it only after 30s, 2h …", show_default=False)
-    ] = None,
+    key: Annotated[str | None, option(help="Messages of one key go to one queue, in order.")] = None,
+    queue: Annotated[str | None, option(metavar="BROKER:ID", help="Send to this queue only.")] = None,
+    delay: Annotated[str | None, option(metavar="SPAN", help="Deliver it only after 30s, 2h …")] = None,
     count: Annotated[
         int | None,
         typer.Option(
             min=0, help="Send --body so many times; of lines, no more than so many.", show_default="1, or all lines"
         ),
     ] = None,
-    rate: Annotated[float | None, typer.Option(min=0.001, help="At most so many a second.", show_default=False)] = None,
+    rate: Annotated[float | None, option(min=0.001, help="At most so many a second.")] = None,
     group: Annotated[str, typer.Option(help="The producer group.")] = "DEFAULT_PRODUCER",
     pattern: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--format",
             metavar="PATTERN",
             help=r"Print each message that was stored instead of a summary, such as '%t %b %q %o %i\n'; "
             "also: %k keys, %g tag, %h properties, %s body, %S its bytes.",
-            show_default=False,
         ),
     ] = None,
     output: Annotated[

@@ -15,7 +15,7 @@ import typer
 
 from steelyard.cli.shared.commands import CommandGroup
 from steelyard.cli.shared.message_output import message_format
-from steelyard.cli.shared.options import with_shared_options
+from steelyard.cli.shared.options import argument, option, with_shared_options
 from steelyard.cli.shared.output import Output
 from steelyard.cli.shared.terminal import ProgressLine, make_console, printable
 from steelyard.cli.shared.units import pluralize
@@ -33,7 +33,7 @@ _INDEX_BATCH = 10_000
 
 app = CommandGroup("store", "Inspect a broker's directory, or prepare it for an Apache broker.")
 
-_DirectoryArgument = Annotated[str, typer.Argument(metavar="DIR", help="The broker's directory.", show_default=False)]
+_DirectoryArgument = Annotated[str, argument(metavar="DIR", help="The broker's directory.")]
 
 
 @app.subcommand(
@@ -129,22 +129,17 @@ def _now_ms() -> int:
     "steelyard store cat ~/store/compaction/compactionLog/orders/0/00000000000000000000",
 )
 def _cat(
-    directory: Annotated[
-        Path, typer.Argument(metavar="DIR|FILE", help="A broker's directory, or one file of a log.", show_default=False)
-    ],
-    topic: Annotated[str | None, typer.Option(help="Only messages of this topic.", show_default=False)] = None,
-    queue: Annotated[int | None, typer.Option(help="Only this queue of the topic.", show_default=False)] = None,
-    start: Annotated[
-        int | None, typer.Option("--from", help="Only from this offset of the queue on.", show_default=False)
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+    directory: Annotated[Path, argument(metavar="DIR|FILE", help="A broker's directory, or one file of a log.")],
+    topic: Annotated[str | None, option(help="Only messages of this topic.")] = None,
+    queue: Annotated[int | None, option(help="Only this queue of the topic.")] = None,
+    start: Annotated[int | None, option("--from", help="Only from this offset of the queue on.")] = None,
+    as_json: Annotated[bool, option("--json", help="Print one JSON object a line.")] = False,
     pattern: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--format",
             metavar="PATTERN",
             help=r"Print each message so, such as '%t %q %o %k %s\n'; the directives are those of `steelyard consume`.",
-            show_default=False,
         ),
     ] = None,
 ) -> None:

@@ -19,7 +19,9 @@ from steelyard.cli.shared.options import (
     TopicArgument,
     TopicPermission,
     YesOption,
+    argument,
     confirm,
+    option,
     with_shared_options,
 )
 from steelyard.cli.shared.output import Output, columns
@@ -36,14 +38,13 @@ __all__ = ["app"]
 
 app = CommandGroup("topic", "List and describe topics, create, change and delete them.")
 
-_NewTopicArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.", show_default=False)]
+_NewTopicArgument = Annotated[str, argument(metavar="TOPIC", help="The topic's name.")]
 _AttributesOption = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
         "--attribute",
         metavar="NAME=VALUE",
         help="An attribute that brokers of release 5 keep, such as message.type=FIFO; can be repeated.",
-        show_default=False,
     ),
 ]
 
@@ -55,12 +56,10 @@ _AttributesOption = Annotated[
 def _list_topics(
     admin: "Admin",
     out: Output,
-    pattern: Annotated[
-        str | None, typer.Argument(metavar="[PATTERN]", help="Only names like this: 'order*'.", show_default=False)
-    ] = None,
-    system: Annotated[bool, typer.Option("--system", help="Also system topics, and retry topics of groups.")] = False,
+    pattern: Annotated[str | None, argument(metavar="[PATTERN]", help="Only names like this: 'order*'.")] = None,
+    system: Annotated[bool, option("--system", help="Also system topics, and retry topics of groups.")] = False,
     cluster: ClusterOption = None,
-    groups: Annotated[bool, typer.Option("--groups", help="Also the groups that read each; slower.")] = False,
+    groups: Annotated[bool, option("--groups", help="Also the groups that read each; slower.")] = False,
 ) -> None:
     """List topics."""
     found = [
@@ -136,7 +135,7 @@ def _create_topic(
     queues: Annotated[int, typer.Option(min=1, help="Queues on each broker.")] = 8,
     may: Annotated[TopicPermission, typer.Option(help="What clients may do with it.")] = TopicPermission.READ_WRITE,
     order: Annotated[
-        bool, typer.Option("--order", help="Fix its list of queues, so that a key keeps its queue when brokers leave.")
+        bool, option("--order", help="Fix its list of queues, so that a key keeps its queue when brokers leave.")
     ] = False,
     attribute: _AttributesOption = None,
     broker: BrokersOption = None,
@@ -162,7 +161,7 @@ def _add_queues(
     admin: "Admin",
     out: Output,
     topic: TopicArgument,
-    to: Annotated[int, typer.Option("--to", min=1, help="Queues it will have on each broker.", show_default=False)],
+    to: Annotated[int, option("--to", min=1, help="Queues it will have on each broker.")],
 ) -> None:
     """Add queues to a topic, on each broker that has it."""
     _print_topic(out, admin.topics.add_queues(topic, to))
@@ -179,23 +178,12 @@ def _set_topic(
     admin: "Admin",
     out: Output,
     topic: TopicArgument,
-    may: Annotated[
-        TopicPermission | None, typer.Option(help="What clients may do with it.", show_default=False)
-    ] = None,
-    read_queues: Annotated[
-        int | None, typer.Option(min=1, help="Queues of a broker that can be read.", show_default=False)
-    ] = None,
-    write_queues: Annotated[
-        int | None, typer.Option(min=1, help="Queues of a broker that can be written to.", show_default=False)
-    ] = None,
-    order: Annotated[
-        bool | None,
-        typer.Option("--order/--no-order", help="Fix its list of queues, or free it.", show_default=False),
-    ] = None,
+    may: Annotated[TopicPermission | None, option(help="What clients may do with it.")] = None,
+    read_queues: Annotated[int | None, option(min=1, help="Queues of a broker that can be read.")] = None,
+    write_queues: Annotated[int | None, option(min=1, help="Queues of a broker that can be written to.")] = None,
+    order: Annotated[bool | None, option("--order/--no-order", help="Fix its list of queues, or free it.")] = None,
     attribute: _AttributesOption = None,
-    no_attribute: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Remove an attribute.", show_default=False)
-    ] = None,
+    no_attribute: Annotated[list[str] | None, option(metavar="NAME", help="Remove an attribute.")] = None,
     broker: BrokersOption = None,
     cluster: ClusterOption = None,
     dry_run: DryRunOption = False,
@@ -235,11 +223,10 @@ def _apply_topics(
     out: Output,
     file: Annotated[
         Path,
-        typer.Argument(
+        argument(
             metavar="FILE",
             help="JSON: an object of topics and their queues, or a list as mqadmin's updateTopicList takes it; - for "
             "stdin.",
-            show_default=False,
         ),
     ],
     broker: BrokersOption = None,
@@ -348,13 +335,12 @@ def _order_topic(
     topic: TopicArgument,
     fix: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             metavar="BROKER:QUEUES",
             help="Fix the list to so many queues of a broker; can be repeated. 'all' for those it has now.",
-            show_default=False,
         ),
     ] = None,
-    clear: Annotated[bool, typer.Option("--clear", help="Remove the list.")] = False,
+    clear: Annotated[bool, option("--clear", help="Remove the list.")] = False,
 ) -> None:
     """Show, fix or clear the list of queues of an ordered topic.
 

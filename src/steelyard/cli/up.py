@@ -20,7 +20,7 @@ import typer
 
 from steelyard.cli.shared.commands import help_examples
 from steelyard.cli.shared.exit_codes import ExitCode
-from steelyard.cli.shared.options import TOKEN_VARIABLE, dashboard_options
+from steelyard.cli.shared.options import TOKEN_VARIABLE, dashboard_options, option
 from steelyard.cli.shared.terminal import print_error
 from steelyard.errors import ConfigurationError, StoreError, TransportError, how_to_install
 
@@ -58,22 +58,17 @@ def up(
         typer.Option(help="The name server's port; brokers follow. 0: any free ones.", show_default="9876 and 10911"),
     ] = None,
     data: Annotated[Path | None, typer.Option(help="The data directory.", show_default=str(_DEFAULT_DATA_DIR))] = None,
-    memory: Annotated[bool, typer.Option("--memory", help="Keep everything in memory.")] = False,
+    memory: Annotated[bool, option("--memory", help="Keep everything in memory.")] = False,
     flush: Annotated[
         FlushMode, typer.Option(help="async: acknowledge a send once it is in the log; sync: once it is on disk.")
     ] = FlushMode.ASYNC,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON when ready.")] = False,
-    namesrv_only: Annotated[bool, typer.Option("--namesrv-only", help="Run a name server and no broker.")] = False,
-    join: Annotated[
-        str | None,
-        typer.Option(metavar="ADDR", help="Run brokers for these name servers (a:1;b:2).", show_default=False),
-    ] = None,
+    as_json: Annotated[bool, option("--json", help="Print one line of JSON when ready.")] = False,
+    namesrv_only: Annotated[bool, option("--namesrv-only", help="Run a name server and no broker.")] = False,
+    join: Annotated[str | None, option(metavar="ADDR", help="Run brokers for these name servers (a:1;b:2).")] = None,
     host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
-    advertise: Annotated[
-        str | None, typer.Option(help="The address that clients connect to, if it differs.", show_default=False)
-    ] = None,
+    advertise: Annotated[str | None, option(help="The address that clients connect to, if it differs.")] = None,
     insecure_allow_remote: Annotated[
-        bool, typer.Option("--insecure-allow-remote", help="Allow other machines: there is no password.")
+        bool, option("--insecure-allow-remote", help="Allow other machines: there is no password.")
     ] = False,
     broker_name: Annotated[
         str | None, typer.Option(help="The broker's name, or the prefix of several names.", show_default="broker-0")

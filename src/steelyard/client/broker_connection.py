@@ -139,7 +139,7 @@ class BrokerConnection:
         connection = self._connection
         if connection is not None and connection.is_open:
             try:
-                connection.send(self._signed(command))
+                connection.send(command if self._settings.credentials is None else self._signed(command))
             except SteelyardError as error:
                 handler.on_error(error)
                 return
@@ -164,7 +164,7 @@ class BrokerConnection:
         connection = self._connection
         if connection is None or not connection.is_open:
             return False
-        connection.send(self._signed(command))
+        connection.send(command if self._settings.credentials is None else self._signed(command))
         return True
 
     def _signed(self, command: Command) -> Command:

@@ -1,12 +1,8 @@
 """ClientConfig: the name servers, credentials, TLS and namespace of a client; one frozen value, checked once.
 
-    Producer("localhost:9876")                                   # most of the time an address is enough
     Producer(ClientConfig("mq-1:9876;mq-2:9876", access_key="shop", secret_key="…", tls=True, namespace="eu"))
 
 Without an address NAMESRV_ADDR of the environment counts, as for other clients, and then this machine.
-
-`signature_with_options` shows the options that a client takes as ``**settings``. Type checkers know them by a
-TypedDict, but `help`, notebooks and editors read the signature of the running class.
 """
 
 import os
@@ -119,7 +115,7 @@ NamesrvOrConfig = str | ClientConfig | None
 
 
 def signature_with_options(init: Callable[..., None], options: type) -> Signature:
-    """Return the signature of ``init`` with each option in place of ``**settings``.
+    """Return the signature of ``init`` with each option in place of ``**settings``, as `help` and editors read it.
 
     >>> class Options:
     ...     def __init__(self, group: str, retries: int = 2) -> None: ...

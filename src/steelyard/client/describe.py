@@ -1,12 +1,8 @@
 """Descriptions for people: a message's history, the content of an id, short member names, and skew of queues.
 
-A message's history is what its own fields say; what happened to it afterwards is known to offsets and traces.
-
 An id of 32 or 56 digits is either an offset id (a broker's address, port and log position) or a unique key that a
 producer made (of address, process and clock). Where a key has the process, an offset id has the upper half of a port,
 which is zero: this tells them apart nearly always. 34 digits are a unique key of a gRPC client.
-
-Skew is described only where one would act on it: one queue or broker with far more than its share, or empty queues.
 """
 
 from collections import Counter
@@ -25,7 +21,7 @@ from steelyard.model.message import RESERVED_PROPERTIES
 from steelyard.protocol.send import DELAY_LEVELS_MS
 from steelyard.wire import property_names as names
 from steelyard.wire.message_ids import parse_grpc_key, parse_offset_id, parse_unique_key
-from steelyard.wire.sysflag import COMPRESSED, TransactionFlag, transaction_of
+from steelyard.wire.sysflag import COMPRESSED, TRANSACTION_BITS, TransactionFlag
 
 __all__ = [
     "MessageHistory",
@@ -66,9 +62,7 @@ class MessageHistory(Struct, frozen=True, omit_defaults=True):
     sent_to: str | None = None
     """The topic it belongs to, while it is in a topic of retries, delays or transactions."""
     dead_of: str | None = None
-    """The topic of a dead letter."""
     origin_id: str | None = None
-    """The id of the first copy."""
     delay_level: int | None = None
     delay_ms: int | None = None
     deliver_ms: int | None = None
@@ -82,7 +76,6 @@ class MessageHistory(Struct, frozen=True, omit_defaults=True):
     """Of a request, or of its reply."""
     sharding_key: str | None = None
     is_compressed: bool = False
-    """Whether its producer compressed it."""
     unreadable: str | None = None
     """Why its body cannot be read, or could not be when it became a dead letter."""
 
@@ -117,7 +110,7 @@ def message_history(message: StoredMessage) -> MessageHistory:
         delay_level=known_level,
         delay_ms=delay_ms,
         deliver_ms=deliver_ms,
-        transaction=_TRANSACTIONS.get(transaction_of(message.sys_flag)),
+        transaction=_TRANSACTIONS.get(TransactionFlag(message.sys_flag & TRANSACTION_BITS)),
         producer_group=found.get(names.PRODUCER_GROUP),
         checks=_integer_property(found, names.CHECK_TIMES),
         correlation_id=found.get(names.CORRELATION_ID),
@@ -221,7 +214,6 @@ def resolve_member(wanted: str, ids: Iterable[str]) -> str:
     found = [each for each, name in short.items() if wanted in (each, name)]
     if len(found) != 1:
         raise ConsumerOffline(
-            code=ConsumerOffline.codes[0],
             server="",
             what=f"no member is called {wanted!r}",
             next_step=f"there are: {', '.join(short.values()) or 'none'}",

@@ -1,8 +1,7 @@
 """Client ids, and unique keys of messages.
 
-A client id has the address, a name if the user gave one, the process id, when it started and 64 random bits: containers
-share addresses and process ids, and two clients with one id would take the same queues. Its suffix marks members of
-ours. A message's unique key is as Java makes it, and one process never makes one twice.
+A client id has 64 random bits: containers share addresses and process ids, and two clients with one id would take the
+same queues. Its suffix marks members of ours. A unique key is as Java makes it, and one process never makes one twice.
 """
 
 import os

@@ -2,9 +2,6 @@
 
 Nothing that a user's coroutine raises ends the loop, not even SystemExit: other clients depend on it. A call after its
 end raises, and never waits. A forked child has no thread of its parent's, so it begins without a loop.
-
-`call_in_thread` runs a user's function in a daemon thread of its own. The interpreter joins an executor's threads at
-exit, before anything can be closed, so there a function that never returns would keep the process alive.
 """
 
 import asyncio
@@ -28,7 +25,6 @@ SIGNAL_CHECK_S = 0.5
 """How long a signal goes unseen at most. While one is on its way to the main thread, the system gives the next one to
 another thread, and a main thread that waits for a lock is not woken by that."""
 _CANCEL_TIMEOUT_S = 2.0
-"""How long tasks that were cancelled may take to end."""
 _JOIN_TIMEOUT_S = 5.0
 """How long the end of the thread is waited for: a coroutine that never gives way must not keep a process alive."""
 
@@ -167,7 +163,10 @@ R = TypeVar("R")
 
 
 async def call_in_thread(name: str, function: Callable[[A], R], given: A) -> R:
-    """Call a function in a new thread, and return or raise its result; SystemExit becomes a RuntimeError."""
+    """Call a function in a new thread, and return or raise its result; SystemExit becomes a RuntimeError.
+
+    The interpreter joins an executor's threads at exit: there a function that never returns would keep it alive.
+    """
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[None] = loop.create_future()
     results: list[R] = []

@@ -6,7 +6,6 @@ client refuses to work in another process, and cannot be pickled, which is how `
 
 import os
 from abc import ABC, abstractmethod
-from types import TracebackType
 from typing import Self
 
 from steelyard.errors import ConfigurationError
@@ -76,8 +75,6 @@ class AsyncClient(ProcessGuard, ABC):
         """Open it."""
         return await self.open()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: object, error: object, trace: object) -> None:
         """Close it."""
         await self.close()

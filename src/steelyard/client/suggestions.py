@@ -1,7 +1,4 @@
-"""Errors for a topic or group that does not exist, with the closest known name.
-
-Left out: where the known names come from. Topics come from a name server, groups from brokers.
-"""
+"""Errors for a topic or group that does not exist, with the closest known name."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -39,7 +36,7 @@ Create it with: steelyard topic create ordres
     """
     what, hint = _not_found_text("topic", name, known, namesrv, asked)
     next_step = f"{hint}Create it with: steelyard topic create {name}"
-    return TopicNotFound(code=17, server=namesrv, what=what, next_step=next_step)
+    return TopicNotFound(server=namesrv, what=what, next_step=next_step)
 
 
 def no_broker_registered(topic: str, *, namesrv: str) -> TopicNotFound:
@@ -49,7 +46,6 @@ def no_broker_registered(topic: str, *, namesrv: str) -> TopicNotFound:
     no broker is registered with localhost:9876, so topic 'orders' is nowhere; start one, such as by: steelyard up
     """
     return TopicNotFound(
-        code=17,
         server=namesrv,
         what=f"no broker is registered with {namesrv}, so topic {topic!r} is nowhere",
         next_step="start one, such as by: steelyard up",
@@ -65,7 +61,7 @@ Its first consumer makes it, or: steelyard group create biling
     """
     what, hint = _not_found_text("group", name, known, namesrv, asked)
     next_step = f"{hint}Its first consumer makes it, or: steelyard group create {name}"
-    return GroupNotFound(code=26, server=namesrv, what=what, next_step=next_step)
+    return GroupNotFound(server=namesrv, what=what, next_step=next_step)
 
 
 def _not_found_text(noun: str, name: str, known: Iterable[str], namesrv: str, asked: Iterable[str]) -> tuple[str, str]:

@@ -1,10 +1,7 @@
 """Topic routes: looked up once for all who need them, cached, and refreshed.
 
-A look-up asks the cache, a name server, and for a producer the default topic, whose brokers create topics with their
-first message. If a name server fails, the next is asked. A topic that no name server knows any more keeps its last
-route: a broker may be restarting. When a broker that is missing in a route accepts connections again, the route is
-looked up every second until it names the broker.
-
+A topic that no name server knows any more keeps its last route: a broker may be restarting. When a broker that is
+missing in a route accepts connections again, the route is looked up every second until it names the broker.
 `find_route` and `list_topics` do the same without an event loop and without a cache.
 """
 
@@ -156,10 +153,7 @@ class TopicRoutes:
                 return await names.request(command, _LAST_TRY_TIMEOUT_MS if is_last else _TRY_TIMEOUT_MS)
             except TransportError as error:
                 why = error.what
-        raise NoNameServer(
-            f"no name server of {self._session.config} answers ({why})",
-            next_step="check the address, and that a name server runs there",
-        )
+        raise _no_answer(self._session.config, why)
 
     def _store(self, topic: str, route: TopicRoute) -> None:
         self._session.update_brokers(route)
@@ -273,7 +267,9 @@ def _request_blocking(command: Command, config: ClientConfig, timeout_ms: int) -
         if answer.code != ResponseCode.SUCCESS:
             raise error_for(answer.code, answer.remark or "", server=address)
         return answer
-    raise NoNameServer(
-        f"no name server of {config} answers ({why})",
-        next_step="check the address, and that a name server runs there",
-    )
+    raise _no_answer(config, why)
+
+
+def _no_answer(config: ClientConfig, why: str) -> NoNameServer:
+    next_step = "check the address, and that a name server runs there"
+    return NoNameServer(f"no name server of {config} answers ({why})", next_step=next_step)

@@ -1,5 +1,4 @@
-"""The dashboard: a cluster in the browser, where load balancing can be watched.
+"""The dashboard: a cluster in the browser, by requests that any administrator may send, to Apache brokers or ours.
 
-It is a client like any other and sends the requests that any administrator may send, so it works with Apache brokers as
-well as with ours. What a cluster does not report is named as unknown and never guessed.
+What a cluster does not report is named as unknown and never guessed.
 """

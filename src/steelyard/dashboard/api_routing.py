@@ -3,9 +3,7 @@
     @query_route("/api/topics/{topic}")
     async def _topic(context: DashboardContext, request: ApiRequest) -> TopicResponse: ...
 
-`query_route` reads. `preview_route` is a POST that changes nothing: it returns what would change. `action_route`
-changes something: it is rejected if the dashboard is read-only, and leaves an audit entry. `stream_route` sends events.
-Handlers of previews and actions call ``request.set_command`` with the command line that does the same. Every parameter
+Handlers of previews and actions set ``request.command`` to the command line that does the same. Every parameter
 has a type and a limit, and a failure is one sentence with the status that says whose fault it was.
 """
 
@@ -41,18 +39,20 @@ from steelyard.errors import (
 )
 
 __all__ = [
-    "ActionResult",
     "ApiFailure",
     "ApiRequest",
     "action_route",
+    "copy_fields",
     "error_response",
     "json_response",
+    "live_route",
     "preview_route",
     "query_route",
     "stream_route",
 ]
 
 
+S = TypeVar("S", bound=Struct)
 T = TypeVar("T")
 
 _MAX_BODY_BYTES = 256 * 1024
@@ -65,24 +65,25 @@ class ApiRequest:
 
     def __init__(self, request: Request) -> None:
         self._request = request
-        self.command: str | None = None  # the command line that does the same, once the handler has set it
+        self.command: str | None = None  # the command line that does the same: it is shown, and audited
 
     @property
     def requester(self) -> str:
         """The address of the client, and the one that a proxy claims to forward for, which any client can forge."""
         client, forwarded_for = self._request.client, self._request.headers.get("x-forwarded-for")
         address = "unknown" if client is None else f"{client.host}:{client.port}"
-        return (
-            address if forwarded_for is None else f"{address} (forwarded for {forwarded_for[:_MAX_FORWARDED_LENGTH]!r})"
-        )
+        if forwarded_for is None:
+            return address
+        return f"{address} (forwarded for {forwarded_for[:_MAX_FORWARDED_LENGTH]!r})"
+
+    @property
+    def url_path(self) -> str:
+        """The path of the requested URL."""
+        return self._request.url.path
 
     def path(self, name: str) -> str:
         """Return a path parameter."""
         return str(self._request.path_params[name])
-
-    def set_command(self, command: str) -> None:
-        """Set the command line that does the same: it is shown, and written to the audit log."""
-        self.command = command
 
     def text(self, name: str, default: str | None = None) -> str | None:
         """Return a text of the query, or the default if it is missing or empty."""
@@ -139,8 +140,13 @@ class ApiRequest:
             ) from None
 
 
-_NOT_FOUND_ERRORS = (BrokerNotFound, GroupNotFound, NoMessage, NoRoute, NotFound, TopicNotFound)
-_BAD_REQUEST_ERRORS = (ConfigurationError, InvalidParameter, IllegalOperation)
+_STATUS_OF_ERRORS: tuple[tuple[tuple[type[SteelyardError], ...], int], ...] = (
+    ((BrokerNotFound, GroupNotFound, NoMessage, NoRoute, NotFound, TopicNotFound), 404),
+    ((NoPermission,), 403),
+    ((ConfigurationError, InvalidParameter, IllegalOperation), 400),
+    ((RequestNotSupported,), 501),
+    ((TransportError,), 503),
+)
 
 
 class ApiFailure(Struct, frozen=True):
@@ -152,7 +158,7 @@ class ApiFailure(Struct, frozen=True):
     next: str | None = None
 
 
-class ActionResult(Struct, frozen=True):
+class _ActionResult(Struct, frozen=True):
     """What was changed, or would be, and the command line that does the same."""
 
     command: str
@@ -164,6 +170,12 @@ def json_response(value: object, status: int = 200) -> Response:
     return Response(msgspec.json.encode(value), status, media_type="application/json")
 
 
+def copy_fields(kind: type[S], source: object, **others: object) -> S:
+    """Make a response of what a source has under the same names, and of the others."""
+    names = (name for name in kind.__struct_fields__ if name not in others)
+    return kind(**{name: getattr(source, name) for name in names}, **others)
+
+
 def _to_failure(error: SteelyardError) -> ApiFailure:
     """Return an error as the browser gets it."""
     return ApiFailure(str(error), type(error).__name__, error.what, error.next_step)
@@ -171,16 +183,7 @@ def _to_failure(error: SteelyardError) -> ApiFailure:
 
 def error_response(error: SteelyardError) -> Response:
     """Return an error with the status that says whose fault it was."""
-    if isinstance(error, _NOT_FOUND_ERRORS):
-        status = 404
-    elif isinstance(error, NoPermission):
-        status = 403
-    elif isinstance(error, _BAD_REQUEST_ERRORS):
-        status = 400
-    elif isinstance(error, RequestNotSupported):
-        status = 501
-    else:
-        status = 503 if isinstance(error, TransportError) else 502
+    status = next((status for kinds, status in _STATUS_OF_ERRORS if isinstance(error, kinds)), 502)
     return json_response(_to_failure(error), status)
 
 
@@ -188,79 +191,54 @@ _log = logging.getLogger("steelyard.dashboard")
 
 _Handler = Callable[[DashboardContext, ApiRequest], Awaitable[object]]
 _Streamer = Callable[[DashboardContext, ApiRequest], AsyncIterator[object]]
+H = TypeVar("H", _Handler, _Streamer)
 
 _KEEPALIVE_S = 10.0
 _BUG = ApiFailure("the dashboard has a bug; see its log", "Bug", "the dashboard has a bug")
 
 
-def _context(request: Request) -> DashboardContext:
-    context: DashboardContext = request.app.state.context
-    return context
+def _route(
+    path: str, method: str, answer: Callable[[H, DashboardContext, ApiRequest], Awaitable[Response]]
+) -> Callable[[H], Route]:
+    """Return a decorator that makes a route of a handler."""
+
+    def route(handler: H) -> Route:
+        async def endpoint(request: Request) -> Response:
+            return await answer(handler, request.app.state.context, ApiRequest(request))
+
+        return Route(path, endpoint, methods=[method], name=handler.__name__)
+
+    return route
 
 
 def query_route(path: str) -> Callable[[_Handler], Route]:
     """Respond to GET with what the function returns."""
-
-    def route(handler: _Handler) -> Route:
-        async def answer(request: Request) -> Response:
-            return await _respond(handler, _context(request), ApiRequest(request))
-
-        return Route(path, answer, methods=["GET"], name=handler.__name__)
-
-    return route
+    return _route(path, "GET", _respond)
 
 
 def preview_route(path: str) -> Callable[[_Handler], Route]:
     """Respond to POST with what would change, and the command line that does it."""
-
-    def route(handler: _Handler) -> Route:
-        async def answer(request: Request) -> Response:
-            return await _respond(_with_command(handler), _context(request), ApiRequest(request))
-
-        return Route(path, answer, methods=["POST"], name=handler.__name__)
-
-    return route
+    return _route(path, "POST", _respond_with_command)
 
 
 def action_route(path: str) -> Callable[[_Handler], Route]:
     """Respond to POST by changing something; rejected if the dashboard is read-only, and audited."""
-
-    def route(handler: _Handler) -> Route:
-        async def answer(request: Request) -> Response:
-            context, parsed = _context(request), ApiRequest(request)
-            if context.options.read_only:
-                what = "the dashboard is read-only"
-                write_audit_entry(
-                    context.options.audit_file, parsed.requester, f"POST {request.url.path}", "rejected: read-only"
-                )
-                return json_response(
-                    ApiFailure(f"{what}; use the command line", "ReadOnly", what, "use the command line"), 403
-                )
-            outcome = "unknown: the dashboard stopped meanwhile"
-            try:
-                response = await _respond(_with_command(handler), context, parsed)
-                if response.status_code < 400:
-                    outcome = "done"
-                else:
-                    outcome = f"failed: {bytes(response.body).decode(errors='replace')}"
-            finally:
-                # Whatever the outcome: a missing entry would mean that nothing was changed.
-                write_audit_entry(
-                    context.options.audit_file, parsed.requester, parsed.command or f"POST {request.url.path}", outcome
-                )
-            return response
-
-        return Route(path, answer, methods=["POST"], name=handler.__name__)
-
-    return route
+    return _route(path, "POST", _act)
 
 
-def _with_command(handler: _Handler) -> _Handler:
-    async def act(context: DashboardContext, request: ApiRequest) -> ActionResult:
-        value = await handler(context, request)
-        return ActionResult(request.command or "", value)
+def stream_route(path: str) -> Callable[[_Streamer], Route]:
+    """Respond to GET with server-sent events, one for each value, until the browser or the dashboard goes away."""
+    return _route(path, "GET", _stream)
 
-    return act
+
+def live_route(path: str, period_ms: Callable[[], int]) -> Callable[[_Handler], Route]:
+    """Respond to GET with an event each period: what the function returns, called once for all browsers of a path."""
+
+    async def stream(handler: _Handler, context: DashboardContext, request: ApiRequest) -> Response:
+        polls = context.polls.subscribe(request.url_path, period_ms(), lambda _: handler(context, request))
+        return _event_stream(polls, context)
+
+    return _route(path, "GET", stream)
 
 
 async def _respond(handler: _Handler, context: DashboardContext, request: ApiRequest) -> Response:
@@ -273,18 +251,38 @@ async def _respond(handler: _Handler, context: DashboardContext, request: ApiReq
         return json_response(_BUG, 500)
 
 
-def stream_route(path: str) -> Callable[[_Streamer], Route]:
-    """Respond to GET with server-sent events, one for each value, until the browser or the dashboard goes away."""
+async def _respond_with_command(handler: _Handler, context: DashboardContext, request: ApiRequest) -> Response:
+    async def act(context: DashboardContext, request: ApiRequest) -> _ActionResult:
+        value = await handler(context, request)
+        return _ActionResult(request.command or "", value)
 
-    def route(handler: _Streamer) -> Route:
-        async def answer(request: Request) -> Response:
-            context = _context(request)
-            body = _server_sent_events(handler(context, ApiRequest(request)), context)
-            return StreamingResponse(body, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+    return await _respond(act, context, request)
 
-        return Route(path, answer, methods=["GET"], name=handler.__name__)
 
-    return route
+async def _act(handler: _Handler, context: DashboardContext, request: ApiRequest) -> Response:
+    file, post = context.options.audit_file, f"POST {request.url_path}"
+    if context.options.read_only:
+        what, next_step = "the dashboard is read-only", "use the command line"
+        write_audit_entry(file, request.requester, post, "rejected: read-only")
+        return json_response(ApiFailure(f"{what}; {next_step}", "ReadOnly", what, next_step), 403)
+    outcome = "unknown: the dashboard stopped meanwhile"
+    try:
+        response = await _respond_with_command(handler, context, request)
+        failure = f"failed: {bytes(response.body).decode(errors='replace')}"
+        outcome = "done" if response.status_code < 400 else failure
+    finally:
+        # Whatever the outcome: a missing entry would mean that nothing was changed.
+        write_audit_entry(file, request.requester, request.command or post, outcome)
+    return response
+
+
+async def _stream(handler: _Streamer, context: DashboardContext, request: ApiRequest) -> Response:
+    return _event_stream(handler(context, request), context)
+
+
+def _event_stream(values: AsyncIterator[object], context: DashboardContext) -> Response:
+    body = _server_sent_events(values, context)
+    return StreamingResponse(body, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
 
 async def _server_sent_events(values: AsyncIterator[object], context: DashboardContext) -> AsyncIterator[bytes]:
@@ -309,7 +307,7 @@ async def _server_sent_events(values: AsyncIterator[object], context: DashboardC
                 return
             except Exception:
                 _log.exception("bug in a stream")
-                yield b"event: failure\ndata: " + msgspec.json.encode(_BUG) + b"\n\n"
+                yield _event(_BUG)
                 return
             if value is _END:
                 yield b"event: end\ndata: null\n\n"
@@ -334,14 +332,11 @@ async def _next(values: AsyncIterator[object]) -> object:
         return _END
 
 
-class _End:
-    """Marks the end of a stream."""
-
-
-_END = _End()
+_END = object()  # the end of a stream
 
 
 def _event(value: object) -> bytes:
     if isinstance(value, PollFailure):
-        return b"event: failure\ndata: " + msgspec.json.encode(_to_failure(value.error)) + b"\n\n"
-    return b"data: " + msgspec.json.encode(value) + b"\n\n"
+        value = _to_failure(value.error)
+    name = b"event: failure\n" if isinstance(value, ApiFailure) else b""
+    return name + b"data: " + msgspec.json.encode(value) + b"\n\n"

@@ -15,7 +15,6 @@ from steelyard.dashboard.api import (
     overview,
     plan,
     producers,
-    redelivery,
     tail,
     topics,
 )
@@ -27,20 +26,7 @@ from steelyard.errors import SteelyardError
 
 __all__ = ["make_app"]
 
-_API_MODULES = (
-    overview,
-    topics,
-    groups,
-    plan,
-    offsets,
-    messages,
-    redelivery,
-    tail,
-    dead_letters,
-    producers,
-    brokers,
-)
-"""The modules of dashboard/api, each with its ROUTES."""
+_API_MODULES = (overview, topics, groups, plan, offsets, messages, tail, dead_letters, producers, brokers)
 
 
 def make_app(context: DashboardContext, port: int) -> AuthMiddleware:

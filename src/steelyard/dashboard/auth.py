@@ -1,11 +1,8 @@
 """Authentication of the dashboard, and the security headers of its responses; runs before everything else.
 
-- The name in the Host header must be a known one, against DNS rebinding: no foreign site can pass the dashboard off as
-  its own.
-- The token is exchanged for a cookie (SameSite=Strict, HttpOnly), and leaves the address bar. Programs send
-  ``Authorization: Bearer TOKEN``.
+- The name in the Host header must be a known one, against DNS rebinding.
+- The token is exchanged for a cookie (SameSite=Strict, HttpOnly). Programs send ``Authorization: Bearer TOKEN``.
 - A POST must carry a header of ours, which no form and no foreign script can add, and must come from the same origin.
-- Responses forbid everything but our own scripts, styles and images; nothing can frame the dashboard.
 - ``/metrics`` is open to programs of this machine, as exporters are; on other addresses it takes the token too.
 """
 

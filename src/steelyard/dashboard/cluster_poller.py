@@ -1,13 +1,9 @@
 """Polls the whole cluster in the background, a little at a time, for all views that list something.
 
-    snapshot = await cluster_poller(context).snapshot()  # at once if polling is warm; else after a first round
-    async for snapshot in cluster_poller(context).subscribe():  # or a PollFailure, about every two seconds
-
 Polling starts with the first subscriber, and ends a minute after the last. Brokers are polled every two seconds; groups
 and topics in turn, with a limit on requests per second and a pause as long as each poll took. More of them make a round
-longer, and never a broker's work harder: each row says when it was polled, and a group that was not polled yet has only
-a name. What only members know is asked rarely, one group at a time. `PolledCluster` is pure: what was polled goes in,
-and a snapshot is made of it on demand.
+longer, and never a broker's work harder. What only members know is asked rarely, one group at a time. `PolledCluster`
+is pure: what was polled goes in, and a snapshot is made of it on demand.
 """
 
 import asyncio
@@ -25,7 +21,7 @@ from steelyard.client.admin.brokers import BrokerThroughput
 from steelyard.client.admin.group_description import GroupDescription
 from steelyard.client.admin.topics import TopicDescription, TopicKind, TopicSummary
 from steelyard.client.describe import short_names, shorten_ids
-from steelyard.client.diagnostics.collect import describe_settled_group, is_transient
+from steelyard.client.diagnostics import describe_settled_group, is_transient
 from steelyard.dashboard import diagnostics
 from steelyard.dashboard.cluster_snapshot import (
     DashboardSnapshot,

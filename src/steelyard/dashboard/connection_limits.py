@@ -1,8 +1,7 @@
 """Limits on browser connections: a process with brokers in it must not run out of file descriptors.
 
-A request has some seconds to arrive, and as long for its body. A response may take any time: streams last as long as
-they are watched. At most `_MAX_IDLE` connections may be without a complete request: one more closes the one that has
-been idle longest. So no client can lock others out by opening many connections, with or without a token.
+A request has some seconds to arrive; a response may take any time. Of more than `_MAX_IDLE` connections without a
+complete request, the one that has been idle longest is closed, so no client can lock others out.
 """
 
 import asyncio

@@ -1,8 +1,7 @@
 """Searching a topic for messages, within limits on messages, bytes and seconds.
 
-A pull consumer that joins no group and commits nothing reads a few queues at a time, and only what the dashboard shows
-of a message is kept. From an offset or a time on, the search finds the first matches; else the newest. If a limit ended
-it before everything was scanned, the result says so.
+A pull consumer that joins no group and commits nothing reads a few queues at a time. From an offset or a time on, the
+search finds the first matches; else the newest. If a limit ended it, the result says so.
 """
 
 import asyncio

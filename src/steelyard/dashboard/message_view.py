@@ -1,7 +1,6 @@
 """A stored message as the dashboard shows it: as a row of a list, by itself, and found by its place in the URL.
 
-What users sent is text to the dashboard, never markup: it goes to the browser as JSON strings, truncated to a size that
-a browser can show, with the whole size beside it. A body that is not UTF-8 goes as base64.
+What users sent goes to the browser as JSON strings, truncated, with the whole size beside it; never as markup.
 """
 
 from base64 import b64encode
@@ -16,7 +15,7 @@ from steelyard.dashboard.context import DashboardContext
 from steelyard.errors import ConfigurationError
 from steelyard.model import Queue, StoredMessage
 
-__all__ = ["BodyView", "MessageRow", "body_view", "message_at", "message_row", "show_command"]
+__all__ = ["BodyView", "MessageRow", "body_view", "message_at", "message_row"]
 
 
 _MAX_SHOWN_BYTES = 64 * 1024  # how much of a body is shown; all of it can be downloaded
@@ -123,14 +122,6 @@ async def message_at(context: DashboardContext, request: ApiRequest) -> StoredMe
             next_step="it may be older than what is kept, or not be there yet",
         )
     return message
-
-
-def show_command(context: DashboardContext, message: StoredMessage) -> str:
-    """Return the command line that shows a message."""
-    queue = message.queue
-    return context.command(
-        "message", "show", "--topic", queue.topic, "--at", f"{queue.broker}:{queue.queue_id}:{message.offset}"
-    )
 
 
 def _path_number(request: ApiRequest, name: str) -> int:

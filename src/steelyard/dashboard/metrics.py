@@ -1,12 +1,9 @@
 """The `/metrics` endpoint: metrics of the cluster in this process, or of a remote one as seen from outside.
 
-A remote cluster is measured with what an administrator may ask of our brokers or of Apache's, under the metric names
-that brokers themselves use. An unknown label is empty, which for Prometheus equals missing; an unknown number is left
-out. Messages in are counted by the max offsets of queues, for topics that some group reads; messages out for whole
-brokers; the latency of messages is unknown. Members are counted once, and not once for each broker.
-
-Responses are cached, and only one collection runs at a time: more scrapes must not cost a cluster more requests. A part
-that does not answer in time is left out, and counted.
+A remote cluster is measured with what an administrator may ask, under the metric names that brokers themselves use. An
+unknown label is empty, an unknown number is left out. Messages in are counted by the max offsets of queues, for topics
+that some group reads. Responses are cached, and only one collection runs at a time: more scrapes must not cost a
+cluster more requests. A part that does not answer in time is left out, and counted.
 """
 
 import asyncio
@@ -14,12 +11,12 @@ from collections import Counter, defaultdict
 from collections.abc import Awaitable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 from steelyard.client.admin.admin import Admin
 from steelyard.client.admin.admin_session import gather_limited
 from steelyard.client.admin.brokers import BrokerRuntime, BrokerStatus, GroupLag
-from steelyard.dashboard.context import LocalMetrics
+from steelyard.dashboard.context import DashboardContext
 from steelyard.errors import SteelyardError
 from steelyard.metrics import rocketmq_metrics as rocketmq
 from steelyard.metrics import steelyard_metrics as own
@@ -28,7 +25,7 @@ from steelyard.metrics.families import MetricFamily, MetricNode, SampleRow, merg
 from steelyard.model.reserved_names import DLQ_PREFIX, RETRY_PREFIX, is_system_group, is_system_topic
 from steelyard.net.clock import steady_ms
 
-__all__ = ["MetricsContext", "collect_cluster_metrics", "metrics_response"]
+__all__ = ["collect_cluster_metrics", "metrics_response"]
 
 
 _PART_TIMEOUT_S = 4.0  # the timeout of each part: a scrape waits for ten seconds by default
@@ -175,14 +172,6 @@ _LOCAL_TTL_MS, _REMOTE_TTL_MS = 1_000, 10_000
 _CACHE_KEY = "metrics"
 
 
-class MetricsContext(Protocol):
-    """The part of `DashboardContext` that is needed here."""
-
-    admin: Admin
-    local_metrics: LocalMetrics | None
-    cache: dict[str, Any]
-
-
 @dataclass(slots=True)
 class _CachedMetrics:
     """The last result, and a lock while the next is collected."""
@@ -192,7 +181,7 @@ class _CachedMetrics:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
-async def metrics_response(context: MetricsContext, accept: str = "") -> tuple[str, str]:
+async def metrics_response(context: DashboardContext, accept: str = "") -> tuple[str, str]:
     """Return the metrics in the format that this Accept header asks for, and their content type."""
     last: _CachedMetrics = context.cache.setdefault(_CACHE_KEY, _CachedMetrics())
     async with last.lock:

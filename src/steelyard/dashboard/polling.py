@@ -1,7 +1,6 @@
 """Shared polling: a value is polled once for all subscribers, so ten browsers cost a cluster no more than one.
 
-A poll starts with its first subscriber and ends some seconds after its last. Every subscriber gets the newest value: a
-slow one misses those in between, and never makes another wait.
+Every subscriber gets the newest value: a slow one misses those in between, and never makes another wait.
 """
 
 import asyncio

@@ -1,13 +1,10 @@
 """The rebalance history of groups that are watched: what brokers recorded, or what the dashboard observed.
 
-Our brokers record it, so it survives a restart of everything. Apache's brokers do not, and members of other clients
-that take no locks leave no trace in it: there the dashboard compares two polls of the group, keeps what it saw while it
-runs, and says since when. That is less: a queue that moved twice between two polls moved once, the gap without an owner
-is unknown, and the cause is what changed among the members just before. A queue whose owner is still a member but did
-not answer keeps that owner until another member has it.
-
-Each record has the whole grid of its brokers, so that any moment can be shown without those before it. The number of
-groups, and of records per group, is bounded.
+Apache's brokers record nothing, and members of other clients that take no locks leave no trace: there the dashboard
+compares two polls of the group and says since when. A queue that moved twice between two polls moved once, the gap
+without an owner is unknown, and the cause is what changed among the members just before. A queue whose owner is still a
+member but did not answer keeps that owner. Each record has the whole grid of its brokers, so that any moment can be
+shown without those before it.
 """
 
 import asyncio
@@ -20,35 +17,25 @@ from msgspec import Struct
 
 from steelyard.client.admin.admin import Admin
 from steelyard.client.admin.group_description import GroupDescription
-from steelyard.client.admin.rebalance_history import QueueMove, RebalanceRecord
+from steelyard.client.admin.rebalance_history import RebalanceRecord
 from steelyard.client.times import to_epoch_ms
 from steelyard.dashboard.context import DashboardContext
 from steelyard.model import Queue, sort_names, sort_queues
 
-__all__ = [
-    "ChangedMember",
-    "CompletedRebalance",
-    "GroupHistory",
-    "HistoryRecord",
-    "MovedQueue",
-    "ObservedMoves",
-    "OwnerIndex",
-    "history_for",
-]
+__all__ = ["GroupHistory", "HistoryRecord", "ObservedMoves", "history_for"]
 
-
-OwnerIndex = dict[str, dict[str, list[int | tuple[int, ...]]]]
+_OwnerIndex = dict[str, dict[str, list[int | tuple[int, ...]]]]
 """Broker → topic → for each queue the index of its owner in the list of names: -1 for none, a tuple for several."""
 
 
-class ChangedMember(Struct, frozen=True):
+class _ChangedMember(Struct, frozen=True):
     """A member that joined, left, or changed its subscription."""
 
     member: str
     what: str
 
 
-class MovedQueue(Struct, frozen=True):
+class _MovedQueue(Struct, frozen=True):
     """A queue that changed its owner."""
 
     topic: str
@@ -61,7 +48,7 @@ class MovedQueue(Struct, frozen=True):
     at_ms: int
 
 
-class CompletedRebalance(Struct, frozen=True):
+class _CompletedRebalance(Struct, frozen=True):
     """A rebalance that ended on a broker."""
 
     began_ms: int
@@ -78,11 +65,11 @@ class HistoryRecord(Struct, frozen=True):
     broker: str | None  # the broker that recorded it; None if the dashboard observed it
     members: tuple[str, ...]  # the members of the group
     owner_names: tuple[str, ...]  # members and other owners: what the indexes in ``owners`` refer to
-    member_changes: tuple[ChangedMember, ...]
-    owners: OwnerIndex
-    moves: tuple[MovedQueue, ...]
+    member_changes: tuple[_ChangedMember, ...]
+    owners: _OwnerIndex
+    moves: tuple[_MovedQueue, ...]
     moved_count: int  # how many queues moved, including those that are not listed
-    rebalance: CompletedRebalance | None = None
+    rebalance: _CompletedRebalance | None = None
 
     @property
     def weight(self) -> int:
@@ -90,14 +77,14 @@ class HistoryRecord(Struct, frozen=True):
         return len(self.moves) + sum(len(row) for topics in self.owners.values() for row in topics.values())
 
 
-def _index_owners(owners: Mapping[Queue, Sequence[str]], members: Iterable[str]) -> tuple[tuple[str, ...], OwnerIndex]:
+def _index_owners(owners: Mapping[Queue, Sequence[str]], members: Iterable[str]) -> tuple[tuple[str, ...], _OwnerIndex]:
     """Return the names, and the owners of queues as indexes into them.
 
     >>> _index_owners({Queue("orders", "a", 0): ["c1"], Queue("orders", "a", 2): []}, ["c1", "c2"])
     (('c1', 'c2'), {'a': {'orders': [0, -1, -1]}})
     """
     places = {name: place for place, name in enumerate(dict.fromkeys(members))}
-    rows: OwnerIndex = {}
+    rows: _OwnerIndex = {}
     for queue, names in owners.items():
         row = rows.setdefault(queue.broker, {}).setdefault(queue.topic, [])
         row += [-1] * (queue.queue_id + 1 - len(row))
@@ -157,33 +144,25 @@ class ObservedMoves:
 
     def _moves(
         self, before: Mapping[Queue, tuple[str, ...]], owners: Mapping[Queue, tuple[str, ...]], at_ms: int
-    ) -> Iterator[MovedQueue]:
+    ) -> Iterator[_MovedQueue]:
         is_recent = self._recent_changes and at_ms - self._changed_ms <= _RECENT_MS
         why = f"seen after {self._recent_changes}" if is_recent else "unknown"
         for queue in sort_queues(owners):
             had, has = before.get(queue, ()), owners[queue]
             if set(had) != set(has):
-                yield MovedQueue(
-                    topic=queue.topic,
-                    broker=queue.broker,
-                    queue=queue.queue_id,
-                    before=" and ".join(had) or None,
-                    after=" and ".join(has) or None,
-                    gap_ms=None,
-                    why=why,
-                    at_ms=at_ms,
-                )
+                before_text, after_text = (" and ".join(names) or None for names in (had, has))
+                yield _MovedQueue(*queue, before_text, after_text, None, why, at_ms)
 
 
-def _find_member_changes(before: tuple[str, ...], now: tuple[str, ...]) -> Iterator[ChangedMember]:
-    yield from (ChangedMember(name, "gone") for name in sort_names(set(before) - set(now)))
-    yield from (ChangedMember(name, "joined") for name in sort_names(set(now) - set(before)))
+def _find_member_changes(before: tuple[str, ...], now: tuple[str, ...]) -> Iterator[_ChangedMember]:
+    yield from (_ChangedMember(name, "gone") for name in sort_names(set(before) - set(now)))
+    yield from (_ChangedMember(name, "joined") for name in sort_names(set(now) - set(before)))
 
 
-def _describe_changes(changed: tuple[ChangedMember, ...]) -> str:
+def _describe_changes(changed: tuple[_ChangedMember, ...]) -> str:
     """Describe who joined and left.
 
-    >>> _describe_changes((ChangedMember("c1", "gone"), ChangedMember("c3", "joined")))
+    >>> _describe_changes((_ChangedMember("c1", "gone"), _ChangedMember("c3", "joined")))
     'c1 disconnected, c3 joined'
     """
     texts = [f"{each.member} {'disconnected' if each.what == 'gone' else 'joined'}" for each in changed[:_NAMED]]
@@ -281,33 +260,22 @@ def _to_record(moves: RebalanceRecord) -> HistoryRecord:
     names, rows = _index_owners(
         {queue: () if owner is None else (owner,) for queue, owner in moves.owners.items()}, moves.members
     )
+    done = None
+    if rebalance is not None:
+        began_ms, ended_ms = to_epoch_ms(rebalance.began), to_epoch_ms(rebalance.ended)
+        done = _CompletedRebalance(began_ms, ended_ms, rebalance.moved, rebalance.least)
     return HistoryRecord(
         key=f"{moves.broker}@{at_ms}",
         at_ms=at_ms,
         broker=moves.broker,
         members=moves.members,
         owner_names=names,
-        member_changes=tuple(ChangedMember(each.member, each.what) for each in moves.changed),
+        member_changes=tuple(_ChangedMember(each.member, each.what) for each in moves.changed),
         owners=rows,
-        moves=tuple(map(_to_moved_queue, moves.moves[:_MAX_MOVES])),
-        moved_count=len(moves.moves) + moves.left_out,
-        rebalance=None
-        if rebalance is None
-        else CompletedRebalance(
-            to_epoch_ms(rebalance.began), to_epoch_ms(rebalance.ended), rebalance.moved, rebalance.least
+        moves=tuple(
+            _MovedQueue(*each.queue, each.before, each.after, each.gap_ms, each.why, to_epoch_ms(each.at))
+            for each in moves.moves[:_MAX_MOVES]
         ),
-    )
-
-
-def _to_moved_queue(move: QueueMove) -> MovedQueue:
-    queue = move.queue
-    return MovedQueue(
-        topic=queue.topic,
-        broker=queue.broker,
-        queue=queue.queue_id,
-        before=move.before,
-        after=move.after,
-        gap_ms=move.gap_ms,
-        why=move.why,
-        at_ms=to_epoch_ms(move.at),
+        moved_count=len(moves.moves) + moves.left_out,
+        rebalance=done,
     )

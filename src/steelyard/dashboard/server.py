@@ -9,7 +9,6 @@ import logging
 import threading
 from contextlib import suppress
 from importlib.util import find_spec
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from steelyard.client.config import ClientConfig, NamesrvOrConfig
@@ -105,9 +104,7 @@ class Dashboard:
         """Start it."""
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stop it."""
         self.stop()
 

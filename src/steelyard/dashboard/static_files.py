@@ -1,7 +1,6 @@
 """The files of the dashboard: read once, compressed once, and never looked up by a path that a browser sends.
 
-The dashboard is many small files, and requesting each takes longer than anything else it does. So their URLs carry a
-version of all of them: what a browser has under such a URL it may cache for ever.
+Their URLs carry a version of all of them, so a browser may cache them for ever.
 """
 
 import gzip

@@ -55,7 +55,6 @@ class Histogram:
         self.bounds = bounds
         """The upper bound of each bucket but the last."""
         self.counts = [0] * (len(bounds) + 1)
-        """The number of values in each bucket."""
         self.total = 0
         self.sum = 0.0
 
@@ -89,7 +88,6 @@ class MetricType(StrEnum):
     COUNTER = "counter"
     """Only grows, and starts at 0 with its process."""
     GAUGE = "gauge"
-    """Goes up and down."""
     HISTOGRAM = "histogram"
     """Its samples are `HistogramSample` values."""
 
@@ -165,32 +163,34 @@ class MetricSpec:
 
 
 class MetricCatalog:
-    """Declares families, and lists them in their order.
+    """Declares families, and lists them in their order; ``labels`` are the first labels of each.
 
-    >>> catalog = MetricCatalog()
-    >>> lag = catalog.gauge("steelyard_lag", "Messages behind.", ("topic",))
+    >>> catalog = MetricCatalog(("node_id",))
+    >>> catalog.gauge("steelyard_lag", "Messages behind.", ("topic",)).labels
+    ('node_id', 'topic')
     >>> [spec.name for spec in catalog.specs]
     ['steelyard_lag']
     """
 
-    def __init__(self) -> None:
+    def __init__(self, labels: tuple[str, ...] = ()) -> None:
         self.specs: list[MetricSpec] = []
+        self._labels = labels
 
-    def counter(self, name: str, text: str, labels: tuple[str, ...]) -> MetricSpec:
+    def counter(self, name: str, text: str, labels: tuple[str, ...] = ()) -> MetricSpec:
         """Declare a counter."""
-        return self._declare(MetricSpec(name, MetricType.COUNTER, text, labels))
+        return self._declare(MetricType.COUNTER, name, text, labels)
 
-    def gauge(self, name: str, text: str, labels: tuple[str, ...]) -> MetricSpec:
+    def gauge(self, name: str, text: str, labels: tuple[str, ...] = ()) -> MetricSpec:
         """Declare a gauge."""
-        return self._declare(MetricSpec(name, MetricType.GAUGE, text, labels))
+        return self._declare(MetricType.GAUGE, name, text, labels)
 
-    def histogram(self, name: str, text: str, labels: tuple[str, ...]) -> MetricSpec:
+    def histogram(self, name: str, text: str, labels: tuple[str, ...] = ()) -> MetricSpec:
         """Declare a histogram."""
-        return self._declare(MetricSpec(name, MetricType.HISTOGRAM, text, labels))
+        return self._declare(MetricType.HISTOGRAM, name, text, labels)
 
-    def _declare(self, spec: MetricSpec) -> MetricSpec:
-        self.specs.append(spec)
-        return spec
+    def _declare(self, kind: MetricType, name: str, text: str, labels: tuple[str, ...]) -> MetricSpec:
+        self.specs.append(MetricSpec(name, kind, text, self._labels + labels))
+        return self.specs[-1]
 
 
 @dataclass(frozen=True, slots=True)

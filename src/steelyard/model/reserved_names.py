@@ -70,7 +70,6 @@ SYSTEM_GROUPS = (
 """Groups of every broker, since Apache's tools use them."""
 
 DEFAULT_PRODUCER_GROUP = "DEFAULT_PRODUCER"
-"""The group of producers without one."""
 
 _CLIENT_GROUPS = frozenset(
     {

@@ -1,11 +1,7 @@
 """Connections that one thread owns: requests without an event loop.
 
 Passing a request from thread to thread costs more than the whole send, so a thread that waits anyway owns its socket.
-`BlockingConnection` has one request at a time in flight. `PipelinedConnection` has many:
-
-    opaques = [connection.enqueue(request) for request in requests]
-    connection.flush(3_000)
-    for response in connection.receive(3_000): ...    # by response.opaque, in any order
+`BlockingConnection` has one request at a time in flight, `PipelinedConnection` many: enqueue, flush, receive.
 
 The system watches the time (SO_RCVTIMEO), which saves a poll before each read; with TLS, Python does. Requests from the
 server are ignored: it sends them on the connection that has the heartbeats. A connection that raised must be closed: a
@@ -42,13 +38,13 @@ _TIMEVAL = Layout("@ll")
 class _SocketConnection:
     """A socket of one thread. Making it opens it, or raises CannotConnect."""
 
-    __slots__ = ("_pid", "_socket", "_timeout_ms", "address", "last_used_ms")
+    __slots__ = ("_opaque", "_pid", "_socket", "_timeout_ms", "address", "last_used_ms")
 
     def __init__(self, address: str, *, tls: "ssl.SSLContext | None" = None, timeout_ms: int = 3_000) -> None:
         self.address = address
         self.last_used_ms = steady_ms()
         self._pid = os.getpid()
-        self._timeout_ms = 0
+        self._timeout_ms = self._opaque = 0
         try:
             opened = socket.create_connection(parse_address(address), timeout_ms / 1000)
         except (OSError, UnicodeError, OverflowError) as error:
@@ -109,11 +105,10 @@ _OPAQUE_COUNT = 1 << 31
 class BlockingConnection(_SocketConnection):
     """A connection with one request at a time in flight."""
 
-    __slots__ = ("_decoder", "_opaque")
+    __slots__ = ("_decoder",)
 
     def __init__(self, address: str, *, tls: "ssl.SSLContext | None" = None, timeout_ms: int = 3_000) -> None:
         super().__init__(address, tls=tls, timeout_ms=timeout_ms)
-        self._opaque = 0
         self._decoder = FrameDecoder()
 
     def request(self, command: Command, timeout_ms: int) -> Command:
@@ -161,19 +156,14 @@ _BUFFER_BYTES = 1 << 21
 
 
 class PipelinedConnection(_SocketConnection):
-    """A connection with many requests in flight: written together, and answered in any order.
+    """A connection with many requests in flight: written together, and answered in any order."""
 
-    Reads are large, and a body is copied once, out of the buffer.
-    """
-
-    __slots__ = ("_buffer", "_end", "_opaque", "_start", "_unsent", "_view")
+    __slots__ = ("_end", "_start", "_unsent", "_view")
 
     def __init__(self, address: str, *, tls: "ssl.SSLContext | None" = None, timeout_ms: int = 3_000) -> None:
         super().__init__(address, tls=tls, timeout_ms=timeout_ms)
-        self._opaque = 0
         self._unsent: list[bytes] = []
-        self._buffer = bytearray(_BUFFER_BYTES)
-        self._view = memoryview(self._buffer)
+        self._view = memoryview(bytearray(_BUFFER_BYTES))
         self._start = self._end = 0
         """The part of the buffer that is not decoded: less than a frame, after each `receive`."""
 
@@ -229,20 +219,16 @@ class PipelinedConnection(_SocketConnection):
         if start == end:
             self._start = self._end = 0
             if len(view) > _BUFFER_BYTES:
-                self._allocate_buffer(_BUFFER_BYTES)  # after one large response
+                self._view = memoryview(bytearray(_BUFFER_BYTES))  # after one large response
         elif stop > len(view):
             rest = bytes(view[start:end])
             if stop - start > len(view):
-                self._allocate_buffer(stop - start)
+                self._view = memoryview(bytearray(stop - start))
             self._view[: len(rest)] = rest
             self._start, self._end = 0, len(rest)
         else:
             self._start = start
         return responses
-
-    def _allocate_buffer(self, size: int) -> None:
-        self._buffer = bytearray(size)
-        self._view = memoryview(self._buffer)
 
     def fileno(self) -> int:
         """Return the descriptor of its socket."""

@@ -1,11 +1,9 @@
 """Our connections to servers, on the event loop.
 
 `ClientConnection` sends commands and passes on those that arrive; its owner matches responses to requests. All commands
-of one turn of the loop leave in one write, so many small sends cost one system call. Errors of the system become ours.
-
-`ReconnectingConnection` sends requests and waits for the responses. It opens with the first request, and again with the
-first after it was lost, and stays open in between: a name server drops a broker whose connection closes. Requests from
-the server are ignored.
+of one turn of the loop leave in one write. `ReconnectingConnection` sends requests and waits for the responses. It
+opens with the first request, and again with the first after it was lost, and stays open in between: a name server drops
+a broker whose connection closes. Requests from the server are ignored.
 """
 
 import asyncio
@@ -36,19 +34,6 @@ _WRITE_PAUSE_BYTES = 1 << 20
 
 class ClientConnection(asyncio.Protocol):
     """One connection. ``on_command`` gets each command; ``on_closed`` is called once, whichever side closes it."""
-
-    __slots__ = (
-        "_close_reason",
-        "_decoder",
-        "_fileno",
-        "_is_write_scheduled",
-        "_loop",
-        "_on_closed",
-        "_on_command",
-        "_pending_writes",
-        "_transport",
-        "is_write_paused",
-    )
 
     def __init__(self, on_command: _OnCommand, on_closed: _OnClosed) -> None:
         self._on_command, self._on_closed = on_command, on_closed

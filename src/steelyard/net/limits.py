@@ -15,12 +15,7 @@ _MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """The limits of a server's connections.
-
-    >>> ConnectionLimits(idle_ms=0)
-    Traceback (most recent call last):
-    steelyard.errors.ConfigurationError: idle_ms is 0; give a positive number
-    """
+    """The limits of a server's connections."""
 
     connections: int = 16_384
     """Connections in all: each takes some kilobytes and a file descriptor, and processes have few of these."""

@@ -1,12 +1,10 @@
 """A server's connections: commands go to its core, and the core's replies to the connections they are for.
 
 `TcpListener` owns the port, `RemotingServer` all connections, by the id of their peer. Replies to the connection that
-is being read leave with that read; those to others are collected and written when the loop turns, one write for each
-connection. One sweep a second checks all connections, instead of a timer for each. A connection whose read brought
-more than one turn's work waits in a queue: each turn of the loop gives one turn to that queue, and reads all others.
-
-A core that raises has a bug: the traceback is logged, the request gets code 1, the connection goes on. Left out: faults
-for tests, which wrap the core (testing/fault_host.py).
+is being read leave with that read; those to others are written when the loop turns, one write for each connection. One
+sweep a second checks all connections. A connection whose read brought more than one turn's work waits in a queue: each
+turn of the loop gives one turn to that queue, and reads all others. A core that raises has a bug: the traceback is
+logged, the request gets code 1, the connection goes on. Faults for tests wrap the core (testing/fault_host.py).
 """
 
 import asyncio
@@ -438,11 +436,7 @@ def _bind_socket(host: str, port: int) -> socket.socket:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only programs of this machine can reach a host.
-
-    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("::1"), is_loopback("0.0.0.0")
-    (True, True, True, False)
-    """
+    """Whether only programs of this machine can reach a host."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
@@ -452,11 +446,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_wildcard(host: str) -> bool:
-    """Whether a host means all addresses of this machine: one can listen there, and not connect.
-
-    >>> is_wildcard("0.0.0.0"), is_wildcard("::"), is_wildcard("127.0.0.1")
-    (True, True, False)
-    """
+    """Whether a host means all addresses of this machine: one can listen there, and not connect."""
     return host in ("", "0", "0.0.0.0", "::", "[::]")
 
 

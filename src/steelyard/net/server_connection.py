@@ -30,27 +30,6 @@ _MIN_PIECE_BYTES = 2_048
 class ServerConnection(asyncio.Protocol):
     """A connection that a client opened."""
 
-    __slots__ = (
-        "_closing_since_ms",
-        "_decoder",
-        "_has_undecoded_bytes",
-        "_is_turn_queued",
-        "_is_write_paused",
-        "_last_progress_ms",
-        "_limits",
-        "_partial_since_ms",
-        "_pending_writes",
-        "_required_read_bytes",
-        "_server",
-        "_transport",
-        "_written_bytes",
-        "is_write_scheduled",
-        "last_active_ms",
-        "partial_frame_bytes",
-        "peer",
-        "pending_bytes",
-    )
-
     peer: Peer
 
     def __init__(self, server: "RemotingServer", limits: ConnectionLimits) -> None:

@@ -9,8 +9,6 @@
 The certificate must be signed by a trusted CA and name the host that we connect to. For brokers that is the address of
 their route, mostly a number. Apache servers without a certificate make one themselves that names no host: they need
 `Tls(verify=False)`.
-
-Left out: why a handshake failed (net/connect_errors.py), and TLS on our own servers.
 """
 
 from collections.abc import Iterator

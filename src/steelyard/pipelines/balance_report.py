@@ -1,128 +1,48 @@
-"""The balance report: messages, ownership and lag → skew, hot keys, moves and hand-over gaps, as HTML and a table.
+"""The balance report: the messages of a topic → sums, skew and hot keys, as one small HTML page and a Parquet table.
 
     run(BalanceOptions(ClientConfig("mq:9876"), "orders", group="billing", events=(Path("till-1.jsonl"),)))
 
-Messages are aggregated by Spark; owners and lag come from the cluster; moves from what members write with ``steelyard
-consume --events json``, or from polling the group for a while. A change between two polls is dated at the second, so
-moves and gaps found by polling are no finer than the time between two polls; what members write is exact, and wins. The
-report is one self-contained HTML file; beside it is the same as one tidy Parquet table (report/fact_table.py).
+Messages are aggregated by Spark; owners and lag come from the cluster. The page has the sums, and which queue, key,
+broker or member has more than its share. The table (report/fact_table.py) has the same in rows, and who owned which
+queue when: from what members write with ``steelyard consume --events json``, which is exact and wins, or from polling
+the group for a while. The group itself is left to ``steelyard group explain`` and the dashboard.
 """
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from steelyard.client.admin.group_description import GroupDescription
 from steelyard.client.config import ClientConfig
 from steelyard.client.sync.admin import Admin
 from steelyard.client.times import to_epoch_ms
-from steelyard.errors import ConfigurationError, TransportError
+from steelyard.errors import ConfigurationError
 from steelyard.model import Queue
 from steelyard.model.finding import Finding
-from steelyard.pipelines.report.contents import LagSample, ReportContents
-from steelyard.pipelines.report.findings import report_findings, summary_line
+from steelyard.pipelines.report.contents import ReportContents, report_findings, summary_line
 from steelyard.pipelines.report.formatting import format_count, format_duration
 from steelyard.pipelines.report.html_report import render_page
-from steelyard.pipelines.report.rebalance_history import (
-    LEAVE_REASON,
+from steelyard.pipelines.report.ownership import (
     MAX_EVENTS,
+    POLL_INTERVAL_S,
     OwnershipEvent,
-    build_history,
+    WatchedGroup,
+    merge_events,
+    queue_holdings,
     read_events,
+    watch_group,
 )
 from steelyard.pipelines.stream_options import connection_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = [
-    "POLL_INTERVAL_S",
-    "BalanceOptions",
-    "GroupViewer",
-    "WatchedGroup",
-    "WrittenReport",
-    "merge_events",
-    "run",
-    "watch_group",
-]
-
-
-POLL_INTERVAL_S = 0.5  # the time between two polls, unless there would be more than `_MAX_POLLS`
-
-_MAX_POLLS = 2_000
-_OBSERVED_REASON = "observed by polling"
-
-
-class GroupViewer(Protocol):
-    """What can describe a group, as `Admin.groups` can."""
-
-    def describe(self, name: str, earlier: GroupDescription | None = None) -> GroupDescription:
-        """Describe a group."""
-
-
-@dataclass(slots=True)
-class WatchedGroup:
-    """What was observed by polling."""
-
-    topic: str
-    view: GroupDescription | None = None  # the last poll
-    events: list[OwnershipEvent] = field(default_factory=list)
-    lag_samples: list[LagSample] = field(default_factory=list)
-    failed_polls: int = 0  # polls without an answer
-    _owned: dict[str, frozenset[Queue]] = field(default_factory=dict)
-
-    def add_view(self, view: GroupDescription) -> None:
-        """Add a poll."""
-        mine = [each for each in view.queues if each.queue.topic == self.topic]
-        owned: dict[str, set[Queue]] = {member.id: set() for member in view.members}
-        for each in mine:
-            for owner in each.owners:
-                owned.setdefault(owner, set()).add(each.queue)
-        for name in self._owned.keys() - owned.keys():
-            self.events.append(OwnershipEvent(view.at_ms, name, (), LEAVE_REASON))
-        for name, queues in owned.items():
-            if name not in self._owned or self._owned[name] != frozenset(queues):
-                self.events.append(OwnershipEvent(view.at_ms, name, tuple(sorted(queues)), _OBSERVED_REASON))
-        self._owned = {name: frozenset(queues) for name, queues in owned.items()}
-        self.lag_samples.append(LagSample(view.at_ms, sum(each.lag or 0 for each in mine)))
-        self.view = view
-
-
-def watch_group(
-    groups: GroupViewer, group: str, topic: str, *, for_s: float, sleep: Callable[[float], object]
-) -> WatchedGroup:
-    """Poll a group for a time, and once at least."""
-    watched = WatchedGroup(topic)
-    watched.add_view(groups.describe(group))
-    polls = min(int(for_s / POLL_INTERVAL_S), _MAX_POLLS)
-    for _ in range(polls):
-        sleep(for_s / polls)
-        try:
-            watched.add_view(groups.describe(group, earlier=watched.view))
-        except TransportError:
-            # A server that is unavailable for a moment is part of what is observed.
-            watched.failed_polls += 1
-    return watched
-
-
-def merge_events(written: Iterable[OwnershipEvent], observed: Iterable[OwnershipEvent]) -> list[OwnershipEvent]:
-    """Merge what members wrote and what was observed: for a member that wrote events, those win.
-
-    >>> queue = Queue("orders", "broker-a", 0)
-    >>> written = [OwnershipEvent(5, "c1", (queue,))]
-    >>> observed = [OwnershipEvent(7, "c1", (queue,)), OwnershipEvent(7, "c2", ())]
-    >>> [(event.at_ms, event.id) for event in merge_events(written, observed)]
-    [(5, 'c1'), (7, 'c2')]
-    """
-    events = list(written)
-    writers = {event.id for event in events}
-    return events + [event for event in observed if event.id not in writers]
+__all__ = ["BalanceOptions", "WrittenReport", "run"]
 
 
 _MAX_TOP_KEYS = 1_000
@@ -240,6 +160,7 @@ def _collect(
         from steelyard.pipelines.report.traffic_query import query_traffic
 
         traffic = query_traffic(running, _source_options(options), queues, key=options.key, top=options.top)
+    polls = watched if options.watch_s else None
     return ReportContents(
         topic=options.topic,
         group=options.group,
@@ -248,10 +169,8 @@ def _collect(
         since_ms=options.since_ms,
         until_ms=options.until_ms,
         group_view=None if watched is None else watched.view,
-        history=build_history(
-            merge_events(events, watched.events if watched is not None and options.watch_s else ()), options.topic
-        ),
-        lag_samples=tuple(watched.lag_samples) if watched is not None and options.watch_s else (),
+        holdings=tuple(queue_holdings(merge_events(events, polls.events if polls else ()), options.topic)),
+        lag_samples=tuple(polls.lag_samples) if polls else (),
         notes=notes,
     )
 
@@ -319,8 +238,8 @@ def _watch_notes(watched: WatchedGroup, events: list[OwnershipEvent]) -> list[st
         spans = [then.at_ms - one.at_ms for one, then in pairwise(watched.lag_samples)]
         every = max(spans, default=round(POLL_INTERVAL_S * 1_000))
         notes.append(
-            f"moves were observed by polling the group every {format_duration(every)}: a shorter gap is not visible, "
-            "and a longer one is no more exact than that; what members write with --events json is exact"
+            f"owners were observed by polling the group every {format_duration(every)}: their times in the table are "
+            "no more exact than that; what members write with --events json is exact"
         )
     return notes
 

@@ -12,36 +12,20 @@ restored when it is resent to its group (client/admin/dead_letters.py).
 from steelyard.errors import SteelyardError
 from steelyard.model import StoredMessage
 from steelyard.model.reserved_names import DEFAULT_TOPIC, RETRY_PREFIX
+from steelyard.wire import property_names as names
 from steelyard.wire.headers.send import SendMessageV2
 from steelyard.wire.properties import encode_properties
-from steelyard.wire.property_names import (
-    DELAY_LEVEL,
-    DLQ_ORIGIN_MESSAGE_ID,
-    DLQ_ORIGIN_TOPIC,
-    INNER_COUNT,
-    ORIGIN_MESSAGE_ID,
-    RETRY_TOPIC,
-    TIMER_DELAY_MS,
-    TIMER_DELAY_SECONDS,
-    TIMER_DELIVER_MS,
-    TRANSACTION_PREPARED,
-    UNIQUE_KEY,
-    UNREADABLE_OFFSET,
-    UNREADABLE_QUEUE,
-    UNREADABLE_REASON,
-    UNREADABLE_SYS_FLAG,
-)
 
 __all__ = ["dead_letter_header"]
 
 _MAX_REASON = 1_000
 _DROPPED_PROPERTIES = (
-    DELAY_LEVEL,
-    TIMER_DELAY_MS,
-    TIMER_DELAY_SECONDS,
-    TIMER_DELIVER_MS,
-    TRANSACTION_PREPARED,
-    INNER_COUNT,
+    names.DELAY_LEVEL,
+    names.TIMER_DELAY_MS,
+    names.TIMER_DELAY_SECONDS,
+    names.TIMER_DELIVER_MS,
+    names.TRANSACTION_PREPARED,
+    names.INNER_COUNT,
 )
 """Properties that a broker would act on a second time."""
 
@@ -57,16 +41,16 @@ def dead_letter_header(group: str, message: StoredMessage, reason: str) -> SendM
     """
     queue = message.queue
     about = {
-        RETRY_TOPIC: message.properties.get(RETRY_TOPIC) or queue.topic,
-        DLQ_ORIGIN_MESSAGE_ID: message.message_id,
-        ORIGIN_MESSAGE_ID: message.properties.get(ORIGIN_MESSAGE_ID) or message.offset_id,
-        UNIQUE_KEY: message.properties.get(UNIQUE_KEY, ""),
-        UNREADABLE_REASON: _without_separators(reason[:_MAX_REASON]),
-        UNREADABLE_QUEUE: str(queue),
-        UNREADABLE_OFFSET: str(message.offset),
-        UNREADABLE_SYS_FLAG: str(message.sys_flag),
+        names.RETRY_TOPIC: message.properties.get(names.RETRY_TOPIC) or queue.topic,
+        names.DLQ_ORIGIN_MESSAGE_ID: message.message_id,
+        names.ORIGIN_MESSAGE_ID: message.properties.get(names.ORIGIN_MESSAGE_ID) or message.offset_id,
+        names.UNIQUE_KEY: message.properties.get(names.UNIQUE_KEY, ""),
+        names.UNREADABLE_REASON: _without_separators(reason[:_MAX_REASON]),
+        names.UNREADABLE_QUEUE: str(queue),
+        names.UNREADABLE_OFFSET: str(message.offset),
+        names.UNREADABLE_SYS_FLAG: str(message.sys_flag),
     }
-    about[DLQ_ORIGIN_TOPIC] = about[RETRY_TOPIC]
+    about[names.DLQ_ORIGIN_TOPIC] = about[names.RETRY_TOPIC]
     about = {name: text for name, text in about.items() if text}
     own = {name: text for name, text in message.properties.items() if name not in _DROPPED_PROPERTIES}
     try:

@@ -14,7 +14,6 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from steelyard.balance.group.actions import (
-    Action,
     PullMessages,
     QueryRoute,
     QueryStartOffset,
@@ -27,7 +26,7 @@ from steelyard.balance.group.options import ConsumeMode, MemberOptions
 from steelyard.balance.group.timers import NEVER_MS
 from steelyard.errors import SteelyardError
 from steelyard.model import Queue, StoredMessage, TopicRoute
-from steelyard.protocol.member_requests import MemberRequests, RequestAction, all_subscriptions
+from steelyard.protocol.member_requests import EncodedRequest, MemberRequests, RequestAction, all_subscriptions
 from steelyard.protocol.member_responses import decode_response, decode_route, failure_event
 from steelyard.protocol.offset_lookup import FindStartOffset, QueryStoredOffset, find_start_offset
 from steelyard.protocol.pull import decode_pull
@@ -106,18 +105,19 @@ class MemberProtocol:
         # By server: when the first request timed out since its last command.
         self._late_since_ms: dict[str | None, int] = {}
 
-    def encode(self, action: Action, now_ms: int) -> OutgoingCommand | None:
+    def encode(self, action: RequestAction, now_ms: int) -> OutgoingCommand | None:
         """Return the command of an action; None for actions that need no server.
 
         The offsets of a broadcasting member are local: its client answers `QueryStartOffset` and `Commit` itself, and
         passes a `QueryStartOffset` here only if it has none: then the start position is looked up at once.
         """
-        if type(action) is QueryStartOffset and self._options.mode is ConsumeMode.BROADCAST:
-            return self._encode(find_start_offset(action), now_ms)
-        return self._encode(action, now_ms)
-
-    def _encode(self, action: RequestAction, now_ms: int) -> OutgoingCommand | None:
-        request = self._requests.encode(action)
+        request: EncodedRequest | None
+        if type(action) is PullMessages:
+            request = self._requests.pull(action)
+        else:
+            if type(action) is QueryStartOffset and self._options.mode is ConsumeMode.BROADCAST:
+                action = find_start_offset(action)
+            request = self._requests.encode(action)
         if request is None:
             return None
         server, code, fields, body, timeout_ms = request
@@ -188,7 +188,7 @@ class MemberProtocol:
         if isinstance(outcome, QueryStoredOffset) and broker in self._without_offset_table:
             return self._assume_stored(outcome)
         if isinstance(outcome, FindStartOffset | QueryStoredOffset):
-            outgoing = self._encode(outcome, now_ms)
+            outgoing = self.encode(outcome, now_ms)
             return _NOTHING if outgoing is None else DecodedCommand(requests=(outgoing,))
         return _NOTHING if outcome is None else DecodedCommand((outcome,))
 

@@ -110,8 +110,6 @@ class MemberRequests:
     def encode(self, action: RequestAction) -> EncodedRequest | None:
         """Return the request of an action; None for actions that need no server."""
         match action:
-            case PullMessages():
-                return self.pull(action)
             case Commit():
                 return self.commit(action)
             case QueryStartOffset():

@@ -26,7 +26,7 @@ from steelyard.wire.headers import pull as about_pulls
 from steelyard.wire.headers.pull import PullMessageResponse
 from steelyard.wire.stored_messages import decode_sealed_messages
 
-__all__ = ["LONG_POLL_MS", "PullResponse", "decode_pull", "matches_tag", "pull_by_offset_request"]
+__all__ = ["LONG_POLL_MS", "PullResponse", "decode_pull", "pull_by_offset_request"]
 
 
 _BUSY_CODES = frozenset({Answer.SYSTEM_BUSY, Answer.FLOW_CONTROL})
@@ -49,9 +49,8 @@ def decode_pull(
     queue, generation, code = action.queue, action.generation, answer.code
     if code == Answer.SUCCESS:
         header = answer.header(PullMessageResponse)
-        event = _decode_found(
-            action, answer.body, header.next_begin_offset, subscriptions.get(queue.topic), message_type
-        )
+        wanted = subscriptions.get(queue.topic)
+        event = _decode_found(action, answer.body, header.next_begin_offset, wanted, message_type)
         return PullResponse(event, header.suggest_which_broker_id)
     if code in (Answer.PULL_NOT_FOUND, Answer.PULL_RETRY_IMMEDIATELY):
         header = answer.header(PullMessageResponse)
@@ -81,7 +80,7 @@ def _decode_found(
             if offset < at:
                 continue
             at = offset + 1
-            if filtered is None or matches_tag(filtered, message):
+            if filtered is None or filtered.matches_tag(message.tags):
                 offsets.append(offset)
                 kept.append(message)
                 body_bytes += len(message.body)
@@ -92,13 +91,7 @@ def _decode_found(
     return Pulled(action.queue, action.generation, PullOutcome.FOUND, max(following, at), offsets, kept, body_bytes)
 
 
-def matches_tag(subscription: Subscription, message: StoredMessage) -> bool:
-    """Say whether a message matches a subscription, by the tag itself."""
-    return subscription.matches_tag(message.tags)
-
-
 LONG_POLL_MS = 15_000
-"""How long a broker may hold a pull."""
 
 _SUSPEND_FLAG, _SUBSCRIPTION_FLAG = 2, 4
 

@@ -76,26 +76,21 @@ def serve_request(
     extend: RunningStateExtender | None = None,
 ) -> ServedRequest:
     """Serve a request of a broker; an unreadable one is refused."""
-    response: Command
+    events: list[Event] = []
     try:
         match request.code:
             case Code.NOTIFY_CONSUMER_IDS_CHANGED:
-                events: list[Event] = [MembersChanged(broker)] if _is_own_group(options, request) else []
-                return events, None
+                is_own_group = request.header(GroupRequest).consumer_group == options.group
+                return [MembersChanged(broker)] if is_own_group else [], None
             case Code.GET_CONSUMER_RUNNING_INFO:
                 events, response = _serve_running_state(options, subscriptions, request, claimed_queues, extend)
             case Code.RESET_CONSUMER_CLIENT_OFFSET:
                 events, response = _read_offset_resets(options, request), success_response(request)
             case _:
-                events = []
                 response = refusal_response(request, "not known here", ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
     except SteelyardError as error:
         events, response = [], refusal_response(request, str(error))
     return events, None if request.is_oneway else response
-
-
-def _is_own_group(options: MemberOptions, request: Command) -> bool:
-    return request.header(GroupRequest).consumer_group == options.group
 
 
 def _serve_running_state(

@@ -57,9 +57,7 @@ class RunningNameServer:
         try:
             lock = disk.lock(_LOCK_PATH) if disk is not None else None
             saved = disk.read(_SETTINGS_PATH) if disk is not None else None
-            server = NameServerCore(
-                replace(options or NameServerOptions(), port=listener.port), now_ms=clock(), saved=saved
-            )
+            server = NameServerCore(replace(options or NameServerOptions(), port=listener.port), saved=saved)
         except BaseException:
             listener.close()
             if lock is not None:

@@ -10,7 +10,7 @@ Left out: what options mean together (options.py).
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum, Flag, auto
+from enum import Flag, auto
 
 import msgspec
 
@@ -19,7 +19,6 @@ from steelyard.errors import ConfigurationError
 
 __all__ = [
     "OPTIONS",
-    "OptionKind",
     "OptionMode",
     "OptionValues",
     "SparkOption",
@@ -39,25 +38,11 @@ class OptionMode(Flag):
     ANY = BATCH | STREAM | WRITE
 
 
-class OptionKind(Enum):
-    """The kind of a value; the value of each describes it."""
-
-    TEXT = "text"
-    BOOLEAN = "true or false"
-    COUNT = "a whole number of 1 or more"
-    DURATION = "milliseconds, or a time span such as 15m"
-    SIZE = "bytes, or a size such as 64m"
-    OFFSETS = "a position in queues"
-    TIMESTAMP = "milliseconds since 1970, a time with its zone, or a relative time: -2h"
-    JSON = "JSON"
-
-
 @dataclass(frozen=True, slots=True)
 class SparkOption:
     """One option."""
 
     name: str
-    kind: OptionKind
     default: str | None  # as text; None if there is none
     modes: OptionMode
     description: str
@@ -76,86 +61,57 @@ OPTIONS: tuple[SparkOption, ...] = (
     # -- connection
     SparkOption(
         "namesrv",
-        OptionKind.TEXT,
         None,
         OptionMode.ANY,
         "The name servers, separated by ;. Default: the environment variable NAMESRV_ADDR, then localhost:9876.",
     ),
     SparkOption(
-        "namespace",
-        OptionKind.TEXT,
-        None,
-        OptionMode.ANY,
-        "Prefixed to every topic and group, and removed in the topic column.",
+        "namespace", None, OptionMode.ANY, "Prefixed to every topic and group, and removed in the topic column."
     ),
     SparkOption(
         "accessKey",
-        OptionKind.TEXT,
         None,
         OptionMode.ANY,
         "The access key (ACL user name) that requests are signed with; needs secretKey.",
     ),
-    SparkOption("secretKey", OptionKind.TEXT, None, OptionMode.ANY, "The secret of accessKey."),
-    SparkOption("securityToken", OptionKind.TEXT, None, OptionMode.ANY, "The token of a temporary access key."),
+    SparkOption("secretKey", None, OptionMode.ANY, "The secret of accessKey."),
+    SparkOption("securityToken", None, OptionMode.ANY, "The token of a temporary access key."),
     SparkOption(
         "tls",
-        OptionKind.TEXT,
         "false",
         OptionMode.ANY,
         "Use TLS for connections: true, false, or the path of a CA file, on every machine.",
     ),
-    SparkOption(
-        "tlsCertificate",
-        OptionKind.TEXT,
-        None,
-        OptionMode.ANY,
-        "The path of the client certificate, if servers require one.",
-    ),
-    SparkOption(
-        "tlsKey",
-        OptionKind.TEXT,
-        None,
-        OptionMode.ANY,
-        "The path of the certificate's private key, if it is in another file.",
-    ),
-    SparkOption("tlsKeyPassword", OptionKind.TEXT, None, OptionMode.ANY, "The password of the private key."),
-    SparkOption(
-        "tlsVerify", OptionKind.BOOLEAN, "true", OptionMode.ANY, "Whether the certificates of servers are verified."
-    ),
+    SparkOption("tlsCertificate", None, OptionMode.ANY, "The path of the client certificate, if servers require one."),
+    SparkOption("tlsKey", None, OptionMode.ANY, "The path of the certificate's private key, if it is in another file."),
+    SparkOption("tlsKeyPassword", None, OptionMode.ANY, "The password of the private key."),
+    SparkOption("tlsVerify", "true", OptionMode.ANY, "Whether the certificates of servers are verified."),
     # -- topics and filters
-    SparkOption("subscribe", OptionKind.TEXT, None, OptionMode.READ, "The topics to read, separated by commas."),
+    SparkOption("subscribe", None, OptionMode.READ, "The topics to read, separated by commas."),
     SparkOption(
         "subscribePattern",
-        OptionKind.TEXT,
         None,
         OptionMode.READ,
         "Read the topics whose whole name matches a regular expression, also those that are created later; never "
         "system, retry or dead-letter topics.",
     ),
     SparkOption(
-        "assign",
-        OptionKind.JSON,
-        None,
-        OptionMode.READ,
-        'Read certain queues and no others: {"orders": {"broker-a": [0, 1]}}.',
+        "assign", None, OptionMode.READ, 'Read certain queues and no others: {"orders": {"broker-a": [0, 1]}}.'
     ),
     SparkOption(
         "tags",
-        OptionKind.TEXT,
         None,
         OptionMode.READ,
         "Only messages with these tags, as in: paid || refunded; filtered by the brokers.",
     ),
     SparkOption(
         "sql",
-        OptionKind.TEXT,
         None,
         OptionMode.READ,
         "Only messages whose properties meet a SQL92 condition, as in: amount > 10; filtered by the brokers.",
     ),
     SparkOption(
         "includeProperties",
-        OptionKind.BOOLEAN,
         "true",
         OptionMode.READ,
         "Whether there is a column with all properties; without it reading is about twice as fast.",
@@ -163,7 +119,6 @@ OPTIONS: tuple[SparkOption, ...] = (
     # -- start and end
     SparkOption(
         "startingOffsets",
-        OptionKind.OFFSETS,
         None,
         OptionMode.READ,
         "Where to start: earliest (default of a batch), latest (streams only, and their default), group (its committed "
@@ -173,7 +128,6 @@ OPTIONS: tuple[SparkOption, ...] = (
     ),
     SparkOption(
         "startingTimestamp",
-        OptionKind.TIMESTAMP,
         None,
         OptionMode.READ,
         "Start with the first message of each queue that was stored at a timestamp or later; a relative time counts "
@@ -181,7 +135,6 @@ OPTIONS: tuple[SparkOption, ...] = (
     ),
     SparkOption(
         "startingOffsetsByTimestamp",
-        OptionKind.JSON,
         None,
         OptionMode.READ,
         'Start each queue at its own timestamp, in milliseconds since 1970: {"orders": {"broker-a": {"0": '
@@ -189,7 +142,6 @@ OPTIONS: tuple[SparkOption, ...] = (
     ),
     SparkOption(
         "startingOffsetsByTimestampStrategy",
-        OptionKind.TEXT,
         "latest",
         OptionMode.READ,
         "What to do with a queue that has no message at the starting timestamp or later: latest starts at its end, "
@@ -197,7 +149,6 @@ OPTIONS: tuple[SparkOption, ...] = (
     ),
     SparkOption(
         "endingOffsets",
-        OptionKind.OFFSETS,
         "latest",
         OptionMode.BATCH,
         "Where to end, exclusive: latest as of planning, group, a relative time, or an offset for each queue as in "
@@ -205,14 +156,12 @@ OPTIONS: tuple[SparkOption, ...] = (
     ),
     SparkOption(
         "endingTimestamp",
-        OptionKind.TIMESTAMP,
         None,
         OptionMode.BATCH,
         "End before the first message of each queue that was stored at a timestamp or later, or at its end.",
     ),
     SparkOption(
         "endingOffsetsByTimestamp",
-        OptionKind.JSON,
         None,
         OptionMode.BATCH,
         "End each queue at its own timestamp, as in startingOffsetsByTimestamp; queues that are not named end at "
@@ -220,7 +169,6 @@ OPTIONS: tuple[SparkOption, ...] = (
     ),
     SparkOption(
         "failOnDataLoss",
-        OptionKind.BOOLEAN,
         "true",
         OptionMode.READ,
         "Whether a query fails when messages that it should read are gone: deleted before they were read, or with "
@@ -228,7 +176,6 @@ OPTIONS: tuple[SparkOption, ...] = (
     ),
     SparkOption(
         "onUnreadable",
-        OptionKind.TEXT,
         "fail",
         OptionMode.READ,
         "What to do with a message whose body cannot be decompressed: fail ends the query with its queue and offset, "
@@ -238,28 +185,19 @@ OPTIONS: tuple[SparkOption, ...] = (
     # -- admission control
     SparkOption(
         "maxOffsetsPerTrigger",
-        OptionKind.COUNT,
         None,
         OptionMode.STREAM,
         "The maximum number of messages of a batch (before tags or sql), shared fairly over queues.",
     ),
     SparkOption(
         "minOffsetsPerTrigger",
-        OptionKind.COUNT,
         None,
         OptionMode.STREAM,
         "A batch waits for this many messages, or until maxTriggerDelay is over.",
     ),
-    SparkOption(
-        "maxTriggerDelay",
-        OptionKind.DURATION,
-        "15m",
-        OptionMode.STREAM,
-        "How long minOffsetsPerTrigger may delay a batch.",
-    ),
+    SparkOption("maxTriggerDelay", "15m", OptionMode.STREAM, "How long minOffsetsPerTrigger may delay a batch."),
     SparkOption(
         "maxBytesPerTrigger",
-        OptionKind.SIZE,
         None,
         OptionMode.STREAM,
         "The approximate maximum of bytes of a batch, as stored: when it matters, a few messages are sampled at the "
@@ -268,14 +206,12 @@ OPTIONS: tuple[SparkOption, ...] = (
     # -- tasks
     SparkOption(
         "minPartitions",
-        OptionKind.COUNT,
         None,
         OptionMode.READ,
         "The minimum number of tasks, if there are as many messages; long queues are split.",
     ),
     SparkOption(
         "maxPartitions",
-        OptionKind.COUNT,
         "16",
         OptionMode.READ,
         "The maximum number of tasks, unless minPartitions is more: short queues share one, since a task has a "
@@ -283,7 +219,6 @@ OPTIONS: tuple[SparkOption, ...] = (
     ),
     SparkOption(
         "maxRecordsPerPartition",
-        OptionKind.COUNT,
         "500000",
         OptionMode.READ,
         "A task should not have more messages than this, if maxPartitions allows it.",
@@ -291,7 +226,6 @@ OPTIONS: tuple[SparkOption, ...] = (
     # -- group
     SparkOption(
         "group",
-        OptionKind.TEXT,
         None,
         OptionMode.ANY,
         "Reading: the consumer group of pulls; a stream commits its offsets to it after each batch, so that any tool "
@@ -301,18 +235,14 @@ OPTIONS: tuple[SparkOption, ...] = (
     # -- tuning
     SparkOption(
         "offsetPollMs",
-        OptionKind.DURATION,
         "50",
         OptionMode.STREAM,
         "How long a stream caches the max offsets of queues; Spark requests them about 90 times a second. With very "
         "many queues it is longer: five times as long as a poll takes.",
     ),
-    SparkOption(
-        "pullDepth", OptionKind.COUNT, "16", OptionMode.READ, "How many pulls of one task are in flight at a time."
-    ),
+    SparkOption("pullDepth", "16", OptionMode.READ, "How many pulls of one task are in flight at a time."),
     SparkOption(
         "pullMessages",
-        OptionKind.COUNT,
         "1000",
         OptionMode.READ,
         "How many messages one pull requests; a broker has its own limit, 32 by default on Apache's.",
@@ -320,45 +250,29 @@ OPTIONS: tuple[SparkOption, ...] = (
     # -- writing
     SparkOption(
         "topic",
-        OptionKind.TEXT,
         None,
         OptionMode.WRITE,
         "The topic of all rows, whatever their column says; without it the column of each row decides.",
     ),
+    SparkOption("sendDepth", "16", OptionMode.WRITE, "How many batches of one task are in flight at a time."),
     SparkOption(
-        "sendDepth", OptionKind.COUNT, "16", OptionMode.WRITE, "How many batches of one task are in flight at a time."
-    ),
-    SparkOption(
-        "maxBatchBytes",
-        OptionKind.SIZE,
-        "1m",
-        OptionMode.WRITE,
-        "The maximum size of a batch of messages; a broker accepts 4 MiB.",
+        "maxBatchBytes", "1m", OptionMode.WRITE, "The maximum size of a batch of messages; a broker accepts 4 MiB."
     ),
     SparkOption(
         "maxMessageBytes",
-        OptionKind.SIZE,
         "4m",
         OptionMode.WRITE,
         "The maximum size of a body; a larger one fails the task before anything of its Arrow batch is sent.",
     ),
-    SparkOption(
-        "sendTimeoutMs",
-        OptionKind.DURATION,
-        "10000",
-        OptionMode.WRITE,
-        "How long a batch is retried before the task fails.",
-    ),
+    SparkOption("sendTimeoutMs", "10000", OptionMode.WRITE, "How long a batch is retried before the task fails."),
     SparkOption(
         "deterministicIds",
-        OptionKind.BOOLEAN,
         "true",
         OptionMode.WRITE,
         "Whether a row that is resent has the same message id, by which readers can drop repeats.",
     ),
     SparkOption(
         "writeId",
-        OptionKind.TEXT,
         None,
         OptionMode.WRITE,
         "The scope of the message ids of a batch write, so that they are the same if it is repeated: in foreachBatch, "
@@ -490,7 +404,7 @@ class OptionValues:
             return None
         number = int(value) if value.isascii() and value.isdigit() and len(value) <= _MAX_COUNT_DIGITS else 0
         if number < 1:
-            raise invalid_option(name, value, f"give {OptionKind.COUNT.value}")
+            raise invalid_option(name, value, "give a whole number of 1 or more")
         return number
 
     def required_count(self, name: str) -> int:
@@ -502,7 +416,7 @@ class OptionValues:
         value = self.text(name) or ""
         found = parse_duration_ms(value)
         if found is None:
-            raise invalid_option(name, value, f"give {OptionKind.DURATION.value}")
+            raise invalid_option(name, value, "give milliseconds, or a time span such as 15m")
         return found
 
     def byte_size(self, name: str) -> int | None:
@@ -513,7 +427,7 @@ class OptionValues:
         found = _SIZE.fullmatch(value.lower())
         number = int(found[1]) * _SIZE_UNITS[found[2]] if found else 0
         if number < 1:
-            raise invalid_option(name, value, f"give {OptionKind.SIZE.value}")
+            raise invalid_option(name, value, "give bytes, or a size such as 64m")
         return number
 
     def json(self, name: str) -> object:

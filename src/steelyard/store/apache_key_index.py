@@ -1,18 +1,17 @@
 """Apache's key index ``index/<time>``, maintained for a Java broker that may open the directory next.
 
-Apache indexes only what it has not dispatched yet, and after a clean close by us that is nothing: without these files
-it would find none of our messages by key. We never answer from them (key_index.py is our own index).
+Without these files that broker would find none of our messages by key; we answer from our own index (key_index.py).
 
 A file is a head, a table of slots and a list of entries. A key's hash leads to a slot, the slot to the newest entry of
 its keys, and each entry to the previous one. New entries are buffered in memory, from the log, and written at a close,
-the head last. Files are trusted only after a clean close: after a crash they may point at positions that hold other
-messages by now, so they are removed, and rebuilt from the whole log. Files of another size than Apache's usual one are
-left alone and not maintained.
+the head last. Files are trusted only after a clean close; after a crash they are removed, and rebuilt from the log.
+Files of another size than Apache's usual one are left alone and not maintained.
 """
 
-from dataclasses import dataclass
+from contextlib import closing
 from datetime import datetime, timedelta, timezone
 from struct import Struct as Layout
+from typing import NamedTuple
 
 from steelyard.model.java_strings import java_hash
 from steelyard.store.commit_log import CommitLog
@@ -31,7 +30,6 @@ MAX_BUFFERED_ENTRIES = 4_000_000
 
 # Times of the first and the last message, their positions, used slots, number of entries plus one.
 _HEAD = Layout(">qqqqii")
-_HEAD_ORDER = ("first_ms", "last_ms", "first_position", "last_position", "used_slots", "next_entry")
 # Hash, position of the message, seconds since the first one, previous entry of the same slot.
 _ENTRY = Layout(">iqii")
 _SLOT = Layout(">i")
@@ -40,17 +38,13 @@ _BULK_WRITE_SLOTS = 50_000
 """From this many changed slots on, the whole table is written at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Head:
+class _Head(NamedTuple):
     first_ms: int = 0
     last_ms: int = 0
     first_position: int = 0
     last_position: int = -1
     used_slots: int = 0
     next_entry: int = 1
-
-    def encode(self) -> bytes:
-        return _HEAD.pack(*(getattr(self, name) for name in _HEAD_ORDER))
 
 
 def remove_apache_key_index(disk: Disk, before: int | None = None) -> None:
@@ -67,14 +61,11 @@ def _file_names(disk: Disk) -> list[str]:
 
 
 def _load_head(disk: Disk, name: str) -> _Head:
-    file = disk.open(f"{APACHE_KEY_INDEX_FOLDER}/{name}")
-    try:
+    with closing(disk.open(f"{APACHE_KEY_INDEX_FOLDER}/{name}")) as file:
         if file.size < _HEAD.size:
             return _Head()
         with file.view() as view:
             head = _Head(*_HEAD.unpack_from(view))
-    finally:
-        file.close()
     # A new file has no entries, but may say where the previous one ended.
     return head if head.next_entry > 1 else _Head(last_position=head.last_position or -1)
 
@@ -150,12 +141,9 @@ class ApacheKeyIndex:
         """Every record before this position is indexed."""
 
     def _load(self, name: str) -> _IndexFile:
-        file = self._disk.open(f"{APACHE_KEY_INDEX_FOLDER}/{name}")
-        try:
+        with closing(self._disk.open(f"{APACHE_KEY_INDEX_FOLDER}/{name}")) as file:
             self.is_foreign = file.size != self._file_bytes
             return _IndexFile(name, _load_head(self._disk, name), None if self.is_foreign else file.view())
-        finally:
-            file.close()
 
     @property
     def is_complete(self) -> bool:
@@ -206,10 +194,7 @@ class ApacheKeyIndex:
         self._files = [_IndexFile()]
 
     def _new_name(self, now_ms: int) -> str:
-        """Return a name behind all present ones, and before any that Apache will give in whatever time zone.
-
-        Names are local times.
-        """
+        """Return a name (a local time) behind all present ones, and before any of Apache's in whatever time zone."""
         earliest = datetime.fromtimestamp(now_ms / 1000, timezone(-timedelta(hours=12)))
         name = f"{earliest:%Y%m%d%H%M%S}{now_ms % 1000:03}"
         return max(name, f"{int(self._last_name or 0) + 1:017}")
@@ -217,24 +202,20 @@ class ApacheKeyIndex:
     def _write(self, new: _IndexFile) -> None:
         path = f"{APACHE_KEY_INDEX_FOLDER}/{new.name}"
         make_folder(self._disk, APACHE_KEY_INDEX_FOLDER)
-        file = self._disk.open(path, create=True)
-        try:
+        with closing(self._disk.open(path, create=True)) as file:
             if file.size != self._file_bytes:
                 file.truncate(self._file_bytes)
             first = _HEAD.size + self._slot_count * _SLOT.size + new.first_new * _ENTRY.size
             write_all(file, first, bytes(new.entries), path)
             if len(new.newest_by_slot) > _BULK_WRITE_SLOTS:
-                table = self._table(new)
-                write_all(file, _HEAD.size, bytes(table), path)
+                write_all(file, _HEAD.size, bytes(self._table(new)), path)
             else:
                 for slot in sorted(new.newest_by_slot):
                     write_all(file, _HEAD.size + slot * _SLOT.size, _SLOT.pack(new.newest_by_slot[slot]), path)
             file.sync()
             # The head holds the number of entries. Written last, it makes the new ones count.
-            write_all(file, 0, new.head.encode(), path)
+            write_all(file, 0, _HEAD.pack(*new.head), path)
             file.sync()
-        finally:
-            file.close()
         self._disk.sync_folder(APACHE_KEY_INDEX_FOLDER)
 
     def _table(self, new: _IndexFile) -> bytearray:

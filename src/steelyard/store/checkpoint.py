@@ -1,11 +1,8 @@
 """Apache's checkpoint: up to which store time log, queues and key index are on disk.
 
-Steelyard does not need it, since the files themselves say how far they are. It maintains the file for a Java broker
-that opens the directory next: after a crash that broker starts its repair three seconds before the earliest of these
-times. So no message that is not yet synced may be older than they say.
-
-Three 64-bit numbers, milliseconds, at the start of a page. Brokers from 5.0 on write two more behind them, positions
-that matter only to replicas; these and everything behind them are left unchanged.
+Steelyard does not need it. A Java broker that opens the directory after a crash starts its repair three seconds before
+the earliest of these times, so no message that is not yet synced may be older than they say. Three 64-bit numbers,
+milliseconds, at the start of a page; what other versions write behind them is left unchanged.
 """
 
 from dataclasses import dataclass
@@ -13,7 +10,7 @@ from struct import Struct as Layout
 
 from steelyard.store.disk import Disk, replace_file
 
-__all__ = ["CHECKPOINT_BYTES", "CHECKPOINT_PATH", "Checkpoint", "read_checkpoint", "write_checkpoint"]
+__all__ = ["CHECKPOINT_BYTES", "CHECKPOINT_PATH", "Checkpoint", "write_checkpoint"]
 
 CHECKPOINT_PATH = "checkpoint"
 CHECKPOINT_BYTES = 4096
@@ -29,11 +26,6 @@ class Checkpoint:
     log_ms: int = 0
     queues_ms: int = 0
     index_ms: int = 0
-
-
-def read_checkpoint(disk: Disk) -> Checkpoint:
-    """Read the checkpoint; all times are 0 if the file is missing or too short."""
-    return Checkpoint(*_TIMES.unpack_from(_page(disk)))
 
 
 def write_checkpoint(disk: Disk, checkpoint: Checkpoint) -> None:

@@ -80,12 +80,7 @@ def _is_intact(data: bytes, at: int) -> bool:
 
 
 class RecordChecksums:
-    """The checksums of one segment, as read from its file: ordered by position, damaged entries dropped.
-
-    >>> checksums = RecordChecksums(pack_checksum(0, 17) + pack_checksum(120, 4711))
-    >>> checksums.get(120), checksums.get(50), checksums.get(0)
-    (4711, None, 17)
-    """
+    """The checksums of one segment, as read from its file: ordered by position, damaged entries dropped."""
 
     __slots__ = ("_data", "_is_all_intact", "_next", "_trusted_to", "_trusted_to_ms", "damaged", "stale")
 

@@ -23,11 +23,7 @@ _CHUNK = 1 << 20
 
 
 def segment_name(start: int) -> str:
-    """Return the name of the file that begins at a position.
-
-    >>> segment_name(1073741824)
-    '00000000001073741824'
-    """
+    """Return the name of the file that begins at a position."""
     return f"{start:020d}"
 
 
@@ -85,19 +81,6 @@ class _WriteBuffer:
 
 class CommitLog:
     """Segments in order, and buffered records behind them."""
-
-    __slots__ = (
-        "_append_end",
-        "_buffer",
-        "_buffers",
-        "_dirty_to",
-        "_disk",
-        "end",
-        "segment_bytes",
-        "segments",
-        "starts",
-        "sync_error",
-    )
 
     def __init__(self, disk: Disk, segment_bytes: int, segments: list[Segment], end: int) -> None:
         self._disk = disk
@@ -197,9 +180,7 @@ class CommitLog:
             if file.size:
                 file.truncate(0)  # a failed attempt left it
             file.truncate(self.segment_bytes)
-            self._sync(file)
-            for folder in (COMMIT_LOG_FOLDER, ""):
-                self._sync_folder(folder)
+            self._sync(file, COMMIT_LOG_FOLDER, "")
             segment = Segment(start, self.segment_bytes, file, file.view())
         except DiskFailed:
             file.close()
@@ -208,16 +189,11 @@ class CommitLog:
         self.starts.append(start)
         return segment
 
-    def _sync(self, file: File) -> None:
+    def _sync(self, file: File, *folders: str) -> None:
         try:
             file.sync()
-        except DiskFailed as error:
-            self.sync_error = error
-            raise
-
-    def _sync_folder(self, folder: str) -> None:
-        try:
-            self._disk.sync_folder(folder)
+            for folder in folders:
+                self._disk.sync_folder(folder)
         except DiskFailed as error:
             self.sync_error = error
             raise

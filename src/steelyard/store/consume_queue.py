@@ -5,26 +5,29 @@ at nothing and that readers skip. Entries of messages that are not in the log fi
 are ``consumequeue/<topic>/<queue>/<first byte>``, 300,000 entries each.
 
 Missing or wrong files are rebuilt from the log. But a consume queue may know more than the log does: how many messages
-a queue had whose log files are gone. So rebuilt files replace the old ones one by one, and the one with the queue's
-last offset stays. For the same reason few are synced: a queue with a durable message in the log loses nothing with its
-files. Only that of a queue without one is synced: ten thousand topics with a message each would else be fifty thousand
-syncs, and a stop would take a minute and a half.
+a queue had whose log files are gone. So rebuilt files replace the old ones one by one, the one with the queue's last
+offset stays, and only queues without a durable message in the log are synced: to sync all takes minutes.
 """
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from struct import Struct as Layout
 from sys import byteorder
 from typing import NamedTuple
 from zlib import crc32
 
+from msgspec import Struct, field
+
 from steelyard.errors import DiskFailed
 from steelyard.store.commit_log import segment_name, segment_starts
 from steelyard.store.disk import Disk, make_folder, write_all
+from steelyard.store.json_documents import JsonDocument, load_document, save_document
 
 __all__ = [
     "CONSUME_QUEUE_FOLDER",
+    "DELETED_QUEUES",
     "ENTRY_BYTES",
     "ENTRY_WORDS",
     "HOLE_SIZE",
@@ -32,8 +35,11 @@ __all__ = [
     "ConsumeQueueUnit",
     "ConsumeQueues",
     "consume_queues_crc32",
+    "delete_topic_queues",
+    "deleted_queue_ends",
     "is_valid_folder",
     "load_consume_queues",
+    "reapply_deletions",
     "remove_consume_queue",
     "save_consume_queues",
 ]
@@ -66,14 +72,7 @@ class ConsumeQueueUnit(NamedTuple):
 
 
 class ConsumeQueue:
-    """The entries of one queue from offset ``start`` on.
-
-    >>> queue = ConsumeQueue()
-    >>> queue.append(0, 120, 7); queue.end, queue.visible_end
-    (1, 0)
-    >>> queue.publish(); queue.entry(0)
-    ConsumeQueueUnit(position=0, size=120, tags_code=7)
-    """
+    """The entries of one queue from offset ``start`` on."""
 
     __slots__ = (
         "checked_end",
@@ -140,11 +139,6 @@ class ConsumeQueue:
         """Return the entries of the offsets from ``start`` to ``end`` as 32-bit words, `ENTRY_WORDS` each.
 
         Two are the position, one the size, two the tags code. A slice of every fifth is much faster than unpacking.
-
-        >>> queue = ConsumeQueue()
-        >>> queue.append(5, 120, 7); queue.append(125, 90, 8)
-        >>> queue.entry_words(0, 2)[2::ENTRY_WORDS].tolist()
-        [120, 90]
         """
         at, stop = (start - self.start) * ENTRY_BYTES, (end - self.start) * ENTRY_BYTES
         found = array("I", bytes(self.entries[at:stop]))
@@ -259,11 +253,8 @@ def _load_queue(disk: Disk, folder: str) -> ConsumeQueue | None:
 
 def _read_entries(disk: Disk, path: str) -> bytes:
     """Read a file up to where it was never written: it has its full size from the start."""
-    file = disk.open(path)
-    try:
+    with closing(disk.open(path)) as file:
         return file.read(0, -(-file.zeros_from() // ENTRY_BYTES) * ENTRY_BYTES)  # zeros may be the end of an entry
-    finally:
-        file.close()
 
 
 def _written_bytes(data: bytes) -> int:
@@ -320,11 +311,8 @@ def _sync_files(disk: Disk, folder: str, at: int) -> None:
     """Sync what was written from a byte of the queue on, by this process or the one before."""
     for start in segment_starts(disk, folder):
         if start + _FILE_BYTES > at:
-            file = disk.open(f"{folder}/{segment_name(start)}")
-            try:
+            with closing(disk.open(f"{folder}/{segment_name(start)}")) as file:
                 file.sync()
-            finally:
-                file.close()
     disk.sync_folder(folder)
     make_folder(disk, folder)
 
@@ -342,8 +330,7 @@ def _write_entries(disk: Disk, folder: str, queue: ConsumeQueue, at: int, *, syn
         path = f"{folder}/{segment_name(first)}"
         # A rewritten file replaces the old one as a whole: half of each would know less than either.
         target = f"{path}.tmp" if queue.needs_rewrite else path
-        file = disk.open(target, create=True)
-        try:
+        with closing(disk.open(target, create=True)) as file:
             if queue.needs_rewrite and file.size:
                 file.truncate(0)
             at = first if not file.size else max(at, first)
@@ -354,8 +341,6 @@ def _write_entries(disk: Disk, folder: str, queue: ConsumeQueue, at: int, *, syn
                 file.truncate(_FILE_BYTES)
             if sync:
                 file.sync()
-        finally:
-            file.close()
         if queue.needs_rewrite:
             disk.rename(target, path)
     if queue.needs_rewrite:
@@ -371,3 +356,55 @@ def remove_consume_queue(disk: Disk, topic: bytes, queue_id: int) -> None:
     folder = f"{CONSUME_QUEUE_FOLDER}/{topic.decode(errors='surrogateescape')}/{queue_id}"
     for name in disk.names(folder):
         disk.remove(f"{folder}/{name}")
+
+
+# The log holds the messages of a deleted topic until its files expire, and a rebuild after a crash would show them, so
+# the ends of deleted queues are saved. A topic that is created again continues behind its old messages: an offset means
+# one message for ever.
+
+
+class _DeletedQueues(Struct, frozen=True):
+    """By topic and queue, the offset below which every message is deleted."""
+
+    topics: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+
+
+DELETED_QUEUES = JsonDocument("steelyard/forgotten.json", _DeletedQueues)
+
+
+def delete_topic_queues(disk: Disk, consume_queues: ConsumeQueues, topic: bytes) -> None:
+    """Delete all messages of a topic; the deletion is durable when this returns."""
+    ends = {
+        queue_id: queue.visible_end
+        for (name, queue_id), queue in consume_queues.items()
+        if name == topic and queue.visible_end
+    }
+    if not ends:
+        return
+    saved = load_document(disk, DELETED_QUEUES).value or _DeletedQueues()
+    alive = {name.decode(errors="surrogateescape") for name, _ in consume_queues}
+    kept = {name: queues for name, queues in saved.topics.items() if name in alive}
+    save_document(disk, DELETED_QUEUES, _DeletedQueues({**kept, topic.decode(errors="surrogateescape"): ends}))
+    for (name, _), queue in consume_queues.items():
+        if name == topic:
+            queue.drop_below(queue.visible_end)
+
+
+def reapply_deletions(disk: Disk, consume_queues: ConsumeQueues) -> None:
+    """Delete again what earlier processes deleted, and reuse none of its offsets, even if the log lost some."""
+    for key, end in deleted_queue_ends(disk).items():
+        queue = consume_queues.setdefault(key, ConsumeQueue(end))
+        if queue.end < end:
+            queue.append_holes(end - queue.end)
+            queue.publish()
+        queue.drop_below(end)
+
+
+def deleted_queue_ends(disk: Disk) -> dict[tuple[bytes, int], int]:
+    """Return the offset below which a queue was deleted, by topic and queue id."""
+    topics = (load_document(disk, DELETED_QUEUES).value or _DeletedQueues()).topics
+    return {
+        (topic.encode(errors="surrogateescape"), queue_id): end
+        for topic, ends in topics.items()
+        for queue_id, end in ends.items()
+    }

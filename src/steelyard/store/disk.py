@@ -7,10 +7,9 @@ What a disk guarantees, and all that the store relies on: bytes written to a fil
 survive a crash of the process once `write` returned, and a power loss once `sync` returned without an error. After a
 failed `sync` nothing is known of the bytes since the last good one. A new file, a rename and a removal survive a power
 loss once `sync_folder` of their folder returned; until then, any part of them may have happened.
-
-Left out: which names a topic may have; that is checked before one becomes a folder.
 """
 
+from contextlib import closing
 from typing import Protocol
 
 from steelyard.errors import DiskFailed
@@ -122,13 +121,10 @@ def replace_file(disk: Disk, path: str, content: bytes, *, backup: str | None = 
     the disk pass through; then the old bytes are still there, under one of the two names.
     """
     temporary = f"{path}.tmp"
-    file = disk.open(temporary, create=True)
-    try:
+    with closing(disk.open(temporary, create=True)) as file:
         file.truncate(0)  # a failed attempt may have left something
         write_all(file, 0, content, temporary)
         file.sync()
-    finally:
-        file.close()
     # No name is given before the bytes are synced. The order of the two renames does not matter to a reader that tries
     # both names, so one sync of the folder is enough for both.
     if backup is not None:

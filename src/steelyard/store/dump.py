@@ -6,6 +6,7 @@ Apache's, whose files have the same format.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 from steelyard.errors import MissingExtra, NotAStore, ProtocolError
@@ -41,8 +42,7 @@ def dump_messages(disk: Disk, is_wanted: _RecordFilter) -> Iterator[StoredMessag
 
 def dump_file(disk: Disk, name: str, is_wanted: _RecordFilter) -> Iterator[StoredMessage | Damage]:
     """Yield the same of one file; `NotAStore` if it holds something else."""
-    file = disk.open(name)
-    try:
+    with closing(disk.open(name)) as file:
         start = file.read(0, _PROBE_BYTES)
         segment = _StandaloneFile(_first_position(name, start), file.size, file, memoryview(b""), name)
         scan = LogScan([segment], {})
@@ -51,8 +51,6 @@ def dump_file(disk: Disk, name: str, is_wanted: _RecordFilter) -> Iterator[Store
             raise NotAStore(
                 f"the file {name} holds no message", next_step="give one of a commit log, or of a compacted topic"
             )
-    finally:
-        file.close()
 
 
 @dataclass(slots=True)

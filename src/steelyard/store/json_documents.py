@@ -4,9 +4,8 @@ The files have the names and shapes of Apache RocketMQ's own, and one more key a
 
     {"offsetTable":{"orders@billing":{0:12}},"steelyard":{"crc32":3735928559,"v":1}}
 
-The number is the CRC-32 of the document without that key: of everything before its comma, and a closing brace. The key
-is compared byte by byte, so that no flipped bit goes unseen, not even in the key itself. A file without any trace of it
-was written by another program and is accepted if it parses: to edit a file by hand, remove the key. A document is
+The number is the CRC-32 of the document without that key, which is compared byte by byte. A file without any trace of
+it was written by another program and is accepted if it parses: to edit a file by hand, remove the key. A document is
 replaced atomically, and its predecessor stays as ``.bak``, where Java looks too; a damaged one never becomes a backup.
 """
 
@@ -145,11 +144,7 @@ def _read_document(disk: Disk, path: str, value_type: type[T]) -> LoadedDocument
 
 
 def _with_checksum(text: bytes) -> bytes:
-    """Append the checksum of an object's text as its last key.
-
-    >>> _with_checksum(b'{"v":1}')
-    b'{"v":1,"steelyard":{"crc32":2229004093,"v":1}}'
-    """
+    """Append the checksum of an object's text as its last key."""
     return text[:-1] + _CHECKSUM_KEY % crc32(text)
 
 

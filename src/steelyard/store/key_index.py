@@ -1,13 +1,10 @@
 """Key index: which records of a segment have which key, sixteen bytes per key, searched linearly.
 
 A record has the key that its producer made for it (UNIQ_KEY) and each word of its KEYS. An entry is the hash of topic
-and key, then the record's position. A search through the two million entries of a large segment takes milliseconds,
-which is little for a question that people ask; in return adding one costs next to nothing. Two keys may have the same
-hash, so a hit is a record that *may* have the key: the caller checks the record itself.
-
-Nothing here is precious: a missing or damaged index is rebuilt from the log, from `indexed_to` on. Only what is durable
-in the log may be saved, and an index that reaches behind the log's end is truncated: otherwise it would miss the
-records that take the positions of those that were lost.
+and key, then the record's position. Two keys may have the same hash, so a hit is a record that *may* have the key: the
+caller checks the record itself. A missing or damaged index is rebuilt from the log, from `indexed_to` on. Only what is
+durable in the log may be saved, and an index that reaches behind the log's end is truncated: otherwise it would miss
+the records that take the positions of those that were lost.
 """
 
 from bisect import bisect_left
@@ -47,14 +44,7 @@ def key_index_path(segment_start: int) -> str:
 
 
 class KeyIndex:
-    r"""The keys of one segment.
-
-    >>> index = KeyIndex(0)
-    >>> index.add(b"orders", b"KEYS\x01o-1 o-2\x02UNIQ_KEY\x01AC11\x02", 0, 180)
-    >>> index.add(b"orders", b"KEYS\x01o-2\x02", 180, 350)
-    >>> index.find(b"orders", b"o-2"), index.find(b"orders", b"AC11"), index.indexed_to
-    ([0, 180], [0], 350)
-    """
+    """The keys of one segment."""
 
     __slots__ = ("_entries", "indexed_to", "start")
 
@@ -122,11 +112,7 @@ class KeyIndex:
 
 
 def record_keys(properties: bytes) -> list[bytes]:
-    r"""Return the keys of a record: each word of its KEYS, and its UNIQ_KEY.
-
-    >>> record_keys(b"KEYS\x01o-1  o-2\x02UNIQ_KEY\x01AC11\x02")
-    [b'o-1', b'o-2', b'AC11']
-    """
+    """Return the keys of a record: each word of its KEYS, and its UNIQ_KEY."""
     # Hot path: nearly every record has both. This is the short way to the last value of a name, and gives nothing if
     # there is none or it is empty; then find_property decides.
     text = b"\x02" + properties

@@ -99,7 +99,9 @@ class MessageLookup:
         """Return records of a topic that have a key and were stored between two times, the newest first."""
         records: list[memoryview] = []
         for segment in reversed(self._log.segments):
-            positions = self._complete_key_index(segment).find(topic, key)
+            index = self._key_index(segment)
+            self._index_records(segment, index, None)
+            positions = index.find(topic, key)
             # A million messages may share one key: those that are too new are skipped by binary search.
             for position in reversed(positions[: bisect_right(positions, end_ms, key=self._stored_ms_at)]):
                 found = self._read_record(position)
@@ -117,12 +119,6 @@ class MessageLookup:
     def _stored_ms_at(self, position: int) -> int:
         found = self._read_record(position)
         return -1 if found is None else found.stored_ms
-
-    def _complete_key_index(self, segment: Segment) -> KeyIndex:
-        """Return the key index of a segment, complete up to its end."""
-        index = self._key_index(segment)
-        self._index_records(segment, index, None)
-        return index
 
     def _key_index(self, segment: Segment) -> KeyIndex:
         index = self._key_indexes.get(segment.start)

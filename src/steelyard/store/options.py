@@ -13,11 +13,7 @@ _HOUR_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class StoreOptions:
-    """Sizes and times; the defaults are Apache's.
-
-    >>> StoreOptions().segment_bytes
-    1073741824
-    """
+    """Sizes and times; the defaults are Apache's."""
 
     segment_bytes: int = 1 << 30
     """Size of a log file. A directory that already has log files keeps their size."""

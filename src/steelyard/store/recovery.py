@@ -5,15 +5,14 @@ log is scanned, damage is reported with the number of messages it cost, the tail
 truncated, and the queues are rebuilt. Offsets are dense: what was lost leaves holes. A record with an impossible offset
 is rejected, since one flipped bit must not cost a queue or fill the memory.
 
-An offset is never reused while anything remembers it, because a consumer may have seen it. Checksums tell where records
-began, older consume queues which offsets were given. Both may be damaged or of another log: an older queue is trusted
-only entry by entry, in order, and only about positions where something was lost. Each step of the truncation is synced
-before the next, and repeating all of it gives the same bytes, so a crash in the middle does no harm.
+An offset is never reused while checksums or older consume queues remember it, because a consumer may have seen it. An
+older queue is trusted only entry by entry, in order, and only about positions where something was lost. Each step of
+the truncation is synced before the next, and repeating it gives the same bytes: a crash in the middle does no harm.
 """
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -34,10 +33,10 @@ from steelyard.store.consume_queue import (
     consume_queues_crc32,
     is_valid_folder,
     load_consume_queues,
+    reapply_deletions,
     remove_consume_queue,
     save_consume_queues,
 )
-from steelyard.store.deleted_queues import reapply_deletions
 from steelyard.store.directory import DirectoryState, write_abort_file
 from steelyard.store.disk import Disk, write_all
 from steelyard.store.json_documents import CleanShutdown
@@ -330,12 +329,9 @@ def _truncate_checksums(disk: Disk, first: int, end: int, segment_bytes: int) ->
     for start in starts:
         if first <= start < end < start + segment_bytes:
             data = disk.read(checksums_path(start)) or b""
-            file = disk.open(checksums_path(start))
-            try:
+            with closing(disk.open(checksums_path(start))) as file:
                 file.truncate(checksum_bytes_before(data, end))
                 file.sync()
-            finally:
-                file.close()
 
 
 def _remove_files(disk: Disk, folder: str, starts: Iterable[int]) -> None:

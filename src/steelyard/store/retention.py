@@ -18,14 +18,11 @@ def expired_segments(
     """Return the log files that exceed the age or the size limit, the oldest first."""
     expired: list[Segment] = []
     for segment in log.segments[:-1]:
-        if not (_exceeds_size(segment, log, options) or _exceeds_age(segment, log, checksums, options, now_ms)):
+        is_too_large = options.keep_bytes is not None and log.end - segment.start > options.keep_bytes
+        if not is_too_large and not _exceeds_age(segment, log, checksums, options, now_ms):
             break
         expired.append(segment)
     return expired
-
-
-def _exceeds_size(segment: Segment, log: CommitLog, options: StoreOptions) -> bool:
-    return options.keep_bytes is not None and log.end - segment.start > options.keep_bytes
 
 
 def _exceeds_age(

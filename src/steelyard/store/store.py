@@ -21,10 +21,10 @@ from steelyard.store.consume_queue import (
     ENTRY_BYTES,
     ConsumeQueue,
     consume_queues_crc32,
+    delete_topic_queues,
     is_valid_folder,
     save_consume_queues,
 )
-from steelyard.store.deleted_queues import delete_topic_queues
 from steelyard.store.directory import (
     check_directory,
     has_abort_file,
@@ -229,8 +229,25 @@ class Store:
                 batch, shape, topic, queue_id, offset, start, born_ms, born_host, stored_ms, store_host, sys_flag
             )
         if records is None or log.next_position(records.end - start) != start:
-            return self._append_one_by_one(topic, queue_id, batch, born_ms, born_host, stored_ms, sys_flag)
-        # They fit into one file, as is usual.
+            # They do not fit into the rest of a file; a damaged batch is refused here.
+            items = list(decode_batch(batch))
+            head_bytes = head_layout_for(born_host, store_host).size
+            for item in items:
+                self._check_size(head_bytes + len(item.body) + len(pack_tail(topic, item.properties)))
+            return [
+                self.append(
+                    topic,
+                    queue_id,
+                    item.body,
+                    item.properties,
+                    born_ms=born_ms,
+                    born_host=born_host,
+                    stored_ms=stored_ms,
+                    flag=item.flag,
+                    sys_flag=sys_flag,
+                )
+                for item in items
+            ]
         if queue is None:
             queue = self._new_queue(topic, queue_id)
         log.append(records.parts, records.end - start, start)
@@ -242,36 +259,6 @@ class Store:
         self._appended_queues += [queue] * len(records.sizes)
         self._unwritten_checksums += zip(records.positions, records.heads, records.tails, strict=True)
         return list(map(AppendResult, count(offset), records.positions, records.sizes))
-
-    def _append_one_by_one(
-        self,
-        topic: bytes,
-        queue_id: int,
-        batch: bytes,
-        born_ms: int,
-        born_host: bytes,
-        stored_ms: int,
-        sys_flag: int,
-    ) -> list[AppendResult]:
-        """Append messages of a batch that do not fit into the rest of a file; a damaged batch is refused here."""
-        items = list(decode_batch(batch))
-        shape = head_layout_for(born_host, self._options.store_host)
-        for item in items:
-            self._check_size(shape.size + len(item.body) + len(pack_tail(topic, item.properties)))
-        return [
-            self.append(
-                topic,
-                queue_id,
-                item.body,
-                item.properties,
-                born_ms=born_ms,
-                born_host=born_host,
-                stored_ms=stored_ms,
-                flag=item.flag,
-                sys_flag=sys_flag,
-            )
-            for item in items
-        ]
 
     def _check_size(self, size: int) -> None:
         most = self._log.segment_bytes - BLANK_BYTES

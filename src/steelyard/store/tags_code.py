@@ -29,13 +29,7 @@ _MAX_TIME_MS = (1 << 63) - 1
 
 
 def compute_tags_code(topic: bytes, properties: bytes, stored_ms: int) -> int:
-    r"""Return the tags code of a message.
-
-    >>> compute_tags_code(b"orders", b"TAGS\x01TagA\x02", 0)
-    2598919
-    >>> compute_tags_code(SCHEDULE_TOPIC, b"DELAY\x013\x02", 1_000)
-    11000
-    """
+    """Return the tags code of a message."""
     if topic == SCHEDULE_TOPIC:
         level = find_property(properties, b"DELAY") or b""
         known = len(level) <= _MAX_LEVEL_DIGITS and level.isdigit() and 1 <= int(level) <= len(DELAY_LEVELS_MS)

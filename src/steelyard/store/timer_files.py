@@ -2,16 +2,15 @@
 
 ``config/timercheck`` says that of the timers before a *queue offset* all are done whose second ended before the *read
 time*, except those that Apache finds in ``timerlog`` at that second or a later one. A timer at or behind that offset is
-new to Apache, which delivers it at once if its second is over. ``timerwheel`` only indexes ``timerlog`` by second, and
-is rebuilt from it if missing.
+new to Apache, which delivers it at once if its second is over. ``timerwheel`` is rebuilt from ``timerlog`` if missing.
 
 Ours keeps its progress elsewhere (broker/delayed_delivery.py) and writes these files for a Java broker that opens the
-directory next. While it runs there is no list of waiting timers: all from the first open one on are new to Apache. No
-moment in between makes Apache lose one; a crash may make it deliver some twice. Left out: a list too long for one file,
-and other precisions than whole seconds (``timerPrecisionMs``).
+directory next. While it runs, all timers from the first open one on are new to Apache. No moment in between makes
+Apache lose one; a crash may make it deliver some twice. Left out: a list too long for one file, and other precisions.
 """
 
 from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import dataclass
 from struct import Struct as Layout
 from typing import NamedTuple
@@ -148,14 +147,11 @@ def _timer_log(timers: list[WaitingTimer], read_ms: int, now_ms: int) -> bytes:
 def _write_log(disk: Disk, content: bytes, file_bytes: int) -> None:
     # Written elsewhere: Apache does not start with a file of another size in its folder.
     temporary = "steelyard/timerlog.tmp"
-    file = disk.open(temporary, create=True)
-    try:
+    with closing(disk.open(temporary, create=True)) as file:
         file.truncate(0)
         write_all(file, 0, content, temporary)
         file.truncate(file_bytes)
         file.sync()
-    finally:
-        file.close()
     make_folder(disk, TIMER_LOG_FOLDER)
     disk.rename(temporary, f"{TIMER_LOG_FOLDER}/{segment_name(0)}")
     disk.sync_folder(TIMER_LOG_FOLDER)

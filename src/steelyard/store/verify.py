@@ -27,13 +27,14 @@ from steelyard.store.checksums import CHECKSUM_BYTES, CHECKSUMS_FOLDER, RecordCh
 from steelyard.store.commit_log import COMMIT_LOG_FOLDER, Segment, segment_name, segment_starts
 from steelyard.store.consume_queue import (
     CONSUME_QUEUE_FOLDER,
+    DELETED_QUEUES,
     ENTRY_BYTES,
     HOLE_SIZE,
     ConsumeQueue,
     ConsumeQueues,
+    deleted_queue_ends,
     load_consume_queues,
 )
-from steelyard.store.deleted_queues import DELETED_QUEUES, deleted_queue_ends
 from steelyard.store.directory import inspect_directory
 from steelyard.store.disk import Disk
 from steelyard.store.json_documents import (
@@ -97,11 +98,7 @@ class VerificationReport(Struct, frozen=True):
 
 
 def _pluralize(count: int, what: str) -> str:
-    """Return a number with its noun.
-
-    >>> _pluralize(1, "queue"), _pluralize(16, "queue")
-    ('1 queue', '16 queues')
-    """
+    """Return a number with its noun."""
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 

@@ -14,15 +14,14 @@ import typing as _typing
 
 if _typing.TYPE_CHECKING:
     from steelyard.testing.external_cluster import ExternalMq, external
-    from steelyard.testing.mq import Mq, cluster
-    from steelyard.testing.mq_async import MqAsync
+    from steelyard.testing.mq import Mq, MqAsync, cluster
 
 __all__ = ["ExternalMq", "Mq", "MqAsync", "cluster", "external"]
 
 _LATE = {
     "ExternalMq": "steelyard.testing.external_cluster",
     "Mq": "steelyard.testing.mq",
-    "MqAsync": "steelyard.testing.mq_async",
+    "MqAsync": "steelyard.testing.mq",
     "cluster": "steelyard.testing.mq",
     "external": "steelyard.testing.external_cluster",
 }

@@ -1,13 +1,11 @@
 """Reads the state of running brokers directly, so that no fault can hide anything. Brokers that are down are left out.
 
-`MemberOffsetProbe` asks members for their own offsets (221 GET_CONSUMER_STATUS_FROM_CLIENT), as a broker does for an
-administrator: they commit every one to five seconds, and a test would wait that long. A member that is gone has
-committed its offsets, or lost them. Everything here is used on the servers' loop only.
+`MemberOffsetProbe` asks members for their own offsets (221 GET_CONSUMER_STATUS_FROM_CLIENT): they commit every one to
+five seconds, and a test would wait that long. Everything here is used on the servers' loop only.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from steelyard.broker.append import real_place
 from steelyard.broker.delayed_messages import DELAY_LEVEL_COUNT
@@ -47,8 +45,7 @@ class ConsumeProgress:
     queue: Queue
     start: int
     end: int
-    committed: int | None
-    """None: nothing is committed."""
+    committed: int | None  # None: nothing is committed
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +53,8 @@ class DelayedMessage:
     """A message that is delivered later."""
 
     message: StoredMessage
-    topic: str
-    """The topic to which it is delivered."""
-    due_ms: int
-    """When it is delivered, by the cluster's clock."""
+    topic: str  # the topic to which it is delivered
+    due_ms: int  # when it is delivered, by the cluster's clock
 
 
 def topic_names(brokers: Iterable[RunningBroker]) -> list[str]:
@@ -153,9 +148,7 @@ def _messages_in_queue(running: RunningBroker, topic: str, queue_id: int, offset
         offset = found.next_offset
 
 
-class _ProbedMember(NamedTuple):
-    group: str
-    member: str
+_ProbedMember = tuple[str, str]  # group and member id
 
 
 class MemberOffsetProbe:
@@ -183,7 +176,7 @@ class MemberOffsetProbe:
                 asked.add(member.id)
                 for topic in topics:
                     opaque = state.next_opaque()
-                    self._pending[member.peer.connection_id, opaque] = _ProbedMember(group, member.id)
+                    self._pending[member.peer.connection_id, opaque] = group, member.id
                     request = Command(
                         RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT,
                         GroupTopicRequest(group, topic),
@@ -209,6 +202,6 @@ class MemberOffsetProbe:
         """Return the offsets that these members of a group reported."""
         found: dict[Queue, int] = {}
         for member in members:
-            for queue, offset in self._offsets.get(_ProbedMember(group, member), {}).items():
+            for queue, offset in self._offsets.get((group, member), {}).items():
                 found[queue] = max(offset, found.get(queue, 0))
         return found

@@ -1,9 +1,7 @@
 """The clock of a cluster: a test advances it instead of waiting.
 
-It moves delayed and scheduled messages, retries of failed messages, checks of half messages, and the age of messages:
-three days on, the oldest are deleted. It does not move connections, sessions of members and producers, and locks. The
-clocks of clients are not touched: a timestamp that a client sends, such as ``deliver_at``, is compared with the
-cluster's clock, and a pause that a client makes takes its time.
+It moves delayed and scheduled messages, retries, checks of half messages, and the age of messages. It does not move
+connections, sessions, locks and the clocks of clients: ``deliver_at`` is compared with the cluster's clock.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -29,8 +27,7 @@ class AdvanceableClock:
     """
 
     def __init__(self) -> None:
-        self.ahead_ms = 0
-        """The offset."""
+        self.ahead_ms = 0  # the offset
 
     def __call__(self) -> int:
         """Return the time in milliseconds."""

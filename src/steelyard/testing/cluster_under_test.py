@@ -11,8 +11,7 @@ Clients are imported when they are first used, since many tests bring their own.
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self
 
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from steelyard.client.sync.admin import Admin
     from steelyard.client.sync.producer import Producer
 
-__all__ = ["BodyMatcher", "ClusterUnderTest", "HandledCount", "MessageBody", "MessageMatcher"]
+__all__ = ["BodyMatcher", "ClusterUnderTest", "HandledCount", "MessageBody"]
 
 
 class HandledCount(int):
@@ -49,73 +48,39 @@ class HandledCount(int):
         return describe_snapshot(self.snapshot)
 
 
-BodyMatcher = bytes | str | Callable[[bytes], bool] | None
-"""A body, or a predicate."""
+BodyMatcher = bytes | str | Callable[[bytes], bool] | None  # a body, or a predicate
+_Condition = tuple[str, Callable[[StoredMessage], bool]]  # what a message must have, and whether it has it
 
 
-@dataclass(frozen=True, slots=True)
-class MessageMatcher:
-    """Conditions on a message; what is not given matches always.
+def _conditions(
+    body: BodyMatcher, json: Any, tags: str | None, keys: str | Iterable[str], properties: Mapping[str, str] | None
+) -> Iterator[_Condition]:
+    """Yield the conditions of an assertion; what is not given is none.
 
     >>> from steelyard.model import Queue
     >>> stored = StoredMessage(Queue("orders", "a", 0), 0, b'{"id": 1}', {"TAGS": "paid", "KEYS": "a b"})
-    >>> MessageMatcher.of(None, {"id": 1}, "paid", "a", None).matches(stored)
-    True
-    >>> MessageMatcher.of("{}", None, None, (), None).matches(stored)
-    False
+    >>> [(text, is_met(stored)) for text, is_met in _conditions("{}", {"id": 1}, "paid", "a", None)]
+    [("the body '{}'", False), ("the JSON {'id': 1}", True), ('the tag paid', True), ('the keys a', True)]
     """
-
-    body: BodyMatcher
-    json: Any
-    tags: str | None
-    keys: tuple[str, ...]
-    properties: Mapping[str, str]
-
-    @classmethod
-    def of(
-        cls,
-        body: BodyMatcher,
-        json: Any,
-        tags: str | None,
-        keys: str | Iterable[str],
-        properties: Mapping[str, str] | None,
-    ) -> "MessageMatcher":
-        """Make a matcher of the arguments of an assertion."""
-        return cls(body, json, tags, (keys,) if isinstance(keys, str) else tuple(keys), properties or {})
-
-    def matches(self, message: StoredMessage) -> bool:
-        """Say whether a message matches."""
-        return (
-            self._matches_body(message.body)
-            and (self.json is None or _parse_json(message.body) == self.json)
-            and (self.tags is None or message.tags == self.tags)
-            and set(self.keys) <= set(message.keys)
-            and all(message.properties.get(name) == text for name, text in self.properties.items())
+    if callable(body):
+        accepts = body
+        yield f"a body that {getattr(body, '__name__', 'the function')} accepts", lambda each: accepts(each.body)
+    elif body is not None:
+        wanted = _as_bytes(body)
+        yield f"the body {body!r}", lambda each: each.body == wanted
+    if json is not None:
+        yield f"the JSON {json!r}", lambda each: bool(_parse_json(each.body) == json)
+    if tags is not None:
+        yield f"the tag {tags}", lambda each: each.tags == tags
+    names = (keys,) if isinstance(keys, str) else tuple(keys)
+    if names:
+        yield f"the keys {', '.join(names)}", lambda each: set(names) <= set(each.keys)
+    if properties:
+        items = properties.items()
+        yield (
+            f"the properties {dict(properties)!r}",
+            lambda each: all(each.properties.get(name) == text for name, text in items),
         )
-
-    def _matches_body(self, body: bytes) -> bool:
-        if self.body is None:
-            return True
-        if callable(self.body):
-            return self.body(body)
-        return body == (self.body.encode() if isinstance(self.body, str) else self.body)
-
-    def describe(self) -> str:
-        """Describe the conditions, as the end of a sentence; empty if there are none."""
-        texts = []
-        if callable(self.body):
-            texts.append(f"a body that {getattr(self.body, '__name__', 'the function')} accepts")
-        elif self.body is not None:
-            texts.append(f"the body {self.body!r}")
-        if self.json is not None:
-            texts.append(f"the JSON {self.json!r}")
-        if self.tags is not None:
-            texts.append(f"the tag {self.tags}")
-        if self.keys:
-            texts.append(f"the keys {', '.join(self.keys)}")
-        if self.properties:
-            texts.append(f"the properties {dict(self.properties)!r}")
-        return f" with {' and '.join(texts)}" if texts else ""
 
 
 def _parse_json(body: bytes) -> Any:
@@ -125,8 +90,7 @@ def _parse_json(body: bytes) -> Any:
         return None
 
 
-MessageBody = bytes | str
-"""The body of a message; text is encoded as UTF-8."""
+MessageBody = bytes | str  # the body of a message; text is encoded as UTF-8
 
 _FIRST_POLL_S, _MAX_POLL_S = 0.001, 0.02
 _GROUP = "mq"
@@ -199,11 +163,11 @@ class ClusterUnderTest:
 
     def sent(self, topic: str) -> list[StoredMessage]:
         """Return the messages of a topic that consumers can see, in the order in which they were stored."""
-        return list(self._inspect(topic).messages)
+        return list(self._inspector.inspect(topic).messages)
 
     def waiting(self, topic: str) -> list[DelayedMessage]:
         """Return the delayed messages of a topic, the next one first."""
-        return list(self._inspect(topic).delayed)
+        return list(self._inspector.inspect(topic).delayed)
 
     def handled(self, topic: str, *, group: str) -> HandledCount:
         """Count the messages of a topic that a group has handled.
@@ -212,19 +176,16 @@ class ClusterUnderTest:
         tags. In a failing assert the number describes each message. A broadcast group has no offsets at the broker, and
         nothing is counted for it.
         """
-        return HandledCount.of(self._inspect(topic, group))
+        return HandledCount.of(self._inspector.inspect(topic, group))
 
     def dead_letters(self, group: str) -> list[StoredMessage]:
         """Return the dead letters of a group."""
-        snapshot = self._inspect("", group).group
+        snapshot = self._inspector.inspect("", group).group
         return list(snapshot.dead_letters) if snapshot is not None else []
 
     def explain(self, topic: str, *, group: str | None = None) -> str:
         """Describe a topic, and what a group did with it."""
-        return "\n".join(describe_snapshot(self._inspect(topic, group)))
-
-    def _inspect(self, topic: str, group: str | None = None) -> TopicSnapshot:
-        return self._inspector.inspect(topic, group)
+        return "\n".join(describe_snapshot(self._inspector.inspect(topic, group)))
 
     def wait_until_handled(
         self, topic: str, *, group: str, count: int | None = None, timeout_s: float = 10.0
@@ -257,13 +218,13 @@ class ClusterUnderTest:
         timeout_s: float,
     ) -> TopicSnapshot:
         end_s, spent_s, pause_s = time.monotonic() + timeout_s, 0.0, _FIRST_POLL_S
-        snapshot = self._inspect(topic, group)
+        snapshot = self._inspector.inspect(topic, group)
         # The pauses count, too: a test may have stopped the clock of its process.
         while not condition(snapshot) and time.monotonic() < end_s and spent_s < timeout_s:
             time.sleep(pause_s)
             spent_s += pause_s
             pause_s = min(_MAX_POLL_S, 2 * pause_s)
-            snapshot = self._inspect(topic, group)
+            snapshot = self._inspector.inspect(topic, group)
         return snapshot
 
     def assert_sent(
@@ -283,27 +244,28 @@ class ClusterUnderTest:
         properties among its own.
         """
         __tracebackhide__ = True
-        snapshot = self._inspect(topic)
-        matcher = MessageMatcher.of(body, json, tags, keys, properties)
-        found = [message for message in snapshot.messages if matcher.matches(message)]
+        snapshot = self._inspector.inspect(topic)
+        conditions = list(_conditions(body, json, tags, keys, properties))
+        found = [each for each in snapshot.messages if all(is_met(each) for _, is_met in conditions)]
         if (count is None and not found) or (count is not None and len(found) != count):
             many = "no message" if not found else "1 message" if len(found) == 1 else f"{len(found)} messages"
+            having = f" with {' and '.join(text for text, _ in conditions)}" if conditions else ""
             expected = "at least one was" if count is None else f"{count} {'was' if count == 1 else 'were'}"
-            raise _assertion_error(f"{topic} has {many}{matcher.describe()}, and {expected} expected", snapshot)
+            raise _assertion_error(f"{topic} has {many}{having}, and {expected} expected", snapshot)
         return found
 
     def assert_nothing_sent(self, topic: str | None = None) -> None:
         """Assert that a topic, or any topic, has no message; a delayed one counts as sent."""
         __tracebackhide__ = True
         for each in [topic] if topic is not None else self._inspector.topics():
-            snapshot = self._inspect(each)
+            snapshot = self._inspector.inspect(each)
             if snapshot.messages or snapshot.delayed:
                 raise _assertion_error(f"{each} was expected to be empty", snapshot)
 
     def assert_handled(self, topic: str, *, group: str, count: int | None = None) -> None:
         """Assert that a group has handled ``count`` messages; without a count, all that match, and at least one."""
         __tracebackhide__ = True
-        snapshot = self._inspect(topic, group)
+        snapshot = self._inspector.inspect(topic, group)
         wanted = snapshot.wanted_count if count is None else count
         if snapshot.handled_count != wanted or not _is_done(snapshot, count):
             raise _assertion_error(
@@ -312,9 +274,9 @@ class ClusterUnderTest:
 
     def close_clients(self) -> None:
         """Close its own clients."""
-        producer, self._producer = self._producer, None
-        admin, self._admin = self._admin, None
-        for client in (producer, admin):
+        clients = self._producer, self._admin
+        self._producer = self._admin = None
+        for client in clients:
             if client is not None:
                 client.close()
 

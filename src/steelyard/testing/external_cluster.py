@@ -1,7 +1,4 @@
-"""An existing cluster, ours or Apache's, in a test.
-
-It cannot be emptied and its clock cannot be advanced, so a test is isolated by a namespace of its own; `name` returns a
-topic or group with it. At the end everything in it is deleted.
+"""An existing cluster, ours or Apache's, in a test, isolated by a namespace of its own that is deleted at the end.
 
 It only answers requests. So a message that failed and waits for its next attempt counts as handled until it is
 redelivered, and rejected requests are unknown.

@@ -1,17 +1,18 @@
 """Brokers with faults in front of their cores: delays, refused and aborted connections, faults of requests.
 
 A `FaultyCore` replaces the core of a running `RemotingServer`, so a server without faults pays nothing for them. A
-`FaultHost` makes one for each broker that starts; its faults, request log and clock outlive the brokers. Left out: what
-faults do to single requests (request_faults.py), and the faults that tests begin and heal (faults.py).
+`FaultHost` makes one for each broker that starts; its faults, request log and clock outlive the brokers.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from functools import partial
 
 from steelyard.broker.options import BrokerOptions
-from steelyard.errors import ConfigurationError
+from steelyard.errors import ConfigurationError, SteelyardError
+from steelyard.model import Subscription
 from steelyard.net.server import CommandHandler, RemotingServer, Replies, ServerCore
 from steelyard.serve.broker import RunningBroker
 from steelyard.serve.cluster import RunningCluster
@@ -19,17 +20,13 @@ from steelyard.serve.embedded import Cluster
 from steelyard.testing.broker_inspection import MemberOffsetProbe
 from steelyard.testing.clock import AdvanceableClock
 from steelyard.testing.request_faults import RequestFaults
-from steelyard.testing.request_log import RequestLog
-from steelyard.wire.command import Command, Peer
+from steelyard.wire.bodies import decode_body
+from steelyard.wire.bodies.heartbeat import HeartbeatBody, MessageModel
+from steelyard.wire.codes import RequestCode, ResponseCode
+from steelyard.wire.command import Command, Peer, Reply
+from steelyard.wire.headers.pull import PullMessage
 
-__all__ = [
-    "MAX_DELAY_MS",
-    "DelayQueue",
-    "FaultHost",
-    "FaultyCluster",
-    "FaultyCore",
-]
-
+__all__ = ["MAX_DELAY_MS", "DelayQueue", "FaultHost", "FaultyCluster", "FaultyCore", "RequestLog"]
 
 MAX_DELAY_MS = 3_600_000
 
@@ -77,7 +74,7 @@ class FaultyCore:
             raise ConfigurationError(f"a delay of {delay_ms} ms is not possible", next_step=f"give 0 to {MAX_DELAY_MS}")
         self._delays.delay_ms = delay_ms
         if not delay_ms:
-            self._delays.run_all()
+            self._delays.run_due(run_all=True)
 
     def drop_commands(self) -> None:
         """Forget the commands that wait, and ignore new ones: the server is about to be killed."""
@@ -108,8 +105,7 @@ class DelayQueue:
         self._pending: deque[tuple[float, Callable[[], None]]] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self.delay_ms = 0
-        self.is_running = False
-        """Whether actions are being run right now."""
+        self.is_running = False  # whether actions are being run right now
 
     def __len__(self) -> int:
         """Return the number of actions that wait."""
@@ -122,18 +118,15 @@ class DelayQueue:
             due_s = max(due_s, self._pending[-1][0])
         self._pending.append((due_s, action))
         if self._timer is None:
-            self._timer = self._loop.call_at(due_s, self._run_due)
-
-    def run_all(self) -> None:
-        """Run all that waits now."""
-        self._run_due(run_all=True)
+            self._timer = self._loop.call_at(due_s, self.run_due)
 
     def clear(self) -> None:
         """Forget all that waits."""
         self._pending.clear()
         self._stop_timer()
 
-    def _run_due(self, *, run_all: bool = False) -> None:
+    def run_due(self, *, run_all: bool = False) -> None:
+        """Run what is due, or all that waits."""
         self._stop_timer()
         # Loops fire a timer early by up to their resolution.
         now_s, pending = self._loop.time() + 0.001, self._pending
@@ -147,12 +140,111 @@ class DelayQueue:
             self.is_running = False
         self._on_progress()
         if pending and self._timer is None:
-            self._timer = self._loop.call_at(pending[0][0], self._run_due)
+            self._timer = self._loop.call_at(pending[0][0], self.run_due)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+_MAX_REFUSALS = 50
+_MAX_CONNECTIONS = 10_000
+_RESULT_CODES = frozenset(
+    {
+        ResponseCode.SUCCESS,
+        ResponseCode.FLUSH_DISK_TIMEOUT,
+        ResponseCode.PULL_NOT_FOUND,
+        ResponseCode.PULL_RETRY_IMMEDIATELY,
+        ResponseCode.PULL_OFFSET_MOVED,
+        ResponseCode.QUERY_NOT_FOUND,
+    }
+)
+"""Response codes that are not refusals."""
+_EXISTENCE_CHECKS = frozenset({RequestCode.GET_TOPIC_CONFIG, RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG})
+"""Here "not found" is a result: a client that creates a topic checks first."""
+_PULLS = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})
+
+
+@dataclass(slots=True)
+class _LoggedGroup:
+    """What a group did."""
+
+    members: dict[str, str] = field(default_factory=dict)  # the ids of all members so far, with their last addresses
+    subscriptions: dict[str, Subscription] = field(default_factory=dict)  # by topic, as of the last heartbeat
+    first_offsets: dict[tuple[str, str, int], int] = field(default_factory=dict)
+    """The lowest offset that was pulled, by topic, broker and queue."""
+    is_broadcast: bool = False
+
+
+@dataclass(slots=True)
+class _LoggedConnection:
+    """What a connection did."""
+
+    address: str
+    client_id: str | None = None
+    last_request: str = ""  # the name of the last request
+
+
+class RequestLog:
+    """What clients requested of all brokers, to explain failed tests: a broker forgets members that left, and refusals.
+
+    Used on the servers' loop only.
+    """
+
+    def __init__(self) -> None:
+        self.groups: dict[str, _LoggedGroup] = {}
+        self.connections: dict[int, _LoggedConnection] = {}
+        """By connection id; the oldest are dropped when there are very many."""
+        self.refusals: deque[str] = deque(maxlen=_MAX_REFUSALS)
+
+    def record(self, broker: str, command: Command, peer: Peer, replies: Replies) -> None:
+        """Record a request and the broker's immediate replies."""
+        if command.is_response:
+            return
+        connection = self.connections.get(peer.connection_id)
+        if connection is None:
+            if len(self.connections) >= _MAX_CONNECTIONS:
+                del self.connections[next(iter(self.connections))]
+            connection = self.connections[peer.connection_id] = _LoggedConnection(peer.address)
+        connection.last_request = _request_name(command.code)
+        try:
+            if command.code == RequestCode.HEART_BEAT:
+                connection.client_id = self._record_heartbeat(decode_body(HeartbeatBody, command.body), peer)
+            elif command.code in _PULLS:
+                self._record_pull(broker, command.header(PullMessage))
+        except SteelyardError:
+            pass  # the broker refuses what cannot be decoded: recorded below
+        if command.code not in _EXISTENCE_CHECKS:
+            self._record_refusals(broker, connection, replies)
+
+    def _record_heartbeat(self, heartbeat: HeartbeatBody, peer: Peer) -> str:
+        for consumer in heartbeat.consumers:
+            group = self.groups.setdefault(consumer.group, _LoggedGroup())
+            group.members[heartbeat.client_id] = peer.address
+            group.is_broadcast = consumer.model is MessageModel.BROADCASTING
+            for each in consumer.subscriptions:
+                group.subscriptions[each.topic] = each.subscription()
+        return heartbeat.client_id
+
+    def _record_pull(self, broker: str, pull: PullMessage) -> None:
+        group = self.groups.setdefault(pull.consumer_group, _LoggedGroup())
+        queue = pull.topic, broker, pull.queue_id
+        group.first_offsets[queue] = min(pull.queue_offset, group.first_offsets.get(queue, pull.queue_offset))
+
+    def _record_refusals(self, broker: str, connection: _LoggedConnection, replies: Replies) -> None:
+        who = connection.client_id or connection.address
+        for reply in replies:
+            if isinstance(reply, Reply) and reply.command.is_response and reply.command.code not in _RESULT_CODES:
+                why = reply.command.remark or reply.command.code
+                self.refusals.append(f"{broker} refused {connection.last_request} of {who}: {why}")
+
+
+def _request_name(code: int) -> str:
+    try:
+        return RequestCode(code).name
+    except ValueError:
+        return f"request {code}"
 
 
 # The first send of a test makes its topic, and must not wait to register it.
@@ -167,16 +259,9 @@ class FaultHost:
         self.request_faults = RequestFaults()
         self.request_log = RequestLog()
         self.member_probe = MemberOffsetProbe()
-        self.delays_ms: dict[str, int] = {}
-        """Brokers that are slow, and stay so after a restart."""
-        self.isolated_brokers: set[str] = set()
-        """Brokers that accept no connection."""
-        self.cores: dict[str, FaultyCore] = {}
-        """By broker, of its last start."""
-
-    def make_cluster(self, brokers: int, name_servers: int) -> "FaultyCluster":
-        """Make a cluster with these faults, in memory and on free ports; it is not started."""
-        return FaultyCluster(brokers, name_servers, fault_host=self)
+        self.delays_ms: dict[str, int] = {}  # brokers that are slow, and stay so after a restart
+        self.isolated_brokers: set[str] = set()  # brokers that accept no connection
+        self.cores: dict[str, FaultyCore] = {}  # by broker, of its last start
 
     def attach(self, running: RunningBroker) -> None:
         """Put the faults in front of a broker that starts."""
@@ -223,21 +308,18 @@ class FaultyCluster(Cluster):
     def stop(self) -> None:
         """Stop everything; commands that slow brokers still hold are handled first."""
         if self.is_running:
-            self._release(self.brokers)
+            self._for_cores(self.brokers, lambda core: core.set_delay(0))
         super().stop()
 
     def stop_broker(self, name: str) -> None:
         """Stop a broker in order; commands that it still holds are handled first."""
-        self._release([name])
+        self._for_cores([name], lambda core: core.set_delay(0))
         super().stop_broker(name)
 
     def kill_broker(self, name: str) -> None:
         """Stop a broker as a crash does; commands that it still holds are lost."""
         self._for_cores([name], FaultyCore.drop_commands)
         super().kill_broker(name)
-
-    def _release(self, names: Iterable[str]) -> None:
-        self._for_cores(names, lambda core: core.set_delay(0))
 
     def _for_cores(self, names: Iterable[str], action: Callable[[FaultyCore], None]) -> None:
         cores = self._fault_host.cores

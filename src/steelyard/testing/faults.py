@@ -14,9 +14,7 @@ counted, not random.
 
 from collections import Counter
 from collections.abc import Callable
-from contextlib import ExitStack
-from types import TracebackType
-from typing import Self
+from contextlib import AbstractContextManager, ExitStack
 
 from steelyard.errors import ConfigurationError
 from steelyard.serve.cluster import RunningCluster
@@ -27,7 +25,7 @@ from steelyard.testing.request_faults import RequestFault, RequestFaultKind
 __all__ = ["ActiveFault", "FaultInjector"]
 
 
-class ActiveFault:
+class ActiveFault(AbstractContextManager["ActiveFault"]):
     """A fault that lasts until it is healed; as a context manager, until the end of the block."""
 
     def __init__(self, what: str, heal: Callable[[], None], struck: Callable[[], int] = lambda: 0) -> None:
@@ -45,13 +43,7 @@ class ActiveFault:
             self._is_over = True
             self._heal()
 
-    def __enter__(self) -> Self:
-        """Return it."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """End it."""
         self.heal()
 
@@ -86,8 +78,7 @@ class FaultInjector:
 
         def apply(running: RunningCluster) -> None:
             delays_ms = {name: delay_ms for each in self._delays for name, delay_ms in each.items()}
-            self._fault_host.delays_ms.clear()
-            self._fault_host.delays_ms.update(delays_ms)
+            self._fault_host.delays_ms = delays_ms
             for each in running.running_brokers:
                 self._fault_host.cores[each.name].set_delay(delays_ms.get(each.name, 0))
 
@@ -97,7 +88,7 @@ class FaultInjector:
 
         self._delays.append(delays)
         self._cluster.call(apply)
-        return self._begin(f"{_join_names(names)} slow by {ms} ms", heal)
+        return self._begin(f"{', '.join(names)} slow by {ms} ms", heal)
 
     def kill_broker(self, broker: str) -> ActiveFault:
         """Stop a broker as a crash does: connections are cut. It still has its messages when it is back.
@@ -146,7 +137,7 @@ class FaultInjector:
 
         self._cut_counts.update(names)
         self._cluster.call(shut)
-        return self._begin(f"{_join_names(names)} cut off", lambda: self._cluster.call(open_again))
+        return self._begin(f"{', '.join(names)} cut off", lambda: self._cluster.call(open_again))
 
     def cut_connections(self, broker: str | None = None, *, group: str | None = None, client: str | None = None) -> int:
         """Close connections to brokers once, and return how many; clients may reconnect at once.
@@ -206,7 +197,7 @@ class FaultInjector:
         fault = RequestFault(kind, broker, name, share, count)
         self._cluster.call(lambda _: faults.add(fault))
         return self._begin(
-            f"{kind.value} at {_join_names(names)}",
+            f"{kind.value} at {', '.join(names)}",
             lambda: self._cluster.call(lambda _: faults.remove(fault)),
             lambda: fault.hits,
         )
@@ -234,7 +225,3 @@ class FaultInjector:
         if broker is not None and broker not in known:
             raise ConfigurationError(f"there is no broker {broker!r}", next_step=f"there are: {', '.join(known)}")
         return known if broker is None else [broker]
-
-
-def _join_names(names: list[str]) -> str:
-    return ", ".join(names)

@@ -1,7 +1,4 @@
-"""Inspects a cluster for a test. Ours is read in memory, so that no injected fault is in the way.
-
-Left out: a cluster that is not ours, which only answers requests: testing/external_cluster.py.
-"""
+"""Inspects a cluster for a test. Ours is read in memory, so that no injected fault is in the way."""
 
 import asyncio
 from collections.abc import Mapping
@@ -13,6 +10,7 @@ from steelyard.model.reserved_names import DLQ_PREFIX, RETRY_PREFIX, is_system_t
 from steelyard.serve.cluster import RunningCluster
 from steelyard.serve.embedded import Cluster
 from steelyard.testing import broker_inspection
+from steelyard.testing.broker_inspection import ConsumeProgress
 from steelyard.testing.fault_host import FaultHost
 from steelyard.testing.snapshots import ConsumerGroupSnapshot, TopicSnapshot
 
@@ -93,17 +91,17 @@ class EmbeddedInspector:
         brokers, seen = running.running_brokers, self._fault_host.request_log.groups.get(group)
         online = tuple(sorted(each for name, each in broker_inspection.connected_members(brokers) if name == group))
         reported = self._fault_host.member_probe.offsets_of(group, online)
-        retries = [
-            _with_member_progress(each, reported)
-            for each in broker_inspection.consume_progress(brokers, f"{RETRY_PREFIX}{group}", group)
-        ]
-        reached = {each.queue: each.committed or 0 for each in retries}
+
+        def progress(topic: str) -> tuple[ConsumeProgress, ...]:
+            found = broker_inspection.consume_progress(brokers, topic, group)
+            return tuple(_with_member_progress(each, reported) for each in found)
+
+        first = {} if seen is None else seen.first_offsets
+        starts = {place[1:]: offset for place, offset in first.items() if place[0] == topic}
+        reached = {each.queue: each.committed or 0 for each in progress(f"{RETRY_PREFIX}{group}")}
         return ConsumerGroupSnapshot(
             group,
-            tuple(
-                _with_member_progress(each, reported)
-                for each in broker_inspection.consume_progress(brokers, topic, group)
-            ),
+            progress(topic),
             tuple(
                 copy
                 for copy in broker_inspection.stored_messages(brokers, f"{RETRY_PREFIX}{group}")
@@ -113,20 +111,12 @@ class EmbeddedInspector:
             online,
             tuple(sorted(set(seen.members) - set(online))) if seen else (),
             seen.subscriptions.get(topic) if seen else None,
-            {
-                (broker, queue_id): offset
-                for (name, broker, queue_id), offset in seen.first_offsets.items()
-                if name == topic
-            }
-            if seen
-            else {},
+            starts,
             seen is not None and seen.is_broadcast,
         )
 
 
-def _with_member_progress(
-    progress: broker_inspection.ConsumeProgress, reached: Mapping[Queue, int]
-) -> broker_inspection.ConsumeProgress:
+def _with_member_progress(progress: ConsumeProgress, reached: Mapping[Queue, int]) -> ConsumeProgress:
     """Return the progress of a group by its commits, or by the report of the queue's owner."""
     offset = reached.get(progress.queue)
     return progress if offset is None else replace(progress, committed=max(offset, progress.committed or 0))

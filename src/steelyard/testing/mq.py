@@ -1,27 +1,28 @@
 """A cluster for one test: real brokers and a name server on free ports of this machine, in memory.
 
-    with cluster(brokers=2) as mq:
-        mq.send("orders", b"{}")
-        run_billing_once(mq.address)
-        assert mq.handled("orders", group="billing") == 1
-
 It works without pytest; with it there are fixtures (testing/plugin.py). Each cluster is new and empty and has its own
 address, so tests share nothing, not even with a client that an earlier test forgot.
 """
 
-from collections.abc import Iterator
+import asyncio
+import functools
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from steelyard.client.config import ClientConfig
 from steelyard.testing.clock import ClusterClock
 from steelyard.testing.cluster_under_test import ClusterUnderTest
-from steelyard.testing.fault_host import FaultHost
+from steelyard.testing.fault_host import FaultHost, FaultyCluster
 from steelyard.testing.faults import FaultInjector
 from steelyard.testing.inspector import EmbeddedInspector
 from steelyard.testing.leaks import refuse_leaks, stop_consumers
 from steelyard.testing.snapshots import describe_cluster, describe_messages
 
-__all__ = ["Mq", "cluster"]
+__all__ = ["Mq", "MqAsync", "cluster"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _MAX_TOPICS = 20  # topics in the summary of a failed test
 
@@ -45,7 +46,7 @@ class Mq(ClusterUnderTest):
     def __init__(self, brokers: int = 1, name_servers: int = 1) -> None:
         """Start a cluster; `stop` ends it."""
         self._fault_host = fault_host = FaultHost()
-        self._cluster = fault_host.make_cluster(brokers, name_servers).start()
+        self._cluster = FaultyCluster(brokers, name_servers, fault_host=fault_host).start()
         super().__init__(ClientConfig(self._cluster.namesrv, name="mq"), EmbeddedInspector(self._cluster, fault_host))
         self.clock = ClusterClock(self._cluster, fault_host.clock)
         self.faults = FaultInjector(self._cluster, fault_host)
@@ -104,3 +105,51 @@ def cluster(brokers: int = 1, name_servers: int = 1, *, leaks: bool = True) -> I
             mq.refuse_leaks()
     finally:
         mq.stop()
+
+
+def _awaited(
+    method: Callable[Concatenate[ClusterUnderTest, P], R],
+) -> "Callable[Concatenate[MqAsync, P], Coroutine[Any, Any, R]]":
+    """Make a coroutine method of a blocking one."""
+
+    @functools.wraps(method)
+    async def wait(self: "MqAsync", /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return await asyncio.to_thread(method, self.blocking, *args, **kwargs)
+
+    return wait
+
+
+class MqAsync:
+    """A cluster under test, for coroutines: methods that block run in a thread, so it needs no asyncio plug-in.
+
+    >>> async def scenario(mq):
+    ...     await mq.send("orders", b"{}", delay_s=60)
+    ...     mq.clock.advance(minutes=1)
+    ...     return len(await mq.sent("orders"))
+    >>> with cluster() as mq:
+    ...     asyncio.run(scenario(MqAsync(mq)))
+    1
+    """
+
+    def __init__(self, blocking: Mq) -> None:
+        self.blocking = blocking  # the same for blocking code
+        self.address, self.connect, self.name = blocking.address, blocking.connect, blocking.name
+        self.clock, self.faults = blocking.clock, blocking.faults
+
+    @property
+    def brokers(self) -> dict[str, str]:
+        """The addresses of the brokers, by name."""
+        return self.blocking.brokers
+
+    send = _awaited(ClusterUnderTest.send)
+    create_topic = _awaited(ClusterUnderTest.create_topic)
+    sent = _awaited(ClusterUnderTest.sent)
+    waiting = _awaited(ClusterUnderTest.waiting)
+    handled = _awaited(ClusterUnderTest.handled)
+    dead_letters = _awaited(ClusterUnderTest.dead_letters)
+    explain = _awaited(ClusterUnderTest.explain)
+    wait_until_handled = _awaited(ClusterUnderTest.wait_until_handled)
+    wait_until_sent = _awaited(ClusterUnderTest.wait_until_sent)
+    assert_sent = _awaited(ClusterUnderTest.assert_sent)
+    assert_nothing_sent = _awaited(ClusterUnderTest.assert_nothing_sent)
+    assert_handled = _awaited(ClusterUnderTest.assert_handled)

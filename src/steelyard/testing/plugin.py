@@ -12,8 +12,7 @@ import pytest
 
 if TYPE_CHECKING:
     from steelyard.testing.external_cluster import ExternalMq
-    from steelyard.testing.mq import Mq
-    from steelyard.testing.mq_async import MqAsync
+    from steelyard.testing.mq import Mq, MqAsync
 
 __all__ = [
     "mq",
@@ -78,7 +77,7 @@ def mq(request: pytest.FixtureRequest) -> "Iterator[Mq]":
 @pytest.fixture
 def mq_async(mq: "Mq") -> "MqAsync":
     """Start a cluster for one test that is a coroutine: ``await mq_async.send(…)``."""
-    from steelyard.testing.mq_async import MqAsync
+    from steelyard.testing.mq import MqAsync
 
     return MqAsync(mq)
 

@@ -30,10 +30,8 @@ __all__ = ["RequestFault", "RequestFaultKind", "RequestFaults"]
 
 _SENDS = frozenset({RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE})
 _PULLS = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})
-_COMMIT_OFFSET_FLAG = 1
-"""The bit of a pull that carries a commit."""
-_ROUNDING_ERROR = 1e-9
-"""Thirds do not add up to exactly one."""
+_COMMIT_OFFSET_FLAG = 1  # the bit of a pull that carries a commit
+_ROUNDING_ERROR = 1e-9  # thirds do not add up to exactly one
 
 
 class RequestFaultKind(Enum):
@@ -55,13 +53,10 @@ class RequestFault:
     """
 
     kind: RequestFaultKind
-    broker: str | None = None
-    """None: at all brokers."""
-    target: str | None = None
-    """The topic of sends, or the group of commits; None: all."""
+    broker: str | None = None  # None: at all brokers
+    target: str | None = None  # the topic of sends, or the group of commits; None: all
     share: float = 1.0
-    remaining: int | None = None
-    """How often it may still strike; None: without end."""
+    remaining: int | None = None  # how often it may still strike; None: without end
     hits: int = 0
     _accumulated_share: float = 0.0
 

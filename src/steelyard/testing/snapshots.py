@@ -1,14 +1,11 @@
 """A snapshot of a topic and a group at one moment: the state of each message, and its description for a failing test.
 
-Everything is computed from one snapshot (testing/inspector.py takes it), without further requests: so a count and the
-text that explains it never disagree.
-
 A message is *handled* by a group if its offset is committed, or its member reports that it will be, and no copy of it
 waits for a retry or is a dead letter. Messages that the group filters out by tags, or that are before its start offset,
-are not handled. Left out: SQL filters, which only the broker can evaluate: they match everything here.
+are not handled. SQL filters, which only the broker can evaluate, match everything here.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -34,10 +31,8 @@ _ORIGIN_ID = "ORIGIN_MESSAGE_ID"
 class MessageState(NamedTuple):
     """The state of a message in a group."""
 
-    kind: str
-    """``handled``, ``waits``, ``failed``, ``dead`` or ``skipped``."""
-    description: str
-    """The same as text: how often it was tried, when it is due again, why it was skipped."""
+    kind: str  # ``handled``, ``waits``, ``failed``, ``dead`` or ``skipped``
+    description: str  # the same as text: how often it was tried, when it is due again, why it was skipped
 
 
 @dataclass(frozen=True)
@@ -45,17 +40,12 @@ class ConsumerGroupSnapshot:
     """A consumer group."""
 
     name: str
-    progress: tuple[ConsumeProgress, ...] = ()
-    """In the queues of the topic."""
-    retries: tuple[StoredMessage, ...] = ()
-    """Copies in its retry topic that were not handled yet."""
+    progress: tuple[ConsumeProgress, ...] = ()  # in the queues of the topic
+    retries: tuple[StoredMessage, ...] = ()  # copies in its retry topic that were not handled yet
     dead_letters: tuple[StoredMessage, ...] = ()
-    online_members: tuple[str, ...] = ()
-    """The ids of members online."""
-    past_members: tuple[str, ...] = ()
-    """The ids of members that were online before."""
-    subscription: Subscription | None = None
-    """Its subscription to the topic; None if unknown."""
+    online_members: tuple[str, ...] = ()  # the ids of members online
+    past_members: tuple[str, ...] = ()  # the ids of members that were online before
+    subscription: Subscription | None = None  # its subscription to the topic; None if unknown
     start_offsets: dict[tuple[str, int], int] = field(default_factory=dict)
     """The lowest offset that it pulled, by broker and queue."""
     is_broadcast: bool = False
@@ -74,18 +64,13 @@ class TopicSnapshot:
 
     topic: str
     messages: tuple[StoredMessage, ...]
-    delayed_anywhere: tuple[DelayedMessage, ...]
-    """Delayed messages of any topic."""
+    delayed_anywhere: tuple[DelayedMessage, ...]  # delayed messages of any topic
     group: ConsumerGroupSnapshot | None
     now_ms: int
-    topics: tuple[str, ...]
-    """The user topics."""
-    groups: tuple[str, ...] = ()
-    """Groups that had a member."""
-    refusals: tuple[str, ...] = ()
-    """Rejected requests, the newest last."""
-    down_brokers: tuple[str, ...] = ()
-    """Brokers that do not run: their messages are unknown."""
+    topics: tuple[str, ...]  # the user topics
+    groups: tuple[str, ...] = ()  # groups that had a member
+    refusals: tuple[str, ...] = ()  # rejected requests, the newest last
+    down_brokers: tuple[str, ...] = ()  # brokers that do not run: their messages are unknown
 
     @property
     def delayed(self) -> tuple[DelayedMessage, ...]:
@@ -98,42 +83,21 @@ class TopicSnapshot:
         group = self.group
         if group is None:
             return ()
-        committed = {(each.queue.broker, each.queue.queue_id): each.committed or 0 for each in group.progress}
-        tried = _by_origin(group.retries)
-        dead = _by_origin(group.dead_letters)
-        later = {
-            waits.message.properties.get(_ORIGIN_ID, ""): waits
-            for waits in self.delayed_anywhere
-            if waits.topic == f"{RETRY_PREFIX}{group.name}"
+        committed = {each.queue[1:]: each.committed or 0 for each in group.progress}
+        # The states of messages that failed, by the ids of the originals; what is later here goes first.
+        failed = {
+            origin: MessageState("failed", f"failed {_times(copy.reconsume_times)}, is redelivered")
+            for origin, copy in _by_origin(group.retries)
         }
-        return tuple(self._state(group, message, committed, tried, dead, later) for message in self.messages)
-
-    def _state(
-        self,
-        group: ConsumerGroupSnapshot,
-        message: StoredMessage,
-        committed: dict[tuple[str, int], int],
-        tried: dict[str, StoredMessage],
-        dead: dict[str, StoredMessage],
-        later: dict[str, DelayedMessage],
-    ) -> MessageState:
-        queue = message.queue.broker, message.queue.queue_id
-        if group.subscription is not None and not group.subscription.matches_tag(message.tags):
-            return MessageState("skipped", f"skipped: the group subscribes to {group.subscription.expression}")
-        for name in (message.offset_id, message.message_id):
-            if name in dead:
-                return MessageState("dead", f"given up, failed {_times(dead[name].reconsume_times)}")
-            if name in later:
-                in_s = max(0, later[name].due_ms - self.now_ms) / 1000
-                times = _times(later[name].message.reconsume_times)
-                return MessageState("failed", f"failed {times}, due again in {in_s:.0f} s")
-            if name in tried:
-                return MessageState("failed", f"failed {_times(tried[name].reconsume_times)}, is redelivered")
-        if message.offset >= committed.get(queue, 0):
-            return MessageState("waits", "waits")
-        if message.offset < group.start_offsets.get(queue, 0):
-            return MessageState("skipped", 'skipped: the group started behind it, start_from="first" includes it')
-        return MessageState("handled", "handled")
+        for delayed in self.delayed_anywhere:
+            if delayed.topic == f"{RETRY_PREFIX}{group.name}":
+                in_s = max(0, delayed.due_ms - self.now_ms) / 1000
+                times = _times(delayed.message.reconsume_times)
+                origin = delayed.message.properties.get(_ORIGIN_ID, "")
+                failed[origin] = MessageState("failed", f"failed {times}, due again in {in_s:.0f} s")
+        for origin, dead in _by_origin(group.dead_letters):
+            failed[origin] = MessageState("dead", f"given up, failed {_times(dead.reconsume_times)}")
+        return tuple(_state(group, message, committed, failed) for message in self.messages)
 
     @property
     def wanted_count(self) -> int:
@@ -146,8 +110,27 @@ class TopicSnapshot:
         return sum(state.kind == "handled" for state in self.states)
 
 
-def _by_origin(copies: Iterable[StoredMessage]) -> dict[str, StoredMessage]:
-    return {message.properties.get(_ORIGIN_ID, message.message_id): message for message in copies}
+def _state(
+    group: ConsumerGroupSnapshot,
+    message: StoredMessage,
+    committed: Mapping[tuple[str, int], int],
+    failed: Mapping[str, MessageState],
+) -> MessageState:
+    queue = message.queue[1:]
+    if group.subscription is not None and not group.subscription.matches_tag(message.tags):
+        return MessageState("skipped", f"skipped: the group subscribes to {group.subscription.expression}")
+    found = failed.get(message.offset_id) or failed.get(message.message_id)
+    if found is not None:
+        return found
+    if message.offset >= committed.get(queue, 0):
+        return MessageState("waits", "waits")
+    if message.offset < group.start_offsets.get(queue, 0):
+        return MessageState("skipped", 'skipped: the group started behind it, start_from="first" includes it')
+    return MessageState("handled", "handled")
+
+
+def _by_origin(copies: Iterable[StoredMessage]) -> Iterator[tuple[str, StoredMessage]]:
+    return ((message.properties.get(_ORIGIN_ID, message.message_id), message) for message in copies)
 
 
 def _times(count: int) -> str:

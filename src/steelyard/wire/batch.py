@@ -1,11 +1,8 @@
 """Batches: many messages in one body, as they are sent, and as an inner batch is stored.
 
 Items follow each other: size, two unused integers, flag, body with its length, properties with their length. Topic and
-queue are those of the request or of the outer record.
-
-`build_batch_records` turns a whole batch into records in one pass, for brokers that get millions of messages. Body and
-properties of an item have the layout of a record already, so a record is a head, the body, and the topic with the rest
-of the item, and all records are longer than their items by the same number of bytes.
+queue are those of the request or of the outer record. Body and properties of an item have the layout of a record
+already, so `build_batch_records` makes all records of a batch in one pass: a head, the body, the topic and the rest.
 """
 
 from collections.abc import Iterable, Iterator
@@ -40,20 +37,12 @@ class BatchItem(Struct, frozen=True, gc=False):
 
 
 def make_batch_item(message: Message, *, unique_key: str, wait: bool = True) -> BatchItem:
-    r"""Make the item of a message. All items of a batch go to one topic and agree on whether to wait.
-
-    >>> make_batch_item(Message("orders", b"{}", tags="paid"), unique_key="A1").properties
-    b'TAGS\x01paid\x02UNIQ_KEY\x01A1\x02WAIT\x01true\x02'
-    """
+    """Make the item of a message. All items of a batch go to one topic and agree on whether to wait."""
     return BatchItem(message.flag, message.body, build_properties(message, unique_key=unique_key, wait=wait).encode())
 
 
 def encode_batch(items: Iterable[BatchItem]) -> bytes:
-    """Encode items one after the other.
-
-    >>> encode_batch([BatchItem(0, b"abc", b"")]).hex()
-    '00000019000000000000000000000000000000036162630000'
-    """
+    """Encode items one after the other."""
     parts: list[bytes] = []
     for count, item in enumerate(items):
         if count == limits.BATCH_ITEMS:
@@ -75,11 +64,7 @@ def encode_batch(items: Iterable[BatchItem]) -> bytes:
 
 
 def decode_batch(data: bytes) -> Iterator[BatchItem]:
-    """Yield the items of a batch; `MalformedRecord` is raised at the first damaged one.
-
-    >>> list(decode_batch(encode_batch([BatchItem(7, b"abc", b"")])))
-    [BatchItem(flag=7, body=b'abc', properties=b'')]
-    """
+    """Yield the items of a batch; `MalformedRecord` is raised at the first damaged one."""
     at, total = 0, len(data)
     while at < total:
         if total - at < _MIN_ITEM_BYTES:

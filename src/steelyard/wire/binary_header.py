@@ -2,11 +2,9 @@
 
 An empty value counts as absent. Codes beyond 16 bits cannot be encoded: use JSON for those.
 
-Python has no C decoder for this type, and Java's benchmarks use nothing else. But headers of one class and one length
-repeat almost word for word. So the decoder learns layouts: the bytes that have been the same so far, and where the
-variable values are. If the constant bytes match, the result is exact, since they hold every name and every length, and
-only the variable values are converted. Else the header is decoded field by field, and what differed counts as variable
-from then on. The cache is bounded, and never changes a result: a test compares both ways on any header.
+Headers of one class and one length repeat almost word for word, so the decoder learns layouts: the bytes that have been
+the same so far, and where the variable values are. If the constant bytes match, which hold every name and every length,
+only the variable values are converted; else the header is decoded field by field, and what differed counts as variable.
 """
 
 from collections.abc import Callable, Iterable, Iterator

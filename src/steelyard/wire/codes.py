@@ -1,7 +1,6 @@
 """The numbers of the protocol: request codes, response codes, versions, languages.
 
-The names are the protocol's own. Which responses are errors is decided by `steelyard.errors`; three kinds are not:
-success, stored with a delayed flush or replica, and results of a pull.
+The names are the protocol's own. Which responses are errors is decided by `steelyard.errors`.
 """
 
 from enum import IntEnum
@@ -10,7 +9,6 @@ __all__ = [
     "CLIENT_LANGUAGE",
     "CLIENT_VERSION",
     "LANGUAGES",
-    "PULL_RESULT_CODES",
     "SERVER_VERSION",
     "STORED_CODES",
     "HeaderType",
@@ -35,23 +33,13 @@ class Version(IntEnum):
     """From here on a broker registers with a body that has more than the topic table."""
     V3_1_8_SNAPSHOT = 62
     """From here on a consumer responds with its running state."""
-    V3_4_9 = 121
-    """From here on a consumer's own limit of retries counts."""
-    V4_1_0_SNAPSHOT = 232
-    """From here on a broker filters by SQL92."""
     V4_9_3 = 399
     V4_9_4 = 401
     """From here on a client decodes routes with quoted ids."""
     V4_9_7 = 407
-    V4_9_8 = 409
     V5_0_0 = 413
     """From here on a compressed registration has a section for static topics."""
-    V5_1_4 = 441
-    V5_3_1 = 475
-    """To newer clients a server that shuts down may respond GO_AWAY."""
-    V5_3_2 = 477
     V5_3_3 = 479
-    V5_3_4 = 481
     V5_5_0 = 513
 
 
@@ -63,22 +51,7 @@ SERVER_VERSION = int(Version.V5_5_0)
 
 CLIENT_LANGUAGE = "PYTHON"
 
-LANGUAGES = (
-    "JAVA",
-    "CPP",
-    "DOTNET",
-    "PYTHON",
-    "DELPHI",
-    "ERLANG",
-    "RUBY",
-    "OTHER",
-    "HTTP",
-    "GO",
-    "PHP",
-    "OMS",
-    "RUST",
-    "NODE_JS",
-)
+LANGUAGES = tuple("JAVA CPP DOTNET PYTHON DELPHI ERLANG RUBY OTHER HTTP GO PHP OMS RUST NODE_JS".split())
 """Languages by number: JSON headers have the name, binary ones the index in this list."""
 
 
@@ -128,32 +101,12 @@ class ResponseCode(IntEnum):
     NOT_LEADER_FOR_QUEUE = 501
     ILLEGAL_OPERATION = 604
     GO_AWAY = 1500
-    CONTROLLER_FENCED_MASTER_EPOCH = 2000
-    CONTROLLER_FENCED_SYNC_STATE_SET_EPOCH = 2001
-    CONTROLLER_INVALID_MASTER = 2002
-    CONTROLLER_INVALID_REPLICAS = 2003
-    CONTROLLER_MASTER_NOT_AVAILABLE = 2004
-    CONTROLLER_INVALID_REQUEST = 2005
-    CONTROLLER_BROKER_NOT_ALIVE = 2006
-    CONTROLLER_NOT_LEADER = 2007
-    CONTROLLER_BROKER_METADATA_NOT_EXIST = 2008
-    CONTROLLER_INVALID_CLEAN_BROKER_METADATA = 2009
-    CONTROLLER_BROKER_NEED_TO_BE_REGISTERED = 2010
-    CONTROLLER_MASTER_STILL_EXIST = 2011
-    CONTROLLER_ELECT_MASTER_FAILED = 2012
-    CONTROLLER_ALTER_SYNC_STATE_SET_FAILED = 2013
-    CONTROLLER_BROKER_ID_INVALID = 2014
-    CONTROLLER_JRAFT_INTERNAL_ERROR = 2015
-    CONTROLLER_BROKER_LIVE_INFO_NOT_EXISTS = 2016
     USER_NOT_EXIST = 3001
     POLICY_NOT_EXIST = 3002
 
 
 STORED_CODES = frozenset({0, 10, 11, 12})
 """Responses to a send: the message is stored. 10 to 12 mean that a flush or a replica was late."""
-
-PULL_RESULT_CODES = frozenset({0, 19, 20, 21})
-"""Responses to a pull that are results: found, not found, retry immediately, offset moved."""
 
 
 class RequestCode(IntEnum):
@@ -187,13 +140,6 @@ class RequestCode(IntEnum):
     GET_ALL_CONSUMER_OFFSET = 43
     GET_ALL_DELAY_OFFSET = 45
     CHECK_CLIENT_CONFIG = 46
-    UPDATE_AND_CREATE_ACL_CONFIG = 50
-    DELETE_ACL_CONFIG = 51
-    GET_BROKER_CLUSTER_ACL_INFO = 52
-    UPDATE_GLOBAL_WHITE_ADDRS_CONFIG = 53
-    GET_BROKER_CLUSTER_ACL_CONFIG = 54
-    GET_TIMER_CHECK_POINT = 60
-    GET_TIMER_METRICS = 61
     PUT_KV_CONFIG = 100
     GET_KV_CONFIG = 101
     DELETE_KV_CONFIG = 102
@@ -226,7 +172,6 @@ class RequestCode(IntEnum):
     GET_SYSTEM_TOPIC_LIST_FROM_BROKER = 305
     CLEAN_EXPIRED_CONSUMEQUEUE = 306
     GET_CONSUMER_RUNNING_INFO = 307
-    QUERY_CORRECTION_OFFSET = 308
     CONSUME_MESSAGE_DIRECTLY = 309
     SEND_MESSAGE_V2 = 310
     GET_UNIT_TOPIC_LIST = 311
@@ -252,35 +197,13 @@ class RequestCode(IntEnum):
     QUERY_SUBSCRIPTION_BY_CONSUMER = 345
     GET_TOPIC_CONFIG = 351
     GET_SUBSCRIPTIONGROUP_CONFIG = 352
-    CHECK_ROCKSDB_CQ_WRITE_PROGRESS = 354
     LITE_PULL_MESSAGE = 361
     RECALL_MESSAGE = 370
     QUERY_ASSIGNMENT = 400
     SET_MESSAGE_REQUEST_MODE = 401
-    GET_ALL_MESSAGE_REQUEST_MODE = 402
     GET_BROKER_MEMBER_GROUP = 901
-    ADD_BROKER = 902
-    REMOVE_BROKER = 903
     BROKER_HEARTBEAT = 904
-    EXCHANGE_BROKER_HA_INFO = 906
     GET_BROKER_HA_STATUS = 907
-    RESET_MASTER_FLUSH_OFFSET = 908
-    CONTROLLER_ELECT_MASTER = 1002
-    CONTROLLER_REGISTER_BROKER = 1003
-    CONTROLLER_GET_REPLICA_INFO = 1004
-    CONTROLLER_GET_METADATA_INFO = 1005
-    CONTROLLER_GET_SYNC_STATE_DATA = 1006
-    GET_BROKER_EPOCH_CACHE = 1007
-    NOTIFY_BROKER_ROLE_CHANGED = 1008
-    UPDATE_CONTROLLER_CONFIG = 1009
-    GET_CONTROLLER_CONFIG = 1010
-    CLEAN_BROKER_DATA = 1011
-    CONTROLLER_GET_NEXT_BROKER_ID = 1012
-    CONTROLLER_APPLY_BROKER_ID = 1013
-    UPDATE_COLD_DATA_FLOW_CTR_CONFIG = 2001
-    REMOVE_COLD_DATA_FLOW_CTR_CONFIG = 2002
-    GET_COLD_DATA_FLOW_CTR_INFO = 2003
-    SET_COMMITLOG_READ_MODE = 2004
     AUTH_CREATE_USER = 3001
     AUTH_UPDATE_USER = 3002
     AUTH_DELETE_USER = 3003

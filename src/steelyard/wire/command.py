@@ -3,14 +3,18 @@
 Both header types give equal commands, so a core never sees which one a peer uses. A server responds in the type of the
 request (`response_to`); a client checks each frame, since Apache 5.x always responds in JSON.
 
+JSON headers are written as Java does: alphabetical, compact, the fields in ``extFields``. We always write
+``extFields``, since some servers fail without it, and never ``serializeTypeCurrentRPC``, which says that JSON is JSON.
+
 A core never sees a socket. It sees a `Peer`, which is one connection, and returns a `Reply` for that peer or any other.
 """
 
 from collections.abc import Mapping
 
-from msgspec import Raw, Struct
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
 
-from steelyard.errors import ConfigurationError
+from steelyard.errors import ConfigurationError, MalformedHeader
 from steelyard.wire.binary_header import (
     decode_binary_header,
     encode_binary_header,
@@ -19,18 +23,17 @@ from steelyard.wire.binary_header import (
     pack_header,
     texts_from_binary,
 )
-from steelyard.wire.codes import CLIENT_LANGUAGE, CLIENT_VERSION, SERVER_VERSION, HeaderType
+from steelyard.wire.codes import CLIENT_LANGUAGE, CLIENT_VERSION, LANGUAGES, SERVER_VERSION, HeaderType
 from steelyard.wire.header_codec import (
     H,
     Header,
-    decode_json_header,
-    encode_json_header,
     header_from_json,
     header_from_texts,
     header_layout,
     texts_from_json,
 )
 from steelyard.wire.hosts import host_bytes
+from steelyard.wire.java_json import DECODE_ERRORS, Int32
 
 __all__ = [
     "ONEWAY_FLAG",
@@ -60,12 +63,7 @@ _JSON, _BINARY = HeaderType.JSON, HeaderType.BINARY
 
 
 class Command(Struct, frozen=True, gc=False):
-    """One request or response.
-
-    >>> request = Command(105, {"topic": "orders"}, opaque=7)
-    >>> decode_command(HeaderType.JSON, encode_header(request), b"").texts()
-    {'topic': 'orders'}
-    """
+    """One request or response."""
 
     code: int
     fields: CommandFields = _NO_FIELDS
@@ -114,55 +112,90 @@ class Command(Struct, frozen=True, gc=False):
 def response_to(
     request: Command, code: int = 0, fields: CommandFields = _NO_FIELDS, body: bytes = b"", remark: str | None = None
 ) -> Command:
-    """Make the response to a request: same opaque, same header type, from a server of release 5.5.
-
-    >>> response_to(Command(105, opaque=7), 17, remark="no such topic").opaque
-    7
-    """
+    """Make the response to a request: same opaque, same header type, from a server of release 5.5."""
     kind = request.header_type
     return Command(code, fields, body, request.opaque, RESPONSE_FLAG, remark, SERVER_VERSION, header_type=kind)
 
 
+_NO_JSON_FIELDS = Raw(b"{}")
+_NULL = b"null"
+
+
+class _DecodedJson(Struct, frozen=True, gc=False, rename="camel"):
+    """A JSON header to decode; its fields stay raw until they are needed."""
+
+    code: Int32
+    ext_fields: Raw = _NO_JSON_FIELDS
+    flag: Int32 = 0
+    language: str | int | None = None
+    opaque: Int32 = 0
+    remark: str | None = None
+    version: Int32 = 0
+
+
+class _EncodedJson(Struct, frozen=True, gc=False, rename="camel"):
+    """A JSON header to encode: only the remark may be left out."""
+
+    code: int
+    ext_fields: Struct | Mapping[str, str] | Raw
+    flag: int
+    language: str
+    opaque: int
+    remark: str | UnsetType
+    version: int
+
+
+_decode_json = msgspec.json.Decoder(_DecodedJson, strict=False).decode
+_encode_json = msgspec.json.Encoder().encode
+
+
 def decode_command(header_type: HeaderType, header: bytes, body: bytes) -> Command:
     """Decode a command from the bytes of its header and its body."""
-    fields: CommandFields
-    if header_type is _JSON:
-        code, language, version, opaque, flag, remark, fields = decode_json_header(header)
-    else:
-        code, language, version, opaque, flag, remark, fields = decode_binary_header(header)
-    return Command(code, fields, body, opaque, flag, remark, version, language, header_type)
+    if header_type is _BINARY:
+        code, language, version, opaque, flag, remark, packed = decode_binary_header(header)
+        return Command(code, packed, body, opaque, flag, remark, version, language, header_type)
+    try:
+        read = _decode_json(header)
+    except DECODE_ERRORS as error:
+        raise MalformedHeader(str(error), where="JSON header") from None
+    spoken, fields = read.language, read.ext_fields
+    if not isinstance(spoken, str):
+        spoken = LANGUAGES[spoken] if spoken is not None and 0 <= spoken < len(LANGUAGES) else "OTHER"
+    if len(fields) == len(_NULL) and bytes(fields) == _NULL:
+        fields = _NO_JSON_FIELDS
+    return Command(read.code, fields, body, read.opaque, read.flag, read.remark, read.version, spoken, header_type)
 
 
 def encode_header(command: Command) -> bytes:
-    """Encode a command's header in its header type."""
+    """Encode a command's header in its header type.
+
+    >>> encode_header(Command(105, {"topic": "T"}, opaque=7))
+    b'{"code":105,"extFields":{"topic":"T"},"flag":0,"language":"PYTHON","opaque":7,"version":479}'
+    """
+    code, fields, flag, opaque = command.code, command.fields, command.flag, command.opaque
+    language, version, remark = command.language, command.version, command.remark
     try:
-        return _encode_header(command)
+        if command.header_type is _JSON:
+            texts: Struct | Mapping[str, str] | Raw
+            if isinstance(fields, Header):
+                texts = header_layout(type(fields)).text_struct(*fields.texts())
+            else:
+                texts = command.texts() if isinstance(fields, bytes) else fields
+            return _encode_json(
+                _EncodedJson(code, texts, flag, language, opaque, UNSET if remark is None else remark, version)
+            )
+        if isinstance(fields, Header):
+            packed = pack_header(fields)
+        else:
+            packed = fields if isinstance(fields, bytes) else pack_fields(command.texts().items())
+        return encode_binary_header(code, language, version, opaque, flag, remark, packed)
     except UnicodeEncodeError as error:
-        what = f"the header of request {command.code} has the text {error.object[:80]!r}, which is not fit for UTF-8"
+        what = f"the header of request {code} has the text {error.object[:80]!r}, which is not fit for UTF-8"
         raise ConfigurationError(what, next_step="give text without halves of surrogate pairs") from None
 
 
-def _encode_header(command: Command) -> bytes:
-    fields = command.fields
-    meta = command.code, command.language, command.version, command.opaque, command.flag, command.remark
-    if command.header_type is _JSON:
-        if isinstance(fields, Header):
-            return encode_json_header(*meta, header_layout(type(fields)).text_struct(*fields.texts()))
-        return encode_json_header(*meta, command.texts() if isinstance(fields, bytes) else fields)
-    if isinstance(fields, Header):
-        packed = pack_header(fields)
-    else:
-        packed = fields if isinstance(fields, bytes) else pack_fields(command.texts().items())
-    return encode_binary_header(*meta, packed)
-
-
 class Peer(Struct, frozen=True, gc=False):
-    """One connection to this server. ``connection_id`` is unique in a process: use it as key.
-
-    >>> peer = Peer.at("127.0.0.1", 50_123, connection_id=7)
-    >>> peer.address, peer.born_host.hex()
-    ('127.0.0.1:50123', '7f0000010000c3cb')
-    """
+    """One connection to this server. ``connection_id`` is unique in a process: use it as key."""
 
     connection_id: int
     host: str

@@ -27,11 +27,7 @@ _MAX_CHUNK_OVERHEAD_BYTES = 65_536
 
 
 def encode_frame(command: Command) -> bytes:
-    """Encode a command as one frame.
-
-    >>> encode_frame(Command(34, opaque=1)).hex(" ", 4)[:17]
-    '00000054 00000050'
-    """
+    """Encode a command as one frame."""
     header = encode_header(command)
     size = 4 + len(header) + len(command.body)
     if command.parts:
@@ -63,12 +59,7 @@ def _size_error(code: int, header: int, frame: int) -> LimitExceeded:
 
 
 def decode_single_frame(data: bytes) -> Command | None:
-    """Decode bytes that are exactly one frame; None for anything else: use a `FrameDecoder`.
-
-    >>> frame = encode_frame(Command(34, opaque=1))
-    >>> decode_single_frame(frame).code, decode_single_frame(frame[:-1]), decode_single_frame(frame + frame)
-    (34, None, None)
-    """
+    """Decode bytes that are exactly one frame; None for anything else: use a `FrameDecoder`."""
     if len(data) < 8:
         return None
     length, mark = _LENGTHS.unpack_from(data)
@@ -83,10 +74,6 @@ def decode_frame_at(buffer: memoryview, start: int, end: int) -> tuple[Command |
 
     The command is None if the frame is not complete: then its end is at least the one returned. Only the body is
     copied, once. A broken frame raises ProtocolError.
-
-    >>> frame = memoryview(encode_frame(Command(34, opaque=1)))
-    >>> decode_frame_at(frame, 0, 7), decode_frame_at(frame, 0, 50), decode_frame_at(frame, 0, len(frame))[0].code
-    ((None, 8), (None, 88), 34)
     """
     if end - start < 8:
         return None, start + 8
@@ -101,13 +88,7 @@ def decode_frame_at(buffer: memoryview, start: int, end: int) -> tuple[Command |
 
 
 class FrameDecoder:
-    """Bytes in as they arrive, commands out; a partial frame is kept.
-
-    >>> decoder = FrameDecoder()
-    >>> frame = encode_frame(Command(34, opaque=1)) + encode_frame(Command(35, opaque=2))
-    >>> [command.code for command in decoder.feed(frame[:90])], [command.code for command in decoder.feed(frame[90:])]
-    ([34], [35])
-    """
+    """Bytes in as they arrive, commands out; a partial frame is kept."""
 
     __slots__ = ("_chunk_bytes", "_chunks", "_consumed_bytes", "_error", "_needed_bytes")
 

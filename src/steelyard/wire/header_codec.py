@@ -1,29 +1,24 @@
-"""Typed headers, and how frames carry them: as named texts, in JSON (the binary form is in binary_header.py).
+"""Typed headers, and how frames carry their fields: as named texts, in JSON (the binary form is in binary_header.py).
 
 On the wire a header is a map of text to text: numbers are decimal, booleans ``true`` and ``false``, absent fields are
 left out. In the program it is a frozen value with real types, declared once (wire/headers/).
-
-JSON headers are written as Java does: alphabetical, compact, the fields in ``extFields``. We always write
-``extFields``, since some servers fail without it, and never ``serializeTypeCurrentRPC``, which says that JSON is JSON.
 """
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import Raw, Struct
 from msgspec.structs import astuple
 
 from steelyard.errors import LimitExceeded, MalformedHeader
 from steelyard.wire import limits
-from steelyard.wire.codes import LANGUAGES
-from steelyard.wire.java_json import DECODE_ERRORS, Int32, count_quotes
+from steelyard.wire.java_json import DECODE_ERRORS, count_quotes
 
 __all__ = [
     "Header",
     "HeaderLayout",
-    "decode_json_header",
-    "encode_json_header",
     "header_from_json",
     "header_from_texts",
     "header_layout",
@@ -99,15 +94,9 @@ class HeaderLayout(NamedTuple, Generic[H]):
     decoder: "msgspec.json.Decoder[H]"
 
 
-_header_layouts: dict[type[Header], HeaderLayout[Any]] = {}
-
-
-def header_layout(kind: type[H]) -> HeaderLayout[H]:
+@cache
+def header_layout(kind: type[Header]) -> HeaderLayout[Any]:
     """Return the layout of a header class, made once."""
-    return _header_layouts.get(kind) or _header_layouts.setdefault(kind, _make_header_layout(kind))
-
-
-def _make_header_layout(kind: type[H]) -> HeaderLayout[H]:
     described = msgspec.inspect.type_info(kind)
     assert isinstance(described, msgspec.inspect.StructType)
     fields = described.fields
@@ -174,7 +163,8 @@ def header_from_json(kind: type[H], raw: Raw) -> H:
     """Decode a typed header from the fields of a JSON header."""
     if len(raw) <= _SMALL_HEADER_BYTES:
         try:
-            return header_layout(kind).decoder.decode(raw)
+            decoder: msgspec.json.Decoder[H] = header_layout(kind).decoder
+            return decoder.decode(raw)
         except DECODE_ERRORS:
             pass  # sloppy or wrong: the slow way below finds out
     return header_from_texts(kind, texts_from_json(raw))
@@ -213,67 +203,3 @@ def header_from_texts(kind: type[H], texts: Mapping[str, str]) -> H:
         return msgspec.convert(values, kind, strict=False)
     except DECODE_ERRORS as error:
         raise MalformedHeader(str(error), where=kind.__name__) from None
-
-
-_NO_FIELDS = Raw(b"{}")
-_NULL = b"null"
-
-
-class _DecodedHeader(Struct, frozen=True, gc=False, rename="camel"):
-    """A header to decode; its fields stay raw until they are needed."""
-
-    code: Int32
-    ext_fields: Raw = _NO_FIELDS
-    flag: Int32 = 0
-    language: str | int | None = None
-    opaque: Int32 = 0
-    remark: str | None = None
-    version: Int32 = 0
-
-
-class _EncodedHeader(Struct, frozen=True, gc=False, rename="camel"):
-    """A header to encode: only the remark may be left out."""
-
-    code: int
-    ext_fields: Struct | Mapping[str, str] | Raw
-    flag: int
-    language: str
-    opaque: int
-    remark: str | UnsetType
-    version: int
-
-
-_decode = msgspec.json.Decoder(_DecodedHeader, strict=False).decode
-_encode = msgspec.json.Encoder().encode
-
-
-def decode_json_header(header: bytes) -> tuple[int, str, int, int, int, str | None, Raw]:
-    """Return code, language, version, opaque, flag, remark, and the raw fields of a header."""
-    try:
-        read = _decode(header)
-    except DECODE_ERRORS as error:
-        raise MalformedHeader(str(error), where="JSON header") from None
-    language, fields = read.language, read.ext_fields
-    if not isinstance(language, str):
-        known = language is not None and 0 <= language < len(LANGUAGES)
-        language = LANGUAGES[language] if language is not None and known else "OTHER"
-    if len(fields) == len(_NULL) and bytes(fields) == _NULL:
-        fields = _NO_FIELDS
-    return read.code, language, read.version, read.opaque, read.flag, read.remark, fields
-
-
-def encode_json_header(
-    code: int,
-    language: str,
-    version: int,
-    opaque: int,
-    flag: int,
-    remark: str | None,
-    fields: Struct | Mapping[str, str] | Raw,
-) -> bytes:
-    """Encode a header.
-
-    >>> encode_json_header(105, "JAVA", 479, 7, 0, None, {"topic": "T"})
-    b'{"code":105,"extFields":{"topic":"T"},"flag":0,"language":"JAVA","opaque":7,"version":479}'
-    """
-    return _encode(_EncodedHeader(code, fields, flag, language, opaque, UNSET if remark is None else remark, version))

@@ -18,11 +18,7 @@ IPV6_BYTES = 20
 
 @lru_cache(maxsize=4096)
 def host_text(host: bytes) -> str:
-    r"""Return a record's host as text.
-
-    >>> host_text(b"\x7f\x00\x00\x01\x00\x00\x2a\x9f"), host_text(bytes(15) + b"\x01" + b"\x00\x00\x2a\x9f")
-    ('127.0.0.1:10911', '[::1]:10911')
-    """
+    """Return a record's host as text."""
     address, port = host[:-4], int.from_bytes(host[-4:], "big", signed=True)
     if len(host) == IPV4_BYTES:
         return f"{IPv4Address(address)}:{port}"
@@ -33,9 +29,5 @@ def host_text(host: bytes) -> str:
 
 @lru_cache(maxsize=4096)
 def host_bytes(host: str) -> bytes:
-    """Return a host's text as bytes of a record.
-
-    >>> host_bytes("127.0.0.1:10911").hex()
-    '7f00000100002a9f'
-    """
+    """Return a host's text as bytes of a record."""
     return bytes.fromhex(host_hex(host))

@@ -1,12 +1,9 @@
 """The ids of a message: the offset id, made of its place, and the unique key, made by its producer.
 
 The *offset id* is the store host and the position in that broker's commit log. The *unique key* is the property
-UNIQ_KEY: address, process and time of the producer, and a counter. Both are upper-case hexadecimal, 32 digits with an
-IPv4 address and 56 with an IPv6 one, and cannot be distinguished. gRPC clients make keys of 34 digits: a version, the
-MAC address, the process, seconds since 2021 and a counter.
-
-A unique key counts milliseconds from the start of the month, in the producer's local time. Clock, counter and time zone
-are arguments.
+UNIQ_KEY: address, process and time of the producer (milliseconds of the month, local time), and a counter. Both are
+upper-case hexadecimal, 32 digits with an IPv4 address and 56 with an IPv6 one, and cannot be distinguished. gRPC
+clients make keys of 34 digits: a version, the MAC address, the process, seconds since 2021 and a counter.
 """
 
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -78,21 +75,13 @@ def parse_grpc_key(text: str) -> GrpcKey:
 
 
 def parse_offset_id(text: str) -> tuple[str, int]:
-    """Parse an offset id into store host and position.
-
-    >>> parse_offset_id("C0A8010200002A9F0000000000000400")
-    ('192.168.1.2:10911', 1024)
-    """
+    """Parse an offset id into store host and position."""
     raw = _parse_hex(text)
     return host_text(raw[:-8]), int.from_bytes(raw[-8:], "big", signed=True)
 
 
 def unique_key_prefix(address: str, pid: int, process: int) -> str:
-    """Return the prefix of all keys of one producer; ``process`` is any number that differs when a pid is reused.
-
-    >>> unique_key_prefix("10.0.0.7", 4242, 0x18B4AAC2)
-    '0A000007109218B4AAC2'
-    """
+    """Return the prefix of all keys of one producer; ``process`` is any number that differs when a pid is reused."""
     try:
         packed = ip_address(address).packed
     except ValueError:
@@ -101,12 +90,7 @@ def unique_key_prefix(address: str, pid: int, process: int) -> str:
 
 
 def make_unique_key(prefix: str, *, now_ms: int, month_start_ms: int, counter: int) -> str:
-    """Make the next unique key; only the low 16 bits of the counter are used.
-
-    >>> prefix, start_ms = "0A000007109218B4AAC2", 1_698_796_800_000
-    >>> make_unique_key(prefix, now_ms=1_700_000_000_000, month_start_ms=start_ms, counter=65_537)
-    '0A000007109218B4AAC247B760000001'
-    """
+    """Make the next unique key; only the low 16 bits of the counter are used."""
     since_ms = now_ms - month_start_ms
     if -_MAX_CLOCK_STEP_BACK_MS < since_ms < 0:
         since_ms = 0
@@ -114,12 +98,7 @@ def make_unique_key(prefix: str, *, now_ms: int, month_start_ms: int, counter: i
 
 
 def parse_unique_key(text: str, *, now_ms: int, zone: tzinfo = UTC) -> UniqueKey:
-    """Parse a unique key. Its month is not in it: the latest one that is not after ``now_ms`` is assumed.
-
-    >>> key = parse_unique_key("0A000007109218B4AAC247B760000001", now_ms=1_700_000_000_001)
-    >>> key.address, key.pid, key.made_ms, key.counter
-    ('10.0.0.7', 4242, 1700000000000, 1)
-    """
+    """Parse a unique key. Its month is not in it: the latest one that is not after ``now_ms`` is assumed."""
     raw = _parse_hex(text)
     since_ms = int.from_bytes(raw[-6:-2], "big")
     start_ms, _ = month_bounds(now_ms, zone)
@@ -135,13 +114,7 @@ def parse_unique_key(text: str, *, now_ms: int, zone: tzinfo = UTC) -> UniqueKey
 
 
 def month_bounds(now_ms: int, zone: tzinfo = UTC) -> tuple[int, int]:
-    """Return start and end of the calendar month around a time, in milliseconds; the end is the next month's start.
-
-    A producer caches the pair until its clock reaches the end.
-
-    >>> month_bounds(1_700_000_000_000)
-    (1698796800000, 1701388800000)
-    """
+    """Return start and end of the calendar month around a time, in milliseconds; the end is the next month's start."""
     try:
         now = (_EPOCH + timedelta(milliseconds=now_ms)).astimezone(zone)
         start = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)

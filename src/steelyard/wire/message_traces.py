@@ -13,8 +13,10 @@ Decoding never fails: malformed records and unknown kinds are left out. Absent f
 does: its decoder drops empty fields at the end, and then misses them.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 __all__ = ["TraceEvent", "decode_traces", "encode_trace"]
 
@@ -61,117 +63,31 @@ class TraceEvent:
 
 
 def decode_traces(text: str) -> Iterator[TraceEvent]:
-    r"""Yield the records of a text.
-
-    >>> [trace] = decode_traces("SubAfter\x01R1\x01AC11\x0112\x01true\x01k1\x010\x01\x02nonsense\x02")
-    >>> trace.what, trace.message_id, trace.took_ms, trace.went_well
-    ('handled', 'AC11', 12, True)
-    """
+    """Yield the records of a text."""
     for record in text.split(_RECORD_END):
         kind, *fields = record.split(_FIELD_END)
-        read = _DECODERS.get(kind)
-        if read is not None:
-            try:
-                yield read(fields)
-            except (IndexError, ValueError):
-                continue
+        if kind in _LAYOUTS:
+            with suppress(ValueError):
+                if (event := _decode_record(kind, fields)) is not None:
+                    yield event
 
 
-def _decode_sent(fields: Sequence[str]) -> TraceEvent:
-    # Old clients do not write an offset id.
-    offset_id, success = (None, fields[11]) if len(fields) == 12 else (_optional(fields[11]), fields[12])
-    return TraceEvent(
-        what="sent",
-        at_ms=_parse_int(fields[0]),
-        group=_optional(fields[2]),
-        topic=_optional(fields[3]),
-        message_id=fields[4],
-        tags=_optional(fields[5]),
-        keys=_optional(fields[6]),
-        store_host=_optional(fields[7]),
-        body_bytes=_parse_int(fields[8]),
-        took_ms=_parse_int(fields[9]),
-        kind=_MESSAGE_TYPE_BY_NUMBER.get(fields[10]),
-        offset_id=offset_id,
-        went_well=success == "true",
-        region=_optional(fields[1]),
-    )
-
-
-def _decode_received(fields: Sequence[str]) -> TraceEvent:
-    return TraceEvent(
-        what="received",
-        at_ms=_parse_int(fields[0]),
-        group=_optional(fields[2]),
-        request_id=_optional(fields[3]),
-        message_id=fields[4],
-        attempt=1 + _parse_int(fields[5]),
-        keys=_optional(fields[6]),
-        region=_optional(fields[1]),
-    )
-
-
-def _decode_handled(fields: Sequence[str]) -> TraceEvent:
-    has_time = len(fields) > 7
-    return TraceEvent(
-        what="handled",
-        request_id=_optional(fields[0]),
-        message_id=fields[1],
-        took_ms=_parse_int(fields[2]),
-        went_well=fields[3] == "true",
-        keys=_optional(fields[4]),
-        outcome=_OUTCOMES.get(_parse_int(fields[5])) if len(fields) > 5 else None,
-        at_ms=_parse_int(fields[6]) if has_time else None,
-        group=_optional(fields[7]) if has_time else None,
-    )
-
-
-def _decode_transaction_end(fields: Sequence[str]) -> TraceEvent:
-    return TraceEvent(
-        what="transaction ended",
-        at_ms=_parse_int(fields[0]),
-        group=_optional(fields[2]),
-        topic=_optional(fields[3]),
-        message_id=fields[4],
-        tags=_optional(fields[5]),
-        keys=_optional(fields[6]),
-        store_host=_optional(fields[7]),
-        kind=_MESSAGE_TYPE_BY_NUMBER.get(fields[8]),
-        outcome=_optional(fields[10]),
-        went_well=fields[10] == _COMMIT,
-        was_asked=fields[11] == "true" if len(fields) > 11 else None,
-        region=_optional(fields[1]),
-    )
-
-
-def _decode_recalled(fields: Sequence[str]) -> TraceEvent:
-    return TraceEvent(
-        what="recalled",
-        at_ms=_parse_int(fields[0]),
-        group=_optional(fields[2]),
-        topic=_optional(fields[3]),
-        message_id=fields[4],
-        went_well=fields[5] == "true",
-        region=_optional(fields[1]),
-    )
-
-
-_DECODERS: dict[str, Callable[[Sequence[str]], TraceEvent]] = {
-    "Pub": _decode_sent,
-    "SubBefore": _decode_received,
-    "SubAfter": _decode_handled,
-    "EndTransaction": _decode_transaction_end,
-    "Recall": _decode_recalled,
-}
+def _decode_record(kind: str, fields: list[str]) -> TraceEvent | None:
+    what, required, names = _LAYOUTS[kind]
+    if kind == "Pub" and len(fields) == required - 1:
+        fields.insert(names.index("offset_id"), "")  # old clients do not write one
+    if kind == "SubAfter" and len(fields) < len(names):
+        fields = fields[: names.index("at_ms")]  # time and group are written together
+    if len(fields) < required:
+        return None
+    values = {name: _PARSERS.get(name, _optional)(text) for name, text in zip(names, fields, strict=False) if name}
+    if kind == "EndTransaction":
+        values |= {"outcome": _optional(fields[10]), "went_well": fields[10] == _COMMIT}
+    return TraceEvent(what=what, **values)
 
 
 def encode_trace(trace: TraceEvent) -> str:
-    r"""Encode an event as one record; all but ``recalled`` can be encoded.
-
-    >>> event = TraceEvent(what="received", message_id="AC11", at_ms=7, group="billing", request_id="R1", attempt=1)
-    >>> encode_trace(event)
-    'SubBefore\x017\x01DefaultRegion\x01billing\x01R1\x01AC11\x010\x01null\x02'
-    """
+    """Encode an event as one record; all but ``recalled`` can be encoded."""
     return _FIELD_END.join(map(_field_text, _ENCODERS[trace.what](trace))) + _RECORD_END
 
 
@@ -237,3 +153,29 @@ def _optional(text: str) -> str | None:
 def _parse_int(text: str) -> int:
     # A text that is too long raises ValueError like any other that is not a number.
     return int(text if len(text) <= _MAX_DIGITS else "")
+
+
+_ORIGIN = ("at_ms", "region", "group")
+_MESSAGE = (*_ORIGIN, "topic", "message_id", "tags", "keys", "store_host")
+_LAYOUTS: dict[str, tuple[str, int, tuple[str, ...]]] = {
+    "Pub": ("sent", 13, (*_MESSAGE, "body_bytes", "took_ms", "kind", "offset_id", "went_well")),
+    "SubBefore": ("received", 7, (*_ORIGIN, "request_id", "message_id", "attempt", "keys")),
+    "SubAfter": (
+        "handled",
+        5,
+        ("request_id", "message_id", "took_ms", "went_well", "keys", "outcome", "at_ms", "group"),
+    ),
+    "EndTransaction": ("transaction ended", 11, (*_MESSAGE, "kind", "", "", "was_asked")),
+    "Recall": ("recalled", 6, (*_ORIGIN, "topic", "message_id", "went_well")),
+}
+"""By the kind of a record: the event, how many fields it has at least, and what they are; "" is left out."""
+
+_PARSERS: dict[str, Callable[[str], Any]] = {
+    **dict.fromkeys(("at_ms", "body_bytes", "took_ms"), _parse_int),
+    **dict.fromkeys(("went_well", "was_asked"), "true".__eq__),
+    "attempt": lambda text: 1 + _parse_int(text),
+    "kind": _MESSAGE_TYPE_BY_NUMBER.get,
+    "message_id": str,
+    "outcome": lambda text: _OUTCOMES.get(_parse_int(text)),
+}
+"""How a field is read; the others are texts that may be absent."""

@@ -1,11 +1,8 @@
 r"""The properties of a message as one text: name, ``\x01``, value, ``\x02``, repeated.
 
-Decoding follows the rules of all other clients: an entry without a name or a value is dropped, the last ``\x02`` may be
-missing, the last of two entries with one name counts, and bytes that are not UTF-8 become U+FFFD. So it never fails,
-and a broker and a consumer never disagree about a tag.
-
-A broker works on the bytes: `find_property` finds one value, `append_properties` adds some. The checksum that some
-brokers append (``__CRC32#``) belongs to the store and is not shown to users.
+Decoding never fails, and follows the rules of all other clients: an entry without a name or a value is dropped, the
+last ``\x02`` may be missing, the last of two entries with one name counts, and bytes that are not UTF-8 become U+FFFD.
+The checksum that some brokers append (``__CRC32#``) belongs to the store and is not shown to users.
 """
 
 from collections.abc import Iterator, Mapping
@@ -32,11 +29,7 @@ _SAFE_LENGTH = limits.PROPERTIES_BYTES // 4
 
 
 def decode_properties(raw: bytes) -> dict[str, str]:
-    r"""Decode a properties text.
-
-    >>> decode_properties(b"a\x01b\x02c\x01\x02d\x01e")
-    {'a': 'b', 'd': 'e'}
-    """
+    """Decode a properties text."""
     properties: dict[str, str] = {}
     for entry in raw.decode("utf-8", "replace").split(_ENTRY_END):
         name, _, value = entry.partition(_NAME_END)
@@ -50,11 +43,6 @@ def encode_properties(properties: Mapping[str, str], *, closed: bool = True) -> 
     r"""Encode properties as one text. Clients of 4.9 leave the last ``\x02`` out: ``closed=False``.
 
     Refused is what could not be decoded again: separators, empty names and values, more than 32,767 bytes.
-
-    >>> encode_properties({"TAGS": "paid", "region": "eu"})
-    b'TAGS\x01paid\x02region\x01eu\x02'
-    >>> encode_properties({"TAGS": "paid", "region": "eu"}, closed=False)
-    b'TAGS\x01paid\x02region\x01eu'
     """
     text = "".join([f"{name}{_NAME_END}{value}{_ENTRY_END}" for name, value in properties.items()])
     count = len(properties)
@@ -73,11 +61,7 @@ def encode_properties(properties: Mapping[str, str], *, closed: bool = True) -> 
 
 
 def find_property(raw: bytes, name: bytes) -> bytes | None:
-    r"""Find one property in a properties text without decoding the others; the name must hold no separator.
-
-    >>> find_property(b"KEYS\x01TAGS\x02TAGS\x01paid\x02", b"TAGS")
-    b'paid'
-    """
+    """Find one property in a properties text without decoding the others; the name must hold no separator."""
     # \x02 cannot be inside a value, so a value is never taken for a name.
     opening = b"\x02" + name + b"\x01"
     end = len(raw)
@@ -93,11 +77,7 @@ def find_property(raw: bytes, name: bytes) -> bytes | None:
 
 
 def append_properties(raw: bytes, added: bytes) -> bytes:
-    r"""Append one properties text to another; a name in both gets the appended value.
-
-    >>> append_properties(b"TAGS\x01paid", b"CLUSTER\x01main\x02")
-    b'TAGS\x01paid\x02CLUSTER\x01main\x02'
-    """
+    """Append one properties text to another; a name in both gets the appended value."""
     return _check_size(raw + b"\x02" + added if raw and raw[-1] != 2 else raw + added)
 
 
@@ -130,11 +110,7 @@ def build_properties(message: Message, *, unique_key: str = "", wait: bool = Tru
 
 
 class LazyProperties(Mapping[str, str]):
-    r"""The properties of a stored message, decoded on first use: most handlers read the body only.
-
-    >>> LazyProperties(b"TAGS\x01paid\x02")["TAGS"]
-    'paid'
-    """
+    """The properties of a stored message, decoded on first use: most handlers read the body only."""
 
     __slots__ = ("_decoded", "_text")
 

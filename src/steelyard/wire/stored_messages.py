@@ -2,10 +2,8 @@
 
 A body of 16 KiB may decompress to 16 MiB. So a consumer that keeps many messages takes them *sealed*, with bodies as
 they are stored, and unseals each when it is needed. A body that cannot be decompressed then fails at one message with
-an offset, and not in the middle of a pull.
-
-This is a consumer's hot path: queues and hosts are cached, and properties are decoded when they are read. Left out:
-names that only a client can correct, such as the topic of a message from a retry topic.
+an offset, and not in the middle of a pull. This is a consumer's hot path: queues and hosts are cached, and properties
+are decoded when they are read.
 """
 
 from collections.abc import Iterator
@@ -23,7 +21,7 @@ from steelyard.wire.compression import decompress, decompress_prefix
 from steelyard.wire.hosts import host_text
 from steelyard.wire.properties import LazyProperties
 from steelyard.wire.property_names import INNER_COUNT
-from steelyard.wire.record import MessageRecord, decode_records
+from steelyard.wire.record import MessageRecord, decode_records, record_damage_error, try_decode_record
 from steelyard.wire.sysflag import COMPRESSED, NEEDS_UNWRAP, WRAPPED
 
 __all__ = [
@@ -75,7 +73,14 @@ def decode_sealed_messages(make: type[M], data: bytes | bytearray | memoryview, 
     why. Once batches have taken as much memory as one body may, the next is `LimitExceeded`: pull again from there.
     """
     room = limits.DECOMPRESSED_BYTES
-    for record in decode_records(data):
+    whole = bytes(data)
+    at, end = 0, len(whole)
+    while at < end:
+        # Not by `decode_records`: one generator less for each message.
+        record = try_decode_record(whole, at)
+        if record is None:
+            raise record_damage_error(whole, at)
+        at += record.size
         if record.sys_flag & WRAPPED != WRAPPED:
             yield _make_message(make, record, broker, record.body, record.sys_flag)
             continue

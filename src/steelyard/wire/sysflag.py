@@ -13,7 +13,6 @@ __all__ = [
     "COMPRESSED",
     "COMPRESSION_BITS",
     "INNER_BATCH",
-    "MULTI_TAGS",
     "NEEDS_UNWRAP",
     "SEALED",
     "STORE_IPV6",
@@ -22,15 +21,12 @@ __all__ = [
     "Compression",
     "TransactionFlag",
     "compression_of",
-    "transaction_of",
     "with_transaction",
 ]
 
 COMPRESSED = 0x001
 """The body is compressed; `COMPRESSION_BITS` say how."""
 
-MULTI_TAGS = 0x002
-"""The topic allows several tags per message; obsolete."""
 
 TRANSACTION_BITS = 0x00C
 """The bits of a `TransactionFlag`."""
@@ -77,30 +73,13 @@ class Compression(IntEnum):
 _COMPRESSIONS = {0: Compression.ZLIB} | {int(kind): kind for kind in Compression}
 
 
-def transaction_of(sys_flag: int) -> TransactionFlag:
-    """Return the state of the transaction in a system flag.
-
-    >>> transaction_of(0x305).name
-    'PREPARED'
-    """
-    return TransactionFlag(sys_flag & TRANSACTION_BITS)
-
-
 def with_transaction(sys_flag: int, state: TransactionFlag) -> int:
-    """Return the system flag with another state of the transaction.
-
-    >>> with_transaction(0x305, TransactionFlag.COMMITTED) == 0x309
-    True
-    """
+    """Return the system flag with another state of the transaction."""
     return sys_flag & ~TRANSACTION_BITS | state
 
 
 def compression_of(sys_flag: int) -> Compression:
-    """Return the kind of compression in a system flag; clients before 4.9.4 set none and mean zlib.
-
-    >>> compression_of(0x201).name, compression_of(0x001).name
-    ('ZSTD', 'ZLIB')
-    """
+    """Return the kind of compression in a system flag; clients before 4.9.4 set none and mean zlib."""
     kind = _COMPRESSIONS.get(sys_flag & COMPRESSION_BITS)
     if kind is None:
         raise MalformedRecord(

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from steelyard.broker.filters.parser import (
+from steelyard.broker.filters import (
     And,
     Between,
     BooleanLiteral,

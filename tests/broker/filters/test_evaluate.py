@@ -3,8 +3,7 @@
 import pytest
 from hypothesis import given
 
-from steelyard.broker.filters.evaluate import compile_condition, property_names
-from steelyard.broker.filters.parser import And, Node, Not, Or, parse_condition
+from steelyard.broker.filters import And, Node, Not, Or, compile_condition, parse_condition, property_names
 from tests.broker.filters.conditions import conditions, messages
 
 

@@ -13,9 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from steelyard.broker.filters.evaluate import compile_filter
-from steelyard.broker.filters.java_numbers import parse_fraction, parse_whole
-from steelyard.broker.filters.parser import tokenize
+from steelyard.broker.filters import compile_filter, parse_fraction, parse_whole, tokenize
 from steelyard.errors import ConfigurationError, SubscriptionUnreadable
 from tests.broker.filters.conditions import VALUES
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.broker.filters.evaluate import MAX_EXPRESSION_LENGTH, compile_filter
+from steelyard.broker.filters import MAX_EXPRESSION_LENGTH, compile_filter
 from steelyard.errors import SubscriptionUnreadable
 from steelyard.model import java_hash
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from steelyard.broker.filters.parser import (
+from steelyard.broker.filters import (
     MAX_DEPTH,
     And,
     Comparison,

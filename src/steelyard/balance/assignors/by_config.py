@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from steelyard.balance.assignors.strategy import AssignmentPlan, MemberTable, member_entry
+from steelyard.balance.assignors.strategy import MemberTable, member_entry
 from steelyard.model import Queue
 
 __all__ = ["ByConfig"]
@@ -38,12 +38,5 @@ class ByConfig:
     @property
     def member_tables(self) -> tuple[MemberTable, ...]:
         """The members that have a list; without one for the others, every member needs one."""
-        return (
-            (MemberTable("queues", self.queues_by_member.keys(), is_for_all=not self.queues),)
-            if self.queues_by_member
-            else ()
-        )
-
-    def plan_group(self, group: str, queues: Sequence[Queue], members: Sequence[str], /) -> AssignmentPlan:
-        """Return every member's list."""
-        return {member: self(group, member, queues, members) for member in members}
+        table = MemberTable("queues", self.queues_by_member.keys(), is_for_all=not self.queues)
+        return (table,) if self.queues_by_member else ()

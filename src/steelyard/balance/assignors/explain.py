@@ -33,9 +33,7 @@ class ChangeReason(Enum):
     REARRANGED = "rearranged"
     """Neither had to change: the strategy just places it elsewhere."""
     NEW_QUEUE = "new queue"
-    """It had no owner before."""
     UNOWNED = "unowned"
-    """The plan assigns it to no member."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +70,6 @@ class Explanation:
     most: int
     fewest: int
     idle: tuple[str, ...]
-    """Members without a queue."""
     overlaps: tuple[QueueOverlap, ...]
     gone: tuple[Queue, ...]
     """Queues that had an owner before and no longer exist."""

@@ -11,7 +11,6 @@ the best for one pair of members), and the same plan again while it is carried o
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -36,7 +35,7 @@ def balance_lag(
     >>> balance_lag([0, 4], 2, owner=[0, 0, 1, 1], planned=[0, 0, 1, 1], lag=[50, 40, 0, 0], budget=2)
     [1, 0, 1, 0]
     """
-    table = _count_lag(cut, members, owner, planned, lag, fixed_counts)
+    table = _LagTable(cut, members, owner, planned, lag, fixed_counts)
     # Each step lowers the sum of squared lags, so this ends; a step for each queue is more than a group needs.
     for _ in planned:
         step = _best_step(table, budget)
@@ -60,35 +59,29 @@ class _Step(NamedTuple):
     near: int
 
 
-@dataclass(slots=True)
 class _LagTable:
-    owner: Sequence[int]
-    new: list[int]
-    lag: Sequence[int]
-    topic_of: list[int]
-    held: list[dict[int, set[int]]]
-    """For each member its queues, by topic."""
-    behind: list[int]
-    """For each member the sum of its lags."""
-    fixed_counts: bool
+    """The plan so far, and what follows from it for each member."""
 
-
-def _count_lag(
-    cut: Sequence[int],
-    members: int,
-    owner: Sequence[int],
-    planned: Sequence[int],
-    lag: Sequence[int],
-    fixed_counts: bool,
-) -> _LagTable:
-    topic_of = [topic for topic, (start, end) in enumerate(pairwise(cut)) for _ in range(start, end)]
-    held: list[dict[int, set[int]]] = [{} for _ in range(members)]
-    behind = [0] * members
-    for queue, member in enumerate(planned):
-        if member >= 0:
-            held[member].setdefault(topic_of[queue], set()).add(queue)
-            behind[member] += lag[queue]
-    return _LagTable(owner, list(planned), lag, topic_of, held, behind, fixed_counts)
+    def __init__(
+        self,
+        cut: Sequence[int],
+        members: int,
+        owner: Sequence[int],
+        planned: Sequence[int],
+        lag: Sequence[int],
+        fixed_counts: bool,
+    ) -> None:
+        self.owner, self.lag, self.fixed_counts = owner, lag, fixed_counts
+        self.new = list(planned)
+        self.topic_of = [topic for topic, (start, end) in enumerate(pairwise(cut)) for _ in range(start, end)]
+        self.held: list[dict[int, set[int]]] = [{} for _ in range(members)]
+        """For each member its queues, by topic."""
+        self.behind = [0] * members
+        """For each member the sum of its lags."""
+        for queue, member in enumerate(planned):
+            if member >= 0:
+                self.held[member].setdefault(self.topic_of[queue], set()).add(queue)
+                self.behind[member] += lag[queue]
 
 
 def _best_step(table: _LagTable, budget: int) -> _Step | None:

@@ -25,7 +25,6 @@ class MachineRoom(PositionalStrategy):
     """
 
     rooms: frozenset[str]
-    """The rooms whose queues are shared."""
 
     name: ClassVar[str] = "MACHINE_ROOM"
 

@@ -75,21 +75,15 @@ class MachineRoomNearby:
     @property
     def member_tables(self) -> tuple[MemberTable, ...]:
         """The table of rooms, if there is one, which every member needs; and the tables of the inner strategy."""
-        rooms = self.member_room
-        mine = (
-            (MemberTable("member_rooms", rooms.table.keys(), is_for_all=True),)
-            if isinstance(rooms, MemberLookup)
-            else ()
-        )
-        return (*mine, *member_tables_of(self.inner))
+        rooms, inner = self.member_room, member_tables_of(self.inner)
+        if not isinstance(rooms, MemberLookup):
+            return inner
+        return (MemberTable("member_rooms", rooms.table.keys(), is_for_all=True), *inner)
 
     def with_owners(self, previous: OwnedQueues, /) -> "MachineRoomNearby":
         """Return the same strategy, with these owners for the inner one if it uses them."""
-        return (
-            replace(self, inner=self.inner.with_owners(previous))
-            if isinstance(self.inner, OwnerAwareStrategy)
-            else self
-        )
+        inner = self.inner
+        return replace(self, inner=inner.with_owners(previous)) if isinstance(inner, OwnerAwareStrategy) else self
 
     def __call__(self, group: str, member: str, queues: Sequence[Queue], members: Sequence[str], /) -> list[Queue]:
         if member_index(group, member, queues, members) is None:

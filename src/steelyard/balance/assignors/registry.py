@@ -1,7 +1,7 @@
-"""Strategies by name, Java's and ours and those that users add; and the options that configure them.
+"""Strategies by name, Java's and ours, and the options that configure them.
 
-A registry is a value: to add a strategy makes a new registry. Case does not matter in a name, ``_`` counts as ``-``,
-and Java's ``MACHINE_ROOM_NEARBY-<inner>`` names its inner strategy. One set of options serves all strategies, so that
+Case does not matter in a name, ``_`` counts as ``-``, and Java's ``MACHINE_ROOM_NEARBY-<inner>`` names its inner
+strategy. One set of options serves all strategies, so that
 the same file can be tried with each: a field that another strategy reads is ignored, an unknown field is refused, and a
 missing one is an error when a strategy needs it.
 
@@ -52,25 +52,18 @@ class StrategyOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     rooms: frozenset[str] | None = None
     """MACHINE_ROOM: the rooms whose queues are shared."""
-
     member_rooms: dict[str, str] | None = None
     """MACHINE_ROOM_NEARBY: the room of each member. That of a broker is in its name, ``room@name``."""
-
     queues: list[Queue] | dict[str, list[Queue]] | None = None
     """CONFIG: one list for all members, or a list for each."""
-
     virtual_nodes: int = 10
     """CONSISTENT_HASH: the number of points of a member on the ring."""
-
     topics: dict[str, frozenset[str]] = {}
     """STICKY: the topics of a member, if not all."""
-
     weights: dict[str, float] = {}
     """STICKY: the capacity of a member, by default 1."""
-
     lags: list[QueueLag] = []
     """STICKY: the lag of each queue."""
-
     budget: int = 0
     """STICKY: how many queues may move beyond the minimum to balance lags."""
 
@@ -103,16 +96,11 @@ StrategyLoader: TypeAlias = Callable[[str], StrategyFunction]
 
 @dataclass(frozen=True, slots=True)
 class KnownStrategy:
-    """A strategy that has a name: ours, Java's if it has one, and how to make it from options."""
+    """A strategy with our name, Java's name, and how to make it from options."""
 
     name: str
-    java: str | None
+    java: str
     make: Callable[[StrategyOptions], Strategy]
-
-    @property
-    def spellings(self) -> tuple[str, ...]:
-        """Every name it has."""
-        return (self.name,) if self.java is None else (self.java, self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,28 +111,13 @@ class StrategyRegistry:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Our names, in the order in which they were added."""
+        """Our names."""
         return tuple(each.name for each in self.known)
-
-    def with_strategy(self, name: str, function: StrategyFunction) -> "StrategyRegistry":
-        """Return a registry with one more strategy, a rule of the user.
-
-        >>> BUILT_IN_STRATEGIES.with_strategy("mine", lambda group, member, queues, members: []).names[-1]
-        'mine'
-        """
-        if not name or ":" in name:
-            raise ConfigurationError(
-                f"{name!r} cannot be the name of a strategy", next_step="give a word without a colon"
-            )
-        if self.get(name) is not None:
-            raise ConfigurationError(f"a strategy is called {name!r} already", next_step="give it another name")
-        custom = CustomStrategy(name, function)
-        return replace(self, known=(*self.known, KnownStrategy(name, None, lambda _: custom)))
 
     def get(self, name: str) -> KnownStrategy | None:
         """Return the strategy of that name, ours or Java's, or None."""
         wanted = _normalized(name)
-        return next((each for each in self.known if wanted in map(_normalized, each.spellings)), None)
+        return next((each for each in self.known if wanted in map(_normalized, (each.java, each.name))), None)
 
     def make(self, name: str, settings: StrategyOptions) -> Strategy:
         """Make the strategy of a name; for an unknown name the error suggests the nearest one."""
@@ -157,7 +130,7 @@ class StrategyRegistry:
         raise UnknownStrategy(name, known=self.names, nearest=self._nearest(name))
 
     def _nearest(self, name: str) -> str | None:
-        spellings = {_normalized(spelling): spelling for each in self.known for spelling in each.spellings}
+        spellings = {_normalized(spelling): spelling for each in self.known for spelling in (each.java, each.name)}
         close = get_close_matches(_normalized(name), spellings, n=1)
         return spellings[close[0]] if close else None
 
@@ -206,14 +179,12 @@ BUILT_IN_STRATEGIES = StrategyRegistry(
         KnownStrategy("sticky", "STICKY", _sticky),
     )
 )
-"""Java's six and STICKY."""
 
 
 def find_strategy(
     choice: str | Strategy | StrategyFunction,
     config: Mapping[str, object] | StrategyOptions = MappingProxyType({}),
     *,
-    registry: StrategyRegistry = BUILT_IN_STRATEGIES,
     load: StrategyLoader | None = None,
 ) -> Strategy:
     """Return the strategy of a choice: a name, ``package.module:rule``, or a callable.
@@ -227,9 +198,10 @@ def find_strategy(
 circle, config, machine-room, machine-room-nearby, ring, sticky
     """
     if isinstance(choice, type) or not (isinstance(choice, str) or callable(choice)):
+        names = " or ".join(BUILT_IN_STRATEGIES.names)
         raise ConfigurationError(
             f"{choice!r} is no allocation strategy",
-            next_step=f"give a callable (group, member, queues, members) -> queues, or {' or '.join(registry.names)}",
+            next_step=f"give a callable (group, member, queues, members) -> queues, or {names}",
         )
     if isinstance(choice, Strategy):
         return choice
@@ -238,4 +210,4 @@ circle, config, machine-room, machine-room-nearby, ring, sticky
     if ":" in choice and load is not None:
         return CustomStrategy(choice, load(choice))
     settings = config if isinstance(config, StrategyOptions) else read_strategy_options(config)
-    return registry.make(choice, settings)
+    return BUILT_IN_STRATEGIES.make(choice, settings)

@@ -67,17 +67,12 @@ class Sticky:
     """
 
     previous: OwnedQueues = field(default_factory=dict)
-    """The owners so far."""
-
     topics: Mapping[str, Collection[str]] = field(default_factory=dict)
     """The topics of a member; a member not mentioned subscribes to all."""
-
     weights: Mapping[str, float] = field(default_factory=dict)
     """The capacity of a member; one not mentioned has 1."""
-
     lags: Mapping[Queue, int] = field(default_factory=dict)
     """The lag of a queue; one not mentioned has none."""
-
     budget: int = 0
     """How many queues may move beyond the minimum to balance lags."""
 

@@ -8,7 +8,6 @@ the lower number, so that all members find the same shares.
 
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from heapq import heapify, heappop, heappush
 from itertools import chain, islice, pairwise, repeat
@@ -18,13 +17,7 @@ from typing import NamedTuple
 from steelyard.balance.assignors.strategy import member_entry
 from steelyard.errors import ConfigurationError
 
-__all__ = [
-    "MAX_EXACT_CELLS",
-    "assign_by_shares",
-    "even_shares",
-    "integer_weights",
-    "weighted_shares",
-]
+__all__ = ["MAX_EXACT_CELLS", "assign_by_shares", "even_shares", "integer_weights", "weighted_shares"]
 
 
 MAX_EXACT_CELLS = 20_000
@@ -36,10 +29,8 @@ class _TopicExtras(NamedTuple):
 
     takers: Collection[int]
     """Members that may have one."""
-
     rich: set[int]
     """Those of them that keep one more queue by having one."""
-
     extra: set[int]
     """Those that have one; this changes."""
 
@@ -163,7 +154,7 @@ def even_shares(
     >>> list(even_shares([0, 5, 8], members=2, owner=[0, 0, 0, 0, 1, 0, 0, 0], subs=None))
     [[2, 3], [2, 1]]
     """
-    extras = _count(cut, members, owner, subs)
+    extras = _Extras(cut, members, owner, subs)
     _give_to_the_rich(extras)
     _give_to_the_lightest(extras)
     if subs is None:
@@ -177,18 +168,35 @@ def even_shares(
     return _shares(extras)
 
 
-@dataclass(slots=True)
 class _Extras:
     """The extras while they are being computed: one entry per topic, and the load of each member."""
 
-    subs: Sequence[Sequence[int]] | None
-    base: list[int]
-    over: list[int]
-    rich: list[set[int]]
-    extra: list[set[int]]
-    load: list[int]
-    open_topics: list[int]
-    """The topics that have extras."""
+    def __init__(
+        self, cut: Sequence[int], members: int, owner: Sequence[int], subs: Sequence[Sequence[int]] | None
+    ) -> None:
+        self.subs = subs
+        self.base: list[int] = []
+        self.over: list[int] = []
+        self.rich: list[set[int]] = []
+        self.extra: list[set[int]] = [set() for _ in cut[1:]]
+        self.load = [0] * members
+        self.open_topics: list[int] = []
+        """The topics that have extras."""
+        for topic, (start, end) in enumerate(pairwise(cut)):
+            takers = self.subscribers(topic)
+            base, over = divmod(end - start, len(takers)) if takers else (0, 0)
+            rich: set[int] = set()
+            if over:
+                self.open_topics.append(topic)
+                rich = {member for member, owned in Counter(owner[start:end]).items() if owned > base and member >= 0}
+            if subs is not None:
+                rich.intersection_update(takers)
+                # With equal subscriptions every load has the same sum of bases, which then makes no difference.
+                for member in takers:
+                    self.load[member] += base
+            self.base.append(base)
+            self.over.append(over)
+            self.rich.append(rich)
 
     def subscribers(self, topic: int) -> Sequence[int]:
         """Return the subscribers of a topic, in order."""
@@ -206,27 +214,6 @@ class _Extras:
         self.extra[topic].add(light)
         self.load[heavy] -= 1
         self.load[light] += 1
-
-
-def _count(cut: Sequence[int], members: int, owner: Sequence[int], subs: Sequence[Sequence[int]] | None) -> _Extras:
-    topics = len(cut) - 1
-    table = _Extras(subs, [], [], [], [set() for _ in range(topics)], [0] * members, [])
-    for topic, (start, end) in enumerate(pairwise(cut)):
-        takers = table.subscribers(topic)
-        base, over = divmod(end - start, len(takers)) if takers else (0, 0)
-        rich: set[int] = set()
-        if over:
-            table.open_topics.append(topic)
-            rich = {member for member, owned in Counter(owner[start:end]).items() if owned > base and member >= 0}
-        if subs is not None:
-            rich.intersection_update(takers)
-            # With equal subscriptions every load has the same sum of bases, which then makes no difference.
-            for member in takers:
-                table.load[member] += base
-        table.base.append(base)
-        table.over.append(over)
-        table.rich.append(rich)
-    return table
 
 
 def _give_to_the_rich(table: _Extras) -> None:
@@ -352,7 +339,7 @@ def weighted_shares(cut: Sequence[int], weights: Sequence[int], owner: Sequence[
     >>> list(weighted_shares([0, 4, 5, 6], weights=[2, 1, 1], owner=[-1, -1, -1, -1, 2, 1]))
     [[2, 1, 1], [0, 0, 1], [1, 0, 0]]
     """
-    table = _count_weighted(cut, weights, owner)
+    table = _WeightedExtras(cut, weights, owner)
     _give_extras(table)
     _keep_totals(table)
     several = [topic for topic in table.topics if topic.takers]
@@ -362,41 +349,33 @@ def weighted_shares(cut: Sequence[int], weights: Sequence[int], owner: Sequence[
         yield [units + (member in topic.extra) for member, units in enumerate(base)]
 
 
-@dataclass(slots=True)
 class _WeightedExtras:
     """The extras while they are being computed, and their bounds."""
 
-    base: list[list[int]]
-    """For each topic the whole part of every member's exact share."""
-    topics: list[_TopicExtras]
-    open_extras: list[int]
-    """For each topic how many extras it has to give."""
-    due: list[int]
-    """What the whole parts and extras so far leave out of each member's exact total, times all weights."""
-    load: list[int]
-    """How many extras each member has."""
-    lower: list[int]
-    upper: list[int]
-    whole: int
-    """The sum of all weights: what one queue is in the measure of ``due``."""
-
-
-def _count_weighted(cut: Sequence[int], weights: Sequence[int], owner: Sequence[int]) -> _WeightedExtras:
-    whole = sum(weights)
-    table = _WeightedExtras([], [], [], [0] * len(weights), [0] * len(weights), [], [], whole)
-    for start, end in pairwise(cut):
-        exact = [divmod(weight * (end - start), whole) for weight in weights]
-        base = [units for units, _ in exact]
-        takers = [member for member, (_, rest) in enumerate(exact) if rest]
-        owned = Counter(owner[start:end])
-        table.base.append(base)
-        table.topics.append(_TopicExtras(takers, {member for member in takers if owned[member] > base[member]}, set()))
-        table.open_extras.append(end - start - sum(base))
-        for member in takers:
-            table.due[member] += exact[member][1]
-    table.lower = [due // whole for due in table.due]
-    table.upper = [-(-due // whole) for due in table.due]
-    return table
+    def __init__(self, cut: Sequence[int], weights: Sequence[int], owner: Sequence[int]) -> None:
+        self.whole = sum(weights)
+        """The sum of all weights: what one queue is in the measure of ``due``."""
+        self.base: list[list[int]] = []
+        """For each topic the whole part of every member's exact share."""
+        self.topics: list[_TopicExtras] = []
+        self.open_extras: list[int] = []
+        """For each topic how many extras it has to give."""
+        self.due = [0] * len(weights)
+        """What the whole parts and extras so far leave out of each member's exact total, times all weights."""
+        self.load = [0] * len(weights)
+        for start, end in pairwise(cut):
+            exact = [divmod(weight * (end - start), self.whole) for weight in weights]
+            base = [units for units, _ in exact]
+            takers = [member for member, (_, rest) in enumerate(exact) if rest]
+            owned = Counter(owner[start:end])
+            rich = {member for member in takers if owned[member] > base[member]}
+            self.base.append(base)
+            self.topics.append(_TopicExtras(takers, rich, set()))
+            self.open_extras.append(end - start - sum(base))
+            for member in takers:
+                self.due[member] += exact[member][1]
+        self.lower = [due // self.whole for due in self.due]
+        self.upper = [-(-due // self.whole) for due in self.due]
 
 
 def _give_extras(table: _WeightedExtras) -> None:

@@ -241,7 +241,7 @@ class MemberTable:
 
     An entry that matches no member has no effect, which is easily overlooked. So a member that must be in a table and
     is not does not start, nor does one with an entry that can match no member (`check_member_tables`); an entry that
-    matches no member of a running group is reported by its members (group_monitor.py).
+    matches no member of a running group is reported by its members (`GroupMonitor`).
     """
 
     setting: str

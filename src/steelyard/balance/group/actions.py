@@ -14,6 +14,7 @@ from steelyard.model import Queue
 __all__ = [
     "MAX_QUEUES_NAMED",
     "Action",
+    "BrokerAction",
     "Commit",
     "HandleMessages",
     "LockQueues",
@@ -51,21 +52,29 @@ class StartPosition(Struct, frozen=True):
     time_ms: int = 0
 
 
-class QueryRoute(Struct, frozen=True, tag=True, gc=False):
+class Action(Struct, frozen=True, tag=True, gc=False):
+    """Any action."""
+
+
+class BrokerAction(Action, frozen=True):
+    """A request to one broker."""
+
+    broker: str
+
+
+class QueryRoute(Action, frozen=True):
     """Query a name server for the route of a topic: `RouteReceived` or `RouteFailed`."""
 
     topic: str
 
 
-class SendHeartbeat(Struct, frozen=True, tag=True, gc=False):
+class SendHeartbeat(BrokerAction, frozen=True):
     """Send a heartbeat to a broker: `HeartbeatAcknowledged` or `HeartbeatFailed`."""
 
-    broker: str
     held: Mapping[Queue, int] | None = None
     """The leases that we hold there, with epochs; only in the first heartbeat of a connection."""
     is_leaving: bool = False
     strategy: str | None = None
-    """Our strategy, for others to compare."""
     subscription_version: int = 0
     """Grows with each change of the owned queues."""
     duplicates_avoided: int = 0
@@ -74,16 +83,13 @@ class SendHeartbeat(Struct, frozen=True, tag=True, gc=False):
     """Queues of that broker that stopped at an unreadable message, and why, in sentences."""
 
 
-class QueryUptime(Struct, frozen=True, tag=True, gc=False):
+class QueryUptime(BrokerAction, frozen=True):
     """Query a broker's uptime (28): `UptimeReceived`."""
 
-    broker: str
 
-
-class QueryMemberList(Struct, frozen=True, tag=True, gc=False):
+class QueryMemberList(BrokerAction, frozen=True):
     """Query a broker for the members of the group (38): `MemberListReceived` or `MemberListFailed`."""
 
-    broker: str
     request_id: int = 0
     """Distinguishes a list that was requested after something happened from one that was in flight."""
 
@@ -92,10 +98,9 @@ MAX_QUEUES_NAMED = 200
 """Queues named in a probe: they have to fit into a header."""
 
 
-class ProbeOwnership(Struct, frozen=True, tag=True, gc=False):
+class ProbeOwnership(BrokerAction, frozen=True):
     """Probe another member through a broker (307): `OwnershipReported` or `OwnershipProbeFailed`."""
 
-    broker: str
     member: str
     waiting_for: tuple[Queue, ...] = ()
     """What we wait for: the other member rebalances."""
@@ -106,28 +111,25 @@ class ProbeOwnership(Struct, frozen=True, tag=True, gc=False):
     """When it is sent: the answer is later."""
 
 
-class LockQueues(Struct, frozen=True, tag=True, gc=False):
+class LockQueues(BrokerAction, frozen=True):
     """Lock queues at their broker (41): `LocksAnswered` or `LockFailed`."""
 
-    broker: str
     queues: tuple[Queue, ...]
     lock_group: str
     """The group's own name for orderly members, else the name of its leases."""
 
 
-class RenewLocks(Struct, frozen=True, tag=True, gc=False):
+class RenewLocks(BrokerAction, frozen=True):
     """Renew locks that we hold (41): `LocksAnswered` or `LockFailed`. It never acquires one."""
 
-    broker: str
     queues: tuple[Queue, ...]
     lock_group: str
     epochs: tuple[int | None, ...] = ()
 
 
-class UnlockQueues(Struct, frozen=True, tag=True, gc=False):
+class UnlockQueues(BrokerAction, frozen=True):
     """Release locks (42): `Unlocked` or `UnlockFailed`."""
 
-    broker: str
     queues: tuple[Queue, ...]
     lock_group: str
     epochs: tuple[int | None, ...] = ()
@@ -135,14 +137,14 @@ class UnlockQueues(Struct, frozen=True, tag=True, gc=False):
     """In whose name, if not ours: a member that died while it acquired the queue."""
 
 
-class QueryStartOffset(Struct, frozen=True, tag=True, gc=False):
+class QueryStartOffset(Action, frozen=True):
     """Query the committed offset of a queue, else the start position: `StartOffsetReceived` or `StartOffsetFailed`."""
 
     queue: Queue
     start: StartPosition
 
 
-class PullMessages(Struct, frozen=True, tag=True, gc=False):
+class PullMessages(Action, frozen=True):
     """Pull messages of a queue: `Pulled` or `PullFailed`."""
 
     queue: Queue
@@ -153,7 +155,7 @@ class PullMessages(Struct, frozen=True, tag=True, gc=False):
     """Whether the broker may hold the pull until there is something."""
 
 
-class HandleMessages(Struct, frozen=True, tag=True, gc=False):
+class HandleMessages(Action, frozen=True):
     """Pass messages to a handler, one after the other: `Handled`, once or in parts."""
 
     queue: Queue
@@ -166,7 +168,7 @@ class HandleMessages(Struct, frozen=True, tag=True, gc=False):
     """How often this member tried these messages before, in order."""
 
 
-class Commit(Struct, frozen=True, tag=True, gc=False):
+class Commit(Action, frozen=True):
     """Commit an offset (15): `CommitConfirmed`, `CommitRefused` or `CommitFailed`."""
 
     queue: Queue
@@ -174,7 +176,7 @@ class Commit(Struct, frozen=True, tag=True, gc=False):
     epoch: int | None = None
 
 
-class SendBackMessage(Struct, frozen=True, tag=True, gc=False):
+class SendBackMessage(Action, frozen=True):
     """Send a failed message back to its broker (36): `SentBack` or `SendBackFailed`."""
 
     queue: Queue
@@ -187,15 +189,14 @@ class SendBackMessage(Struct, frozen=True, tag=True, gc=False):
     """Why it cannot be read: then it goes to the dead letters, with this as a property."""
 
 
-class UnregisterMember(Struct, frozen=True, tag=True, gc=False):
+class UnregisterMember(BrokerAction, frozen=True):
     """Unregister from a broker (35). No event follows."""
 
-    broker: str
     duplicates_avoided: int = 0
     """As in a `SendHeartbeat`: most of them are counted while a member leaves, after its last heartbeat."""
 
 
-class MemberReport(Struct, frozen=True, tag=True, gc=False):
+class MemberReport(Action, frozen=True):
     """Report to the user: acquired or lost queues, a finding, a limit that was hit."""
 
     kind: str
@@ -205,26 +206,5 @@ class MemberReport(Struct, frozen=True, tag=True, gc=False):
     facts: Mapping[str, object] = {}
 
 
-class MemberLeft(Struct, frozen=True, tag=True, gc=False):
+class MemberLeft(Action, frozen=True):
     """The member has left: its connections may be closed."""
-
-
-Action = (
-    QueryRoute
-    | SendHeartbeat
-    | QueryUptime
-    | QueryMemberList
-    | ProbeOwnership
-    | LockQueues
-    | RenewLocks
-    | UnlockQueues
-    | QueryStartOffset
-    | PullMessages
-    | HandleMessages
-    | Commit
-    | SendBackMessage
-    | UnregisterMember
-    | MemberReport
-    | MemberLeft
-)
-"""Any action."""

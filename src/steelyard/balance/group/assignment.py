@@ -1,4 +1,4 @@
-"""Assignment: from a snapshot of the group to the queues of one member, by a strategy.
+"""Assignment: from a snapshot of the group to the queues of one member, by a strategy; and what looks wrong in it.
 
 Members that see the same must make plans that fit together. So
 
@@ -17,23 +17,33 @@ A held queue whose broker is unreachable stays in the plan, because only its hol
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TypeAlias
 
-from steelyard.balance.assignors.strategy import OwnedQueues, OwnerAwareStrategy, Strategy, uses_owners
+from steelyard.balance.assignors.strategy import (
+    OwnedQueues,
+    OwnerAwareStrategy,
+    Strategy,
+    member_tables_of,
+    unmatched_keys,
+    uses_owners,
+)
+from steelyard.balance.group import diagnostics
 from steelyard.balance.group.actions import Action, MemberReport
 from steelyard.balance.group.claimed_queues import KnownOwners
-from steelyard.balance.group.diagnostics import unresponsive_members
-from steelyard.balance.group.group_monitor import GroupMonitor
+from steelyard.balance.group.events import OwnershipReported
 from steelyard.balance.group.heartbeats import BrokerSessions
 from steelyard.balance.group.member_lists import GroupSnapshot
 from steelyard.balance.group.options import MemberOptions
 from steelyard.balance.group.timers import NEVER_MS
 from steelyard.balance.group.topic_routes import SubscribedRoutes
 from steelyard.model import Queue, sort_names, sort_queues
+from steelyard.model.finding import Finding
 
 __all__ = [
     "AssignmentInput",
     "GroupAssignment",
+    "GroupMonitor",
     "HeldQueues",
     "choose_strategy",
     "plan_member_queues",
@@ -55,7 +65,6 @@ class AssignmentInput:
     """The subscriptions of each member; None if they are not known of all."""
     has_foreign: bool = False
     unresponsive: frozenset[str] = frozenset()
-    """Members that do not answer probes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +74,6 @@ class _AssignmentResult:
     queues: tuple[Queue, ...]
     strategy_name: str
     skipped: Mapping[str, str]
-    """Topics for which the strategy failed, and why."""
 
 
 def choose_strategy(options: MemberOptions, group: AssignmentInput) -> Strategy:
@@ -165,6 +173,104 @@ HeldQueues: TypeAlias = Callable[[], Collection[Queue]]
 """What the member holds at this moment."""
 
 
+_UNOWNED_AFTER_MS = 60_000
+"""How long a queue may be unowned before that is reported: twice a drain."""
+_UNMATCHED_AFTER_MS = 60_000
+"""How long a setting may match no member before that is reported: a restarted member is back by then."""
+
+
+class GroupMonitor:
+    """Finds what looks wrong in the group of one member after each rebalance, and reports it once while it lasts.
+
+    A Steelyard broker knows all subscriptions and reports where queues stay unread, so a member adds only that a topic
+    is not shared by all. On Apache brokers members compare the subscriptions that they report when they are probed. A
+    member knows only its own plan, so an idle member reports itself.
+    """
+
+    def __init__(self, options: MemberOptions) -> None:
+        self._options = options
+        self._active = diagnostics.ActiveFindings()
+        self._unowned_since_ms: dict[Queue, int] = {}
+        self._tables = member_tables_of(options.strategy, options.mixed_group_strategy)
+        self._unmatched_since_ms: dict[tuple[str, str], int] = {}
+        """Settings and their entries that match no member, and since when."""
+        self._filters: dict[str, Mapping[str, str]] = {}
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What was found wrong at the end of the last rebalance."""
+        return self._active.active
+
+    def record_filters(self, report: OwnershipReported) -> None:
+        """Record the subscriptions that a peer reported."""
+        if report.filters:
+            self._filters[report.member] = report.filters
+
+    def check(
+        self,
+        snapshot: GroupSnapshot,
+        plan: Iterable[Queue],
+        readable: frozenset[Queue],
+        owned: OwnedQueues | None,
+        reported: Iterable[str],
+        now_ms: int,
+    ) -> list[Action]:
+        """Return reports of what is newly wrong; ``owned`` is None if owners cannot be known."""
+        group = self._options.group
+        found = [Finding(sentence, sentence) for sentence in reported]
+        if snapshot.topics_by_member is None:
+            found += self._unequal_subscriptions(snapshot)
+        elif not snapshot.has_foreign:
+            found += diagnostics.unequal_subscriptions(group, snapshot.topics_by_member, by_subscribers=True)
+        found += diagnostics.unequal_strategies(group, snapshot.strategies_by_member)
+        found += self._idle_member(snapshot, plan, readable)
+        found += self._long_unmatched(snapshot.members, now_ms)
+        if owned is not None:
+            found += diagnostics.unowned_queues(group, self._long_unowned(readable, owned, now_ms), ())
+        return [MemberReport("hazard", finding.message) for finding in self._active.update(found)]
+
+    def _unequal_subscriptions(self, snapshot: GroupSnapshot) -> list[Finding]:
+        """Compare our subscriptions with those that members reported."""
+        self._filters = {member: each for member, each in self._filters.items() if member in snapshot.listed_ids}
+        filters = {member: self._filters[member] for member in snapshot.members if member in self._filters}
+        filters[self._options.id] = {topic: wanted.expression for topic, wanted in self._options.subscriptions.items()}
+        group = self._options.group
+        return diagnostics.unequal_subscriptions(group, filters) + diagnostics.unequal_filters(group, filters)
+
+    def _idle_member(self, snapshot: GroupSnapshot, plan: Iterable[Queue], readable: frozenset[Queue]) -> list[Finding]:
+        """Find out whether there is no queue for us; the retry topic does not count."""
+        retries = self._options.retry_topic
+        if any(queue.topic != retries for queue in plan):
+            return []
+        queues = sum(queue.topic != retries for queue in readable)
+        if not 0 < queues < len(snapshot.members):
+            return []
+        return [
+            diagnostics.idle_members_finding(
+                self._options.group, self._options.id, members=len(snapshot.members), queues=queues
+            )
+        ]
+
+    def _long_unmatched(self, members: Iterable[str], now_ms: int) -> list[Finding]:
+        """Find entries of settings that have matched no member for long."""
+        now = [(table.setting, key) for table in self._tables for key in unmatched_keys(table.keys, members)]
+        self._unmatched_since_ms = {each: self._unmatched_since_ms.get(each, now_ms) for each in now}
+        long = [each for each, since_ms in self._unmatched_since_ms.items() if now_ms - since_ms >= _UNMATCHED_AFTER_MS]
+        return [
+            finding
+            for table in self._tables
+            for finding in diagnostics.unmatched_entries(
+                self._options.group, table.setting, [key for setting, key in long if setting == table.setting]
+            )
+        ]
+
+    def _long_unowned(self, readable: frozenset[Queue], owned: OwnedQueues, now_ms: int) -> list[Queue]:
+        """Return the queues that have been unowned for long."""
+        unowned = sort_queues(readable.difference(chain.from_iterable(owned.values())))
+        self._unowned_since_ms = {queue: self._unowned_since_ms.get(queue, now_ms) for queue in unowned}
+        return [queue for queue, since_ms in self._unowned_since_ms.items() if now_ms - since_ms >= _UNOWNED_AFTER_MS]
+
+
 class GroupAssignment:
     """The current plan of one member."""
 
@@ -206,7 +312,7 @@ class GroupAssignment:
             for topic, why in outcome.skipped.items()
         )
         reports = self._report_strategy_change(outcome.strategy_name, snapshot)
-        unresponsive = unresponsive_members(self._options.group, owners.repeatedly_unresponsive)
+        unresponsive = diagnostics.unresponsive_members(self._options.group, owners.repeatedly_unresponsive)
         reported = [*warnings, *(finding.message for finding in unresponsive), *failures]
         return reports + self.monitor.check(
             snapshot, outcome.queues, self._routes.readable_queues, owned, reported, now_ms

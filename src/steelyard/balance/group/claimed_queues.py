@@ -11,7 +11,7 @@ Left out: the probes of a member that acquires a queue, which must be certain (o
 """
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
@@ -57,7 +57,6 @@ class PeerClaims:
         self._background_query: tuple[str, str, int] | None = None
         """The member that is being probed in the background, with its broker and request id."""
         self._asked_us_ms: dict[str, int] = {}
-        """When each member last probed us."""
         self._reported_by_peers: dict[str, Mapping[str, tuple[Queue, ...]]] = {}
         """What each member last reported of those that do not answer it."""
         self._request_id = 0
@@ -104,21 +103,14 @@ class PeerClaims:
 
     def start(self, peers: Mapping[str, str], members: Iterable[str], request_id: int, now_ms: int) -> list[Action]:
         """Probe these peers, each through its broker, and forget all that are no longer members."""
+        tables: list[dict[str, Any]] = [self._held_by_member, self._missed, self._reported_by_peers]
         members = frozenset(members)
-        self._held_by_member = {member: held for member, held in self._held_by_member.items() if member in members}
-        self._missed = {member: count for member, count in self._missed.items() if member in members}
-        self._background_asked_ms = {
-            member: at_ms for member, at_ms in self._background_asked_ms.items() if member in members
-        }
-        self._asked_us_ms = {member: at_ms for member, at_ms in self._asked_us_ms.items() if member in members}
-        self._reported_by_peers = {
-            member: told for member, told in self._reported_by_peers.items() if member in members
-        }
+        for table in (*tables, self._background_asked_ms, self._asked_us_ms):
+            for member in table.keys() - members:
+                del table[member]
         self._request_id = request_id
         self._pending.clear()
-        self._to_query = [
-            (member, broker) for member, broker in peers.items() if member not in self._background_asked_ms
-        ]
+        self._to_query = [item for item in peers.items() if item[0] not in self._background_asked_ms]
         self._to_query.reverse()
         return self._query_more(now_ms) + self._query_in_background(peers, request_id, now_ms)
 
@@ -178,10 +170,7 @@ class PeerClaims:
         return self._query_more(now_ms)
 
     def _pop_background(self, member: str, request_id: int) -> bool:
-        if self._background_query is None or (self._background_query[0], self._background_query[2]) != (
-            member,
-            request_id,
-        ):
+        if self._background_query is None or self._background_query[::2] != (member, request_id):
             return False
         self._background_query = None
         return True

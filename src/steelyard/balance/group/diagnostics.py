@@ -67,20 +67,17 @@ def duplicate_ids(group: str, listed: Collection[str]) -> list[Finding]:
 several processes have this id, each handles the same messages; give each process an id of its own
     """
     twice = [name for name, times in Counter(listed).items() if times > 1]
+    what = "it reads only the first of its shares, so queues stay unread, and if several processes have this id, each"
     if all(name.endswith(CLIENT_ID_SUFFIX) for name in listed):
         what = (
             "members count it once and no queue stays unread, but if several processes have this id, and it is not one "
-            "with an old connection, each handles the same messages"
-        )
-    else:
-        what = (
-            "it reads only the first of its shares, so queues stay unread, and if several processes have this id, each "
-            "handles the same messages"
+            "with an old connection, each"
         )
     return [
         Finding(
             f"duplicate {name}",
-            f"group {group} lists {name} more than once: {what}; give each process an id of its own",
+            f"group {group} lists {name} more than once: {what} handles the same messages; give each process an id of "
+            "its own",
         )
         for name in sort_names(twice)
     ]
@@ -112,22 +109,17 @@ which passes it on; give all members the same topics, or use several groups
         f"{join_some(sort_names(unlike))})"
     )
     if by_subscribers:
-        return [
-            Finding(
-                "different topics",
-                f"{who}: each topic is shared among its subscribers and all queues are read, but a failed message may "
-                "be redelivered to a member without its topic, which passes it on; give all members the same topics, "
-                "or use several groups",
-                Severity.WARNING,
-            )
-        ]
-    return [
-        Finding(
-            "unequal subscriptions",
-            f"{who}: all topics are shared among all members, so queues of a topic that go to a member without it stay "
-            "unread; give all members the same topics",
+        what = (
+            "each topic is shared among its subscribers and all queues are read, but a failed message may be "
+            "redelivered to a member without its topic, which passes it on; give all members the same topics, or use "
+            "several groups"
         )
-    ]
+        return [Finding("different topics", f"{who}: {what}", Severity.WARNING)]
+    what = (
+        "all topics are shared among all members, so queues of a topic that go to a member without it stay unread; "
+        "give all members the same topics"
+    )
+    return [Finding("unequal subscriptions", f"{who}: {what}")]
 
 
 def unequal_filters(group: str, filters: Mapping[str, Mapping[str, str]]) -> list[Finding]:
@@ -146,14 +138,11 @@ does not match are skipped; give all the same filter
         odd, usual = _outliers(wanted[topic], "")
         if odd:
             theirs = sorted({wanted[topic][member] for member in odd})
-            found.append(
-                Finding(
-                    f"unequal filters {topic}",
-                    f"members of group {group} filter {topic} differently ({join_some(odd)} by {join_some(theirs)}, "
-                    f"most by {usual}): messages that the owner of a queue does not match are skipped; "
-                    "give all the same filter",
-                )
+            what = (
+                f"members of group {group} filter {topic} differently ({join_some(odd)} by {join_some(theirs)}, most "
+                f"by {usual}): messages that the owner of a queue does not match are skipped; give all the same filter"
             )
+            found.append(Finding(f"unequal filters {topic}", what))
     return found
 
 
@@ -164,16 +153,12 @@ def unequal_strategies(group: str, strategies: Mapping[str, str]) -> list[Findin
     'unequal strategies'
     """
     odd, usual = _outliers(strategies, "")
-    if not odd:
-        return []
     theirs = sort_names({strategies[member] for member in odd})
-    return [
-        Finding(
-            "unequal strategies",
-            f"members of group {group} have different strategies: {join_some(odd)} {join_some(theirs)}, most {usual}; "
-            "give all the same one, or queues have two owners or none",
-        )
-    ]
+    what = (
+        f"members of group {group} have different strategies: {join_some(odd)} {join_some(theirs)}, most {usual}; "
+        "give all the same one, or queues have two owners or none"
+    )
+    return [Finding("unequal strategies", what)] if odd else []
 
 
 def unmatched_entries(group: str, setting: str, keys: Sequence[str]) -> list[Finding]:
@@ -183,16 +168,12 @@ def unmatched_entries(group: str, setting: str, keys: Sequence[str]) -> list[Fin
     weights has entries for till-3, and group billing has no such member, so they have no effect; an entry is for the \
 name of a member, or for a whole client id (which Steelyard members change with each start)
     """
-    if not keys:
-        return []
-    return [
-        Finding(
-            f"unmatched {setting}",
-            f"{setting} has entries for {join_some(keys)}, and group {group} has no such member, so they have no "
-            "effect; an entry is for the name of a member, or for a whole client id (which Steelyard members change "
-            "with each start)",
-        )
-    ]
+    what = (
+        f"{setting} has entries for {join_some(keys)}, and group {group} has no such member, so they have no effect; "
+        "an entry is for the name of a member, or for a whole client id (which Steelyard members change with each "
+        "start)"
+    )
+    return [Finding(f"unmatched {setting}", what)] if keys else []
 
 
 def unresponsive_members(group: str, members: Sequence[str]) -> list[Finding]:
@@ -201,15 +182,11 @@ def unresponsive_members(group: str, members: Sequence[str]) -> list[Finding]:
     >>> [finding.kind for finding in unresponsive_members("billing", ["c1", "c2"])]
     ['unanswering members']
     """
-    if not members:
-        return []
-    return [
-        Finding(
-            "unanswering members",
-            f"members of group {group} do not answer: {join_some(members)}; they keep the queues that they last "
-            "reported, and others keep theirs, until they answer or their broker drops them; see whether they hang",
-        )
-    ]
+    what = (
+        f"members of group {group} do not answer: {join_some(members)}; they keep the queues that they last reported, "
+        "and others keep theirs, until they answer or their broker drops them; see whether they hang"
+    )
+    return [Finding("unanswering members", what)] if members else []
 
 
 def idle_members(group: str, plan: Mapping[str, Collection[Queue]]) -> list[Finding]:
@@ -238,15 +215,11 @@ def idle_members_finding(group: str, *idle: str, members: int, queues: int) -> F
 def unowned_queues(group: str, queues: Iterable[Queue], owned: Collection[Queue]) -> list[Finding]:
     """Find queues that no member owns; worth reporting only once a handover has had its time."""
     unowned = sort_queues(set(queues).difference(owned))
-    if not unowned:
-        return []
-    return [
-        Finding(
-            "unowned queues",
-            f"no member of group {group} reads {join_some(unowned)}; see whether all members have the same "
-            "subscriptions, strategy and view of the group",
-        )
-    ]
+    what = (
+        f"no member of group {group} reads {join_some(unowned)}; see whether all members have the same subscriptions, "
+        "strategy and view of the group"
+    )
+    return [Finding("unowned queues", what)] if unowned else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,17 +249,14 @@ see what its handler waits for
     found = []
     for queue in sort_queues(samples):
         stuck = _stalled(samples[queue], after_ms)
-        if stuck is None or queue not in owners:
-            continue
-        still_ms, last = stuck
-        found.append(
-            Finding(
-                f"not progressing {queue}",
+        if stuck is not None and queue in owners:
+            still_ms, last = stuck
+            what = (
                 f"{owners[queue]} owns {queue} in group {group} and has been at offset {last.committed} for "
                 f"{still_ms // 1000} s, with {last.end - last.committed} messages behind it; "
-                "see what its handler waits for",
+                "see what its handler waits for"
             )
-        )
+            found.append(Finding(f"not progressing {queue}", what))
     return found
 
 

@@ -80,7 +80,8 @@ class Dispatcher:
                 self._apply(process_queue, QueueEvent.PROOF_EXPIRED)
                 continue
             self._dispatch_batch(process_queue)
-            self.enqueue(process_queue)
+            if process_queue.batches or process_queue.local_retries:
+                self.enqueue(process_queue)
 
     def _dispatch_batch(self, process_queue: ProcessQueue) -> None:
         offsets, messages, attempt = self._next_batch(process_queue)
@@ -88,7 +89,7 @@ class Dispatcher:
         self._running[batch] = None
         for offset in offsets:
             process_queue.running[offset] = batch
-        self._context.emit(
+        self._context.actions.append(
             HandleMessages(
                 process_queue.queue, process_queue.generation, offsets, messages, process_queue.epoch, attempt
             )
@@ -123,7 +124,9 @@ class Dispatcher:
             batch = running.pop(offset, None)
             if batch is not None:
                 finished.append(offset)
-                self._finish_one(batch)
+                batch.remaining -= 1
+                if not batch.remaining:
+                    del self._running[batch]
         if finished:
             process_queue.window.finish(finished)
             if process_queue.state is QueueState.DRAINING:

@@ -18,6 +18,8 @@ from msgspec import Struct
 from steelyard.model import Queue
 
 __all__ = [
+    "AssignedQueueEvent",
+    "BrokerEvent",
     "CommitConfirmed",
     "CommitFailed",
     "CommitRefused",
@@ -57,48 +59,57 @@ __all__ = [
 ]
 
 
-class ConnectionOpened(Struct, frozen=True, tag=True, gc=False):
+class Event(Struct, frozen=True, tag=True, gc=False):
+    """Any event."""
+
+
+class BrokerEvent(Event, frozen=True):
+    """An event of one broker."""
+
+    broker: str
+
+
+class AssignedQueueEvent(Event, frozen=True):
+    """An event of one queue that is or was assigned to the member."""
+
+    queue: Queue
+
+
+class ConnectionOpened(BrokerEvent, frozen=True):
     """A connection to a broker was opened."""
 
-    broker: str
 
-
-class ConnectionLost(Struct, frozen=True, tag=True, gc=False):
+class ConnectionLost(BrokerEvent, frozen=True):
     """The connection to a broker was lost, and with it every response that was still to come."""
 
-    broker: str
 
-
-class HeartbeatAcknowledged(Struct, frozen=True, tag=True, gc=False):
+class HeartbeatAcknowledged(BrokerEvent, frozen=True):
     """A broker accepted our heartbeat; ``heartbeat_ms`` is the interval that it agreed to, None from Apache."""
 
-    broker: str
     is_steelyard: bool
     heartbeat_ms: int | None = None
 
 
-class HeartbeatFailed(Struct, frozen=True, tag=True, gc=False):
+class HeartbeatFailed(BrokerEvent, frozen=True):
     """A broker did not accept our heartbeat; ``why`` is its remark, such as that our id is in use."""
 
-    broker: str
     why: str = ""
 
 
-class UptimeReceived(Struct, frozen=True, tag=True, gc=False):
+class UptimeReceived(BrokerEvent, frozen=True):
     """The uptime of a broker; None if it does not report it."""
 
-    broker: str
     uptime_ms: int | None
 
 
-class RouteReceived(Struct, frozen=True, tag=True, gc=False):
+class RouteReceived(Event, frozen=True):
     """The readable queues of a topic; none: the name server does not know the topic (any more)."""
 
     topic: str
     queues: tuple[Queue, ...]
 
 
-class RouteFailed(Struct, frozen=True, tag=True, gc=False):
+class RouteFailed(Event, frozen=True):
     """No name server answered for a topic."""
 
     topic: str
@@ -114,10 +125,9 @@ class MemberFacts(Struct, frozen=True):
     topics: tuple[str, ...] | None = None
 
 
-class MemberListReceived(Struct, frozen=True, tag=True, gc=False):
+class MemberListReceived(BrokerEvent, frozen=True):
     """A broker's list of the group's members, empty if it knows none; all but ``ids`` only from Steelyard brokers."""
 
-    broker: str
     ids: tuple[str, ...]
     epoch: int | None = None
     is_settled: bool | None = None
@@ -132,70 +142,59 @@ class MemberListReceived(Struct, frozen=True, tag=True, gc=False):
     """That of the `QueryMemberList` that it answers."""
 
 
-class MemberListFailed(Struct, frozen=True, tag=True, gc=False):
+class MemberListFailed(BrokerEvent, frozen=True):
     """A broker did not list the members of the group."""
 
-    broker: str
     request_id: int = 0
 
 
-class MembersChanged(Struct, frozen=True, tag=True, gc=False):
+class MembersChanged(BrokerEvent, frozen=True):
     """A broker notified us that the members of the group changed."""
 
-    broker: str
 
-
-class LocksAnswered(Struct, frozen=True, tag=True, gc=False):
+class LocksAnswered(BrokerEvent, frozen=True):
     """The response to `LockQueues` or `RenewLocks`: which locks we hold, with epochs, and who holds the others."""
 
-    broker: str
     granted: Mapping[Queue, int | None]
     """The epoch of each lock, None where the broker has no epochs."""
     denied: Mapping[Queue, str | None]
     """The id of each holder, None where the broker does not report it."""
 
 
-class LockFailed(Struct, frozen=True, tag=True, gc=False):
+class LockFailed(BrokerEvent, frozen=True):
     """A `LockQueues` or `RenewLocks` failed: we may or may not hold its locks."""
 
-    broker: str
     queues: tuple[Queue, ...]
     is_forbidden: bool = False
     """The broker refused it for lack of permission; it certainly had no effect."""
 
 
-class Unlocked(Struct, frozen=True, tag=True, gc=False):
+class Unlocked(BrokerEvent, frozen=True):
     """The broker executed an `UnlockQueues`."""
 
-    broker: str
     queues: tuple[Queue, ...]
 
 
-class UnlockFailed(Struct, frozen=True, tag=True, gc=False):
+class UnlockFailed(BrokerEvent, frozen=True):
     """An `UnlockQueues` failed."""
 
-    broker: str
     queues: tuple[Queue, ...]
 
 
-class StartOffsetReceived(Struct, frozen=True, tag=True, gc=False):
+class StartOffsetReceived(AssignedQueueEvent, frozen=True):
     """Where to start in a queue; ``stored``: the group had committed this offset, it was not computed."""
 
-    queue: Queue
     offset: int
     stored: bool
 
 
-class StartOffsetFailed(Struct, frozen=True, tag=True, gc=False):
+class StartOffsetFailed(AssignedQueueEvent, frozen=True):
     """The start offset of a queue is not known."""
 
-    queue: Queue
 
-
-class OffsetReset(Struct, frozen=True, tag=True, gc=False):
+class OffsetReset(AssignedQueueEvent, frozen=True):
     """An administrator reset the offset of a queue (220)."""
 
-    queue: Queue
     offset: int
 
 
@@ -209,10 +208,9 @@ class PullOutcome(Enum):
     """The offset is out of range: ``next_offset`` is the broker's correction."""
 
 
-class Pulled(Struct, frozen=True, tag=True, gc=False):
+class Pulled(AssignedQueueEvent, frozen=True):
     """The response to a `PullMessages`. ``offsets`` and ``messages`` correspond one to one, in order of offsets."""
 
-    queue: Queue
     generation: int
     outcome: PullOutcome
     next_offset: int
@@ -222,10 +220,9 @@ class Pulled(Struct, frozen=True, tag=True, gc=False):
     """The size of all messages together."""
 
 
-class PullFailed(Struct, frozen=True, tag=True, gc=False):
+class PullFailed(AssignedQueueEvent, frozen=True):
     """A `PullMessages` failed; ``is_busy``: the broker asked for a pause."""
 
-    queue: Queue
     generation: int
     is_busy: bool = False
     why: str = ""
@@ -240,15 +237,12 @@ class UnreadableMessage(Struct, frozen=True, gc=False):
     """Whether only this process cannot read it, because something is not installed; the message is good."""
 
 
-class Handled(Struct, frozen=True, tag=True, gc=False):
+class Handled(AssignedQueueEvent, frozen=True):
     """A handler has finished messages of one `HandleMessages`; those not named are still being handled."""
 
-    queue: Queue
     generation: int
     done: Sequence[int]
-    """Offsets that succeeded."""
     failed: Sequence[int] = ()
-    """Offsets that failed."""
     delay_level: int = 0
     """When to redeliver the failed ones, as the user chose: 0 lets the broker choose, -1 gives up."""
     skipped: Sequence[int] = ()
@@ -257,65 +251,55 @@ class Handled(Struct, frozen=True, tag=True, gc=False):
     """Offsets whose bodies cannot be read: no handler got them."""
 
 
-class MessagesPolled(Struct, frozen=True, tag=True, gc=False):
+class MessagesPolled(AssignedQueueEvent, frozen=True):
     """The user holds ``count`` polled messages, for as long as it likes: they do not count for flow control."""
 
-    queue: Queue
     generation: int
     count: int
 
 
-class CommitRequested(Struct, frozen=True, tag=True, gc=False):
+class CommitRequested(AssignedQueueEvent, frozen=True):
     """The user wants the progress of a queue to be committed now."""
 
-    queue: Queue
 
-
-class SentBack(Struct, frozen=True, tag=True, gc=False):
+class SentBack(AssignedQueueEvent, frozen=True):
     """A broker stored a failed message: it will be redelivered, or is a dead letter."""
 
-    queue: Queue
     generation: int
     offset: int
 
 
-class SendBackFailed(Struct, frozen=True, tag=True, gc=False):
+class SendBackFailed(AssignedQueueEvent, frozen=True):
     """A failed message could not be sent back."""
 
-    queue: Queue
     generation: int
     offset: int
 
 
-class CommitConfirmed(Struct, frozen=True, tag=True, gc=False):
+class CommitConfirmed(AssignedQueueEvent, frozen=True):
     """The broker stored this offset."""
 
-    queue: Queue
     offset: int
 
 
-class CommitRefused(Struct, frozen=True, tag=True, gc=False):
+class CommitRefused(AssignedQueueEvent, frozen=True):
     """The broker does not accept offsets of this queue from us: another member owns it."""
 
-    queue: Queue
     offset: int
 
 
-class CommitFailed(Struct, frozen=True, tag=True, gc=False):
+class CommitFailed(AssignedQueueEvent, frozen=True):
     """A commit failed: it may or may not be stored."""
 
-    queue: Queue
     offset: int
 
 
-class OwnershipReported(Struct, frozen=True, tag=True, gc=False):
-    """Another member answered our probe (307): what it holds, gives up and waits for.
+class OwnershipReported(BrokerEvent, frozen=True):
+    """Another member answered our probe (307), through a broker: what it holds, gives up and waits for.
 
     From a foreign member only ``held`` and ``filters`` are known.
     """
 
-    broker: str
-    """The broker that passed the probe on."""
     member: str
     held: frozenset[Queue]
     """From STARTING to COMMITTING, so draining ones too."""
@@ -329,15 +313,13 @@ class OwnershipReported(Struct, frozen=True, tag=True, gc=False):
     may_hold: Mapping[str, tuple[Queue, ...]] = {}
     """Of the queues that were named, those that other members may hold, by all that it knows of them."""
     asked_ms: int = 0
-    """When the probe was sent."""
     filters: Mapping[str, str] = {}
     """Its filter for each subscribed topic, without the retry topic; empty if it does not report them."""
 
 
-class OwnershipProbeFailed(Struct, frozen=True, tag=True, gc=False):
+class OwnershipProbeFailed(BrokerEvent, frozen=True):
     """Another member did not answer; ``is_unknown``: the broker does not know it."""
 
-    broker: str
     member: str
     is_unknown: bool = False
     request_id: int = 0
@@ -345,55 +327,18 @@ class OwnershipProbeFailed(Struct, frozen=True, tag=True, gc=False):
     """The connection by which the broker knows it is closed; it may have another one."""
 
 
-class HandoverRequested(Struct, frozen=True, tag=True, gc=False):
+class HandoverRequested(Event, frozen=True):
     """Another member probed us, and named the queues that it waits for, if any."""
 
     member: str | None
     waiting_for: tuple[Queue, ...] = ()
 
 
-class LeaveRequested(Struct, frozen=True, tag=True, gc=False):
+class LeaveRequested(Event, frozen=True):
     """The user wants to stop: drain, commit, release, unregister. ``drain_ms`` None: without limit."""
 
     drain_ms: int | None = 30_000
 
 
-class Tick(Struct, frozen=True, tag=True, gc=False):
+class Tick(Event, frozen=True):
     """Time passed."""
-
-
-Event = (
-    ConnectionOpened
-    | ConnectionLost
-    | HeartbeatAcknowledged
-    | HeartbeatFailed
-    | UptimeReceived
-    | RouteReceived
-    | RouteFailed
-    | MemberListReceived
-    | MemberListFailed
-    | MembersChanged
-    | LocksAnswered
-    | LockFailed
-    | Unlocked
-    | UnlockFailed
-    | StartOffsetReceived
-    | StartOffsetFailed
-    | OffsetReset
-    | Pulled
-    | PullFailed
-    | Handled
-    | MessagesPolled
-    | SentBack
-    | SendBackFailed
-    | CommitRequested
-    | CommitConfirmed
-    | CommitRefused
-    | CommitFailed
-    | OwnershipReported
-    | OwnershipProbeFailed
-    | HandoverRequested
-    | LeaveRequested
-    | Tick
-)
-"""Any event."""

@@ -34,14 +34,6 @@ def is_same_log(process_queue: ProcessQueue, event: Pulled) -> bool:
     return bool(event.offsets) and (event.offsets[0], event.messages[0]) == (offset, message)
 
 
-def _first_offset(process_queue: ProcessQueue) -> int:
-    return (
-        process_queue.window.next_offset
-        if process_queue.log_check_offset is None or process_queue.last_pulled is None
-        else process_queue.last_pulled[0]
-    )
-
-
 class Fetcher:
     """The pulls of one member."""
 
@@ -70,13 +62,12 @@ class Fetcher:
         )
         if not process_queue.is_flow_controlled or is_log_check:
             process_queue.pull_sent_ms = self._context.now_ms
-            self._context.emit(
+            offset, last = process_queue.window.next_offset, process_queue.last_pulled
+            if is_log_check and last is not None:
+                offset = last[0]
+            self._context.actions.append(
                 PullMessages(
-                    process_queue.queue,
-                    process_queue.generation,
-                    _first_offset(process_queue),
-                    self._max_messages,
-                    not is_log_check,
+                    process_queue.queue, process_queue.generation, offset, self._max_messages, not is_log_check
                 )
             )
 

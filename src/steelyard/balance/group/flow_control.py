@@ -52,9 +52,10 @@ class FlowControl:
     def may_pull(self, topic: str, window: InflightWindow, polled: int = 0) -> bool:
         """Say whether a queue may pull that has this window, of which the user holds ``polled`` messages."""
         messages, size = self._topic_limits.get(topic, self._queue_limits)
-        waiting, body_bytes = window.unfinished - polled, window.body_bytes
+        unfinished, body_bytes, span = window.usage()
+        waiting = unfinished - polled
         if polled and waiting > 0:
-            body_bytes = body_bytes * waiting // window.unfinished
+            body_bytes = body_bytes * waiting // unfinished
         if waiting > messages or (waiting > 0 and body_bytes > size):
             return False
-        return self._max_span is None or window.span <= self._max_span
+        return self._max_span is None or span <= self._max_span

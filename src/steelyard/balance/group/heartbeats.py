@@ -15,25 +15,17 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from steelyard.balance.group import events
 from steelyard.balance.group.actions import Action, MemberReport, QueryUptime, SendHeartbeat
-from steelyard.balance.group.events import (
-    ConnectionLost,
-    ConnectionOpened,
-    Event,
-    HeartbeatAcknowledged,
-    HeartbeatFailed,
-    Tick,
-    UptimeReceived,
-)
 from steelyard.balance.group.options import MemberOptions
 from steelyard.balance.group.timers import NEVER_MS
 from steelyard.model import Queue
 
-__all__ = ["BrokerSessions"]
+__all__ = ["BrokerSession", "BrokerSessions"]
 
 
 @dataclass(slots=True)
-class _BrokerSession:
+class BrokerSession:
     """One broker, over all connections to it."""
 
     connected_ms: int | None = None
@@ -59,7 +51,7 @@ class _BrokerSession:
     """Messages that were finished and committed while their queue was being given up."""
 
 
-_NO_SESSION = _BrokerSession()
+_NO_SESSION = BrokerSession()
 """Of brokers that were never connected; it is only read."""
 
 
@@ -78,30 +70,31 @@ class BrokerSessions:
         """Whether heartbeats announce that we leave."""
         self._options = options
         self._times = options.times
-        self._sessions: dict[str, _BrokerSession] = {}
+        self._sessions: dict[str, BrokerSession] = {}
         self._version = 0
 
     def is_connected(self, broker: str) -> bool:
         """Say whether there is a connection to a broker."""
-        return self._session(broker).connected_ms is not None
+        return self.session(broker).connected_ms is not None
 
     def is_registered(self, broker: str) -> bool:
         """Say whether a heartbeat was answered on the current connection."""
-        return self._session(broker).is_registered
+        return self.session(broker).is_registered
 
     def is_steelyard(self, broker: str) -> bool | None:
         """Say whether a broker is a Steelyard broker, by its last response; None if it never answered."""
-        return self._session(broker).is_steelyard
+        return self.session(broker).is_steelyard
 
     def proven_ms(self, broker: str) -> int | None:
         """Return when the last answered heartbeat was sent, on this connection or an earlier one."""
-        return self._session(broker).proven_ms
+        return self.session(broker).proven_ms
 
     def reconnected_ms(self, broker: str) -> int | None:
         """Return when the current connection replaced an earlier one; None for the first one."""
-        return self._session(broker).reconnected_ms
+        return self.session(broker).reconnected_ms
 
-    def _session(self, broker: str) -> _BrokerSession:
+    def session(self, broker: str) -> BrokerSession:
+        """Return what is known of a broker, to be read only."""
         return self._sessions.get(broker, _NO_SESSION)
 
     def is_settling(self, broker: str, now_ms: int, has_foreign: bool) -> bool:
@@ -110,7 +103,7 @@ class BrokerSessions:
         A Steelyard broker knows that by itself, and denies. Another one settles for `settle_ms` after its start, longer
         with foreign members, whose heartbeats are rare. Without an uptime it counts as started when we connected.
         """
-        session = self._session(broker)
+        session = self.session(broker)
         if session.connected_ms is None or session.is_steelyard is None:
             return True
         if session.is_steelyard:
@@ -127,22 +120,25 @@ class BrokerSessions:
 
     def due_ms(self) -> int:
         """Return when the next heartbeat is due."""
-        return min((session.next_ms for session in self._sessions.values()), default=NEVER_MS)
+        due_ms = NEVER_MS
+        for session in self._sessions.values():
+            due_ms = min(due_ms, session.next_ms)
+        return due_ms
 
-    def step(self, event: Event, now_ms: int) -> list[Action]:
+    def step(self, event: events.Event, now_ms: int) -> list[Action]:
         """Process an event of a connection."""
         match event:
-            case Tick():
+            case events.Tick():
                 return self._send_due(now_ms)
-            case HeartbeatAcknowledged():
+            case events.HeartbeatAcknowledged():
                 return self._heartbeat_acknowledged(event, now_ms)
-            case ConnectionOpened():
+            case events.ConnectionOpened():
                 return self._connection_opened(event.broker, now_ms)
-            case ConnectionLost():
-                self._connection_lost(event.broker)
-            case HeartbeatFailed():
+            case events.ConnectionLost() if event.broker in self._sessions:
+                self._reset(self._sessions[event.broker])
+            case events.HeartbeatFailed():
                 return self._heartbeat_failed(event, now_ms)
-            case UptimeReceived():
+            case events.UptimeReceived():
                 self._uptime_received(event, now_ms)
             case _:
                 pass
@@ -150,7 +146,7 @@ class BrokerSessions:
 
     def is_heartbeat_pending(self, broker: str) -> bool:
         """Say whether a heartbeat is unanswered on the current connection."""
-        return bool(self._session(broker).unanswered)
+        return bool(self.session(broker).unanswered)
 
     def add_duplicates_avoided(self, broker: str, messages: int) -> None:
         """Count messages that were finished while their queue was given up, and need not be handled again."""
@@ -165,14 +161,14 @@ class BrokerSessions:
 
     def duplicates_avoided_at(self, broker: str) -> int:
         """Return the number of such messages at one broker."""
-        return self._session(broker).duplicates_avoided
+        return self.session(broker).duplicates_avoided
 
     def send_heartbeat(self, broker: str | None, now_ms: int) -> list[Action]:
         """Send a heartbeat to a broker, or to all, because the owned queues changed or we leave."""
         self._version += 1
         actions: list[Action] = []
         for name in self.connected_brokers() if broker is None else [broker]:
-            session = self._session(name)
+            session = self.session(name)
             if session.connected_ms is None:
                 continue
             if session.unanswered and session.sent_leaving == self.is_leaving:
@@ -182,26 +178,21 @@ class BrokerSessions:
         return actions
 
     def _connection_opened(self, broker: str, now_ms: int) -> list[Action]:
-        session = self._sessions.setdefault(broker, _BrokerSession())
+        session = self._sessions.setdefault(broker, BrokerSession())
         self._reset(session)
         session.connected_ms = now_ms
         session.reconnected_ms = now_ms if session.was_connected else None
         session.was_connected = True
         return [self._make_heartbeat(broker, session, now_ms), QueryUptime(broker)]
 
-    def _connection_lost(self, broker: str) -> None:
-        session = self._sessions.get(broker)
-        if session is not None:
-            self._reset(session)
-
-    def _reset(self, session: _BrokerSession) -> None:
+    def _reset(self, session: BrokerSession) -> None:
         session.connected_ms = session.reconnected_ms = session.broker_started_ms = None
         session.is_registered = session.is_resend_wanted = session.sent_leaving = False
         session.unanswered.clear()
         session.next_ms = NEVER_MS
 
-    def _heartbeat_acknowledged(self, event: HeartbeatAcknowledged, now_ms: int) -> list[Action]:
-        session = self._session(event.broker)
+    def _heartbeat_acknowledged(self, event: events.HeartbeatAcknowledged, now_ms: int) -> list[Action]:
+        session = self.session(event.broker)
         if session.connected_ms is None or not session.unanswered:
             return []
         session.proven_ms = max(session.unanswered.popleft(), session.proven_ms or 0)
@@ -212,13 +203,13 @@ class BrokerSessions:
         session.next_ms = session.sent_ms + session.heartbeat_ms
         return self._resend_if_wanted(event.broker, session, now_ms)
 
-    def _interval_ms(self, event: HeartbeatAcknowledged) -> int:
+    def _interval_ms(self, event: events.HeartbeatAcknowledged) -> int:
         if not event.is_steelyard:
             return self._times.heartbeat_apache_ms
         return max(1, event.heartbeat_ms or self._times.heartbeat_ms)
 
-    def _heartbeat_failed(self, event: HeartbeatFailed, now_ms: int) -> list[Action]:
-        session = self._session(event.broker)
+    def _heartbeat_failed(self, event: events.HeartbeatFailed, now_ms: int) -> list[Action]:
+        session = self.session(event.broker)
         if session.connected_ms is None or not session.unanswered:
             return []
         session.unanswered.pop()
@@ -230,12 +221,12 @@ class BrokerSessions:
             session.refusal = event.why
         return actions + self._resend_if_wanted(event.broker, session, now_ms)
 
-    def _uptime_received(self, event: UptimeReceived, now_ms: int) -> None:
-        session = self._session(event.broker)
+    def _uptime_received(self, event: events.UptimeReceived, now_ms: int) -> None:
+        session = self.session(event.broker)
         if session.connected_ms is not None:
             session.broker_started_ms = session.connected_ms if event.uptime_ms is None else now_ms - event.uptime_ms
 
-    def _resend_if_wanted(self, broker: str, session: _BrokerSession, now_ms: int) -> list[Action]:
+    def _resend_if_wanted(self, broker: str, session: BrokerSession, now_ms: int) -> list[Action]:
         if not session.is_resend_wanted or session.unanswered:
             return []
         return [self._make_heartbeat(broker, session, now_ms)]
@@ -247,7 +238,7 @@ class BrokerSessions:
             if session.next_ms <= now_ms
         ]
 
-    def _make_heartbeat(self, broker: str, session: _BrokerSession, now_ms: int) -> SendHeartbeat:
+    def _make_heartbeat(self, broker: str, session: BrokerSession, now_ms: int) -> SendHeartbeat:
         session.unanswered.append(now_ms)
         session.sent_ms = now_ms
         session.next_ms = now_ms + (session.heartbeat_ms if session.is_registered else self._times.heartbeat_ms)

@@ -18,8 +18,8 @@ class InflightWindow:
 
     >>> window = InflightWindow(10)
     >>> window.add([10, 11, 13], 14, 300)
-    >>> window.low, window.next_offset, window.unfinished, window.body_bytes, window.span
-    (10, 14, 3, 300, 3)
+    >>> window.low, window.next_offset, window.usage()
+    (10, 14, (3, 300, 3))
     >>> window.finish([11])
     >>> window.low, window.unfinished
     (10, 2)
@@ -57,12 +57,13 @@ class InflightWindow:
     @property
     def body_bytes(self) -> int:
         """About how many bytes those messages take: within a batch each counts the same."""
-        return self._bytes * self.unfinished // self._unpassed if self._unpassed else 0
+        return self.usage()[1]
 
-    @property
-    def span(self) -> int:
-        """The distance from the first unfinished message to the last pulled one."""
-        return self._offsets[-1] - self.low if self._head < len(self._offsets) else 0
+    def usage(self) -> tuple[int, int, int]:
+        """Return `unfinished`, `body_bytes`, and the distance from the first unfinished message to the last pulled."""
+        unfinished = len(self._offsets) - self._head - len(self._ahead)
+        body_bytes = self._bytes * unfinished // self._unpassed if self._unpassed else 0
+        return unfinished, body_bytes, self._offsets[-1] - self.low if self._head < len(self._offsets) else 0
 
     def first_new_index(self, offsets: Sequence[int]) -> int:
         """Return the index of the first of these offsets that is not in the window yet."""

@@ -13,38 +13,11 @@ for two more minutes, with a share of queues that are read by none. When the tim
 
 from collections.abc import Callable, Mapping, Sequence
 
-from steelyard.balance.group.actions import Action, MemberLeft, UnregisterMember
+from steelyard.balance.group import events
+from steelyard.balance.group.actions import Action, MemberLeft, MemberReport, UnregisterMember
 from steelyard.balance.group.claimed_queues import ClaimedQueues
 from steelyard.balance.group.context import MemberContext
-from steelyard.balance.group.events import (
-    CommitConfirmed,
-    CommitFailed,
-    CommitRefused,
-    CommitRequested,
-    ConnectionLost,
-    Event,
-    Handled,
-    HandoverRequested,
-    HeartbeatAcknowledged,
-    LeaveRequested,
-    LockFailed,
-    LocksAnswered,
-    MemberListFailed,
-    MemberListReceived,
-    MessagesPolled,
-    OffsetReset,
-    OwnershipProbeFailed,
-    OwnershipReported,
-    Pulled,
-    PullFailed,
-    SendBackFailed,
-    SentBack,
-    StartOffsetFailed,
-    StartOffsetReceived,
-    Unlocked,
-    UnlockFailed,
-)
-from steelyard.balance.group.group_monitor import StallMonitor
+from steelyard.balance.group.diagnostics import ActiveFindings, ProgressSample, stalled_queues
 from steelyard.balance.group.heartbeats import BrokerSessions
 from steelyard.balance.group.options import ConsumeMode, MemberOptions
 from steelyard.balance.group.process_queue import LockMode, ProcessQueue, QueueStatus
@@ -55,7 +28,53 @@ from steelyard.balance.group.timers import NEVER_MS, earliest
 from steelyard.model import Queue, sort_queues
 from steelyard.model.finding import Finding
 
-__all__ = ["LeaveSequence", "MemberStateMachine"]
+__all__ = ["LeaveSequence", "MemberStateMachine", "StallMonitor"]
+
+
+_STALLED_AFTER_MS = 60_000
+_STALL_CHECK_INTERVAL_MS = 15_000
+
+
+class StallMonitor:
+    """Finds owned queues with messages that do not progress; one that was unsure counts from when it is owned again."""
+
+    def __init__(self, context: MemberContext) -> None:
+        self._context = context
+        self._active = ActiveFindings()
+        self._since: dict[Queue, ProgressSample] = {}
+        """Queues with unfinished messages, and when each was first seen at its present offset."""
+        self._is_scheduled = False
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The queues that stalled at the last check."""
+        return self._active.active
+
+    def schedule(self) -> None:
+        """Check from now on, as long as there are queues."""
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._context.timers.call_at(self._context.now_ms + _STALL_CHECK_INTERVAL_MS, self._check)
+
+    def _check(self) -> None:
+        self._is_scheduled = False
+        before, self._since = self._since, {}
+        if not self._context.process_queues:
+            return
+        self.schedule()
+        still: dict[Queue, tuple[ProgressSample, ProgressSample]] = {}
+        for queue, process_queue in self._context.process_queues.items():
+            window = process_queue.window
+            if process_queue.state is not QueueState.OWNED or window.low >= window.next_offset:
+                continue
+            now = ProgressSample(self._context.now_ms, window.low, window.next_offset)
+            first = before.get(queue, now)
+            self._since[queue] = first if first.committed == now.committed else now
+            still[queue] = self._since[queue], now
+        options = self._context.options
+        found = stalled_queues(options.group, still, dict.fromkeys(still, options.id), after_ms=_STALLED_AFTER_MS)
+        for finding in self._active.update(found):
+            self._context.emit(MemberReport("hazard", finding.message))
 
 
 class LeaveSequence:
@@ -67,7 +86,7 @@ class LeaveSequence:
         self._is_timed_out = False
         self.has_left = False
 
-    def start(self, event: LeaveRequested) -> None:
+    def start(self, event: events.LeaveRequested) -> None:
         """Start to leave; a second request can only make it sooner."""
         context = self._context
         if event.drain_ms is not None:
@@ -100,15 +119,14 @@ class LeaveSequence:
             self.has_left = True
 
     def _is_idle(self) -> bool:
-        transitions = self._transitions
+        transitions, sessions = self._transitions, self._context.sessions
         if not (transitions.start_offsets.is_idle and transitions.commits.is_idle and transitions.probe.is_idle):
             return False
-        if any(self._may_be_listed_again(broker) for broker in self._context.sessions.connected_brokers()):
+        if any(self._may_be_listed_again(broker) for broker in sessions.connected_brokers()):
             return False
         # Requests that cannot be sent, because there is no connection, are not waited for.
         return all(
-            requests.is_idle or not self._context.sessions.is_registered(requests.broker)
-            for requests in transitions.locks.by_broker.values()
+            each.is_idle or not sessions.is_registered(each.broker) for each in transitions.locks.by_broker.values()
         )
 
     def _may_be_listed_again(self, broker: str) -> bool:
@@ -116,23 +134,7 @@ class LeaveSequence:
         return sessions.is_heartbeat_pending(broker) and not sessions.is_steelyard(broker)
 
 
-_QUEUE_EVENTS: frozenset[type] = frozenset(
-    {
-        CommitRequested,
-        CommitConfirmed,
-        CommitFailed,
-        CommitRefused,
-        Handled,
-        MessagesPolled,
-        StartOffsetFailed,
-        OffsetReset,
-        StartOffsetReceived,
-        PullFailed,
-        Pulled,
-        SendBackFailed,
-        SentBack,
-    }
-)
+_QUEUE_EVENTS = frozenset(events.AssignedQueueEvent.__subclasses__())
 """Most events. Neither the sessions nor the rebalancer need them."""
 
 _PROVABLE_STATES = frozenset({QueueState.WANTED, QueueState.UNSURE, QueueState.RELEASING})
@@ -157,76 +159,80 @@ class MemberStateMachine:
         self._plan: tuple[Queue, ...] | None = None
         self._abandoned: dict[Queue, None] = {}
         """Given up with their broker, although they are planned."""
-        self._change_announced_ms: int | None = None
+        self._change_announced_ms = -NEVER_MS
         self._is_announcement_scheduled = False
         self.sessions.held_leases = self._held_leases
         self.sessions.stopped_queues = self._stopped_queues
         self.rebalancer.assignment.held_queues = self._held_queues
         transitions = self.transitions
         self._handlers = {
-            HeartbeatAcknowledged: self._heartbeat_acknowledged,
-            MemberListReceived: transitions.probe.member_list_answered,
-            MemberListFailed: transitions.probe.member_list_answered,
-            OwnershipReported: transitions.probe.ownership_answered,
-            OwnershipProbeFailed: transitions.probe.ownership_answered,
-            LocksAnswered: transitions.locks.locks_answered,
-            LockFailed: transitions.locks.lock_failed,
-            Unlocked: transitions.locks.unlocked,
-            UnlockFailed: transitions.locks.unlock_failed,
-            StartOffsetReceived: transitions.start_offsets.answered,
-            StartOffsetFailed: transitions.start_offsets.answered,
-            OffsetReset: self._offset_reset,
-            Pulled: transitions.fetcher.pull_answered,
-            PullFailed: transitions.fetcher.pull_answered,
-            Handled: transitions.dispatcher.handled,
-            MessagesPolled: transitions.fetcher.messages_polled,
-            SentBack: transitions.dispatcher.sent_back,
-            SendBackFailed: transitions.dispatcher.sent_back,
-            CommitRequested: transitions.commits.commit_requested,
-            CommitConfirmed: transitions.commits.commit_answered,
-            CommitRefused: transitions.commits.commit_answered,
-            CommitFailed: transitions.commits.commit_answered,
-            HandoverRequested: self._handover_requested,
-            LeaveRequested: self._leave_sequence.start,
+            events.HeartbeatAcknowledged: self._heartbeat_acknowledged,
+            events.MemberListReceived: transitions.probe.member_list_answered,
+            events.MemberListFailed: transitions.probe.member_list_answered,
+            events.OwnershipReported: transitions.probe.ownership_answered,
+            events.OwnershipProbeFailed: transitions.probe.ownership_answered,
+            events.LocksAnswered: transitions.locks.locks_answered,
+            events.LockFailed: transitions.locks.lock_failed,
+            events.Unlocked: transitions.locks.unlocked,
+            events.UnlockFailed: transitions.locks.unlock_failed,
+            events.StartOffsetReceived: transitions.start_offsets.answered,
+            events.StartOffsetFailed: transitions.start_offsets.answered,
+            events.OffsetReset: self._offset_reset,
+            events.Pulled: transitions.fetcher.pull_answered,
+            events.PullFailed: transitions.fetcher.pull_answered,
+            events.Handled: transitions.dispatcher.handled,
+            events.MessagesPolled: transitions.fetcher.messages_polled,
+            events.SentBack: transitions.dispatcher.sent_back,
+            events.SendBackFailed: transitions.dispatcher.sent_back,
+            events.CommitRequested: transitions.commits.commit_requested,
+            events.CommitConfirmed: transitions.commits.commit_answered,
+            events.CommitRefused: transitions.commits.commit_answered,
+            events.CommitFailed: transitions.commits.commit_answered,
+            events.HandoverRequested: self._handover_requested,
+            events.LeaveRequested: self._leave_sequence.start,
         }
 
-    def step(self, event: Event, now_ms: int) -> list[Action]:
+    def step(self, event: events.Event, now_ms: int) -> list[Action]:
         """Process an event; return what to do, in order."""
-        if self.has_left:
+        leave_sequence, context, transitions = self._leave_sequence, self._context, self.transitions
+        if leave_sequence.has_left:
             return []
-        context, transitions = self._context, self.transitions
         context.now_ms = now_ms
         if type(event) not in _QUEUE_EVENTS:
             context.actions += self.sessions.step(event, now_ms)
             context.actions += self.rebalancer.step(event, now_ms)
-            if isinstance(event, ConnectionLost):
+            if isinstance(event, events.ConnectionLost):
                 # Before anything that is planned or due: no request can be sent there any more.
                 self._connection_lost(event)
             self._apply_plan()
-        if context.timers.due_ms() <= now_ms:
+        if context.timers.due_ms <= now_ms:
             context.timers.run_due(now_ms)
         handler = self._handlers.get(type(event))
         if handler is not None:
             handler(event)
-        self._dispatch_and_flush()
+        # A queue whose proof turns out too old requests a new one, so dispatching comes before flushing.
+        transitions.dispatcher.dispatch()
+        if transitions.locks.dirty or transitions.probe.dirty:
+            transitions.locks.flush()
+            transitions.probe.flush()
+            transitions.locks.flush()
         if transitions.has_ownership_changed:
             self._announce_change()
-        self._leave_sequence.finish_if_done()
-        self.rebalancer.is_unsettled = transitions.owned_count < len(context.process_queues) or context.is_leaving
-        return context.end_step()
-
-    def _dispatch_and_flush(self) -> None:
-        # A queue whose proof turns out too old requests a new one, so dispatching comes first.
-        self.transitions.dispatcher.dispatch()
-        self.transitions.locks.flush()
-        self.transitions.probe.flush()
-        self.transitions.locks.flush()
+        if context.is_leaving:
+            leave_sequence.finish_if_done()
+        is_unsettled = transitions.owned_count < len(context.process_queues) or context.is_leaving
+        if is_unsettled != self.rebalancer.is_unsettled:
+            self.rebalancer.set_unsettled(is_unsettled)
+        if context.reports:
+            context.flush_reports()
+        actions, context.actions = context.actions, []
+        return actions
 
     def due_ms(self) -> int:
         """Return when a `Tick` is due; far in the future if nothing is."""
-        if self.has_left:
+        if self._leave_sequence.has_left:
             return NEVER_MS
-        return min(self._context.timers.due_ms(), self.sessions.due_ms(), self.rebalancer.due_ms())
+        return min(self._context.timers.due_ms, self.sessions.due_ms(), self.rebalancer.due_ms())
 
     @property
     def has_left(self) -> bool:
@@ -333,20 +339,14 @@ class MemberStateMachine:
             return
         if self._abandoned:
             self._plan_abandoned(plan)
-        if plan is self._plan:
-            return
-        if plan == self._plan:
-            self._plan = plan
-            return
+        has_changed = plan is not self._plan and plan != self._plan
         self._plan = plan
+        if not has_changed:
+            return
         planned = frozenset(plan)
-        unplanned = [
-            process_queue
-            for queue, process_queue in self._context.process_queues.items()
-            if process_queue.is_planned and queue not in planned
-        ]
-        for process_queue in unplanned:
-            self.transitions.apply(process_queue, QueueEvent.PLANNED_OUT)
+        for queue, process_queue in list(self._context.process_queues.items()):
+            if process_queue.is_planned and queue not in planned:
+                self.transitions.apply(process_queue, QueueEvent.PLANNED_OUT)
         for queue in plan:
             self.transitions.plan_in(queue)
 
@@ -359,7 +359,7 @@ class MemberStateMachine:
             if queue in plan:
                 self.transitions.plan_in(queue)
 
-    def _connection_lost(self, event: ConnectionLost) -> None:
+    def _connection_lost(self, event: events.ConnectionLost) -> None:
         broker, transitions = event.broker, self.transitions
         transitions.start_offsets.connection_lost(broker)
         transitions.commits.connection_lost(broker)
@@ -388,25 +388,23 @@ class MemberStateMachine:
                 self.transitions.apply(process_queue, QueueEvent.GIVEN_UP, "given up, because their broker is gone")
         self._schedule_broker_gone_check(broker)
 
-    def _heartbeat_acknowledged(self, event: HeartbeatAcknowledged) -> None:
+    def _heartbeat_acknowledged(self, event: events.HeartbeatAcknowledged) -> None:
         if not self.transitions.locks.heartbeat_acknowledged(event.broker):
             return
         for process_queue in list(self._context.by_broker.get(event.broker, {}).values()):
             if process_queue.state in _PROVABLE_STATES:
                 self.transitions.apply(process_queue, QueueEvent.REGISTRATION_PROVEN)
 
-    def _offset_reset(self, event: OffsetReset) -> None:
+    def _offset_reset(self, event: events.OffsetReset) -> None:
         process_queue = self._context.process_queues.get(event.queue)
         if process_queue is not None and process_queue.state in HELD_STATES:
             self.transitions.apply(process_queue, QueueEvent.OFFSET_RESET, event)
 
-    def _handover_requested(self, event: HandoverRequested) -> None:
+    def _handover_requested(self, event: events.HandoverRequested) -> None:
         self.transitions.probe.handover_requested(event)
         for queue in event.waiting_for:
-            process_queue = self._context.process_queues.get(queue)
-            self.transitions.apply(
-                process_queue or ProcessQueue(queue, 0, self._context.now_ms), QueueEvent.HANDOVER_REQUESTED
-            )
+            process_queue = self._context.process_queues.get(queue) or ProcessQueue(queue, 0, self._context.now_ms)
+            self.transitions.apply(process_queue, QueueEvent.HANDOVER_REQUESTED)
 
     def _announce_change(self) -> None:
         """Send heartbeats because the owned queues changed; many changes in a row share a few heartbeats."""
@@ -416,12 +414,7 @@ class MemberStateMachine:
             self.transitions.fetcher.pull_flow_controlled(self._context.process_queues.values())
         if self._is_announcement_scheduled:
             return
-        gap_ms = self.options.times.rebalance_gap_ms
-        due_ms = (
-            self._context.now_ms
-            if self._change_announced_ms is None
-            else max(self._change_announced_ms + gap_ms, self._context.now_ms)
-        )
+        due_ms = self._change_announced_ms + self.options.times.rebalance_gap_ms
         if due_ms <= self._context.now_ms:
             self._send_heartbeats()
         else:

@@ -58,9 +58,7 @@ class StaleMembers:
 
     def confirm(self, listed: Sequence[str], now_ms: int, grace_ms: int) -> frozenset[str]:
         """Compare with the next list; return the members that are stale by it."""
-        self._suspected_ms = {
-            member: at_ms for member, at_ms in self._suspected_ms.items() if listed.count(member) == 1
-        }
+        self._suspected_ms = {each: at_ms for each, at_ms in self._suspected_ms.items() if listed.count(each) == 1}
         return frozenset(member for member, at_ms in self._suspected_ms.items() if now_ms - at_ms >= grace_ms)
 
 
@@ -131,10 +129,8 @@ class MemberLists:
             if before is not None and not member_list.is_settled:
                 # A restarted broker learns only by and by who owns what: until then its earlier owners count.
                 member_list.owners = {**before.owners, **member_list.owners}
-        member_list.warnings = (
-            *received.warnings,
-            *(each.message for each in duplicate_ids(self._group, received.ids)),
-        )
+        duplicates = duplicate_ids(self._group, received.ids)
+        member_list.warnings = (*received.warnings, *(each.message for each in duplicates))
         self._lists[received.broker] = member_list
         if before is None:
             return True
@@ -189,10 +185,8 @@ class MemberLists:
         member_list = self._lists.get(broker)
         if member_list is None:
             return ()
-        since_ms = now_ms - self._times.departed_ms
-        lately = (
-            each for each, at_ms in member_list.missing_since_ms.items() if at_ms > since_ms and is_steelyard_id(each)
-        )
+        missing, since_ms = member_list.missing_since_ms, now_ms - self._times.departed_ms
+        lately = (each for each, at_ms in missing.items() if at_ms > since_ms and is_steelyard_id(each))
         # Stale members too: who acquires a queue must be sure.
         return tuple(sorted([*member_list.ids, *member_list.stale, *lately]))
 
@@ -230,9 +224,8 @@ class MemberLists:
 
     def warnings(self, brokers: Iterable[str]) -> set[str]:
         """Return the warnings of these brokers about the group."""
-        return {
-            sentence for broker in brokers if self.is_answering(broker) for sentence in self._lists[broker].warnings
-        }
+        answering = (self._lists[broker] for broker in brokers if self.is_answering(broker))
+        return {warning for member_list in answering for warning in member_list.warnings}
 
     def snapshot(self, brokers: Sequence[str], now_ms: int) -> GroupSnapshot:
         """Combine the lists of these brokers."""
@@ -272,12 +265,10 @@ class MemberLists:
         if not self._is_valid(broker, now_ms):
             return ()
         member_list = self._lists[broker]
-        if not member_list.missing_since_ms:
+        missing = member_list.missing_since_ms.items()
+        if not missing:
             return member_list.ids
-        lately = (
-            each for each, at_ms in member_list.missing_since_ms.items() if now_ms < self._departs_ms(broker, at_ms)
-        )
-        return member_list.ids.union(lately)
+        return member_list.ids.union(each for each, at_ms in missing if now_ms < self._departs_ms(broker, at_ms))
 
     def _departs_ms(self, broker: str, missing_ms: int) -> int:
         """Return when a member counts as gone from a broker that has not listed it since ``missing_ms``."""

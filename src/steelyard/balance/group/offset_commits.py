@@ -54,13 +54,9 @@ class OffsetCommits:
 
         After a lost connection this waits until the log is known to be the one that was read.
         """
-        if (
-            process_queue.is_commit_scheduled
-            or not has_uncommitted(process_queue)
-            or process_queue.queue in self._pending
-        ):
+        if process_queue.is_commit_scheduled or process_queue.log_check_offset is not None:
             return
-        if process_queue.log_check_offset is not None:
+        if not has_uncommitted(process_queue) or process_queue.queue in self._pending:
             return
         due_ms = process_queue.commit_sent_ms + self._times.commit_ms
         if due_ms <= self._context.now_ms:
@@ -114,9 +110,7 @@ class OffsetCommits:
             return
         process_queue, window = known
         current = self._context.process_queues.get(event.queue)
-        if current is None:
-            return
-        if current.state not in _COMMIT_STATES:
+        if current is None or current.state not in _COMMIT_STATES:
             return
         if current is not process_queue:
             # Of an earlier incarnation: it only matters that it no longer blocks a commit.
@@ -127,9 +121,8 @@ class OffsetCommits:
             self._apply(process_queue, QueueEvent.COMMIT_FAILED)
         else:
             # A commit of an earlier window says nothing about this one.
-            self._apply(
-                process_queue, QueueEvent.COMMIT_CONFIRMED, event.offset if process_queue.window is window else None
-            )
+            committed = event.offset if process_queue.window is window else None
+            self._apply(process_queue, QueueEvent.COMMIT_CONFIRMED, committed)
 
     def connection_lost(self, broker: str) -> None:
         """Drop the commits of a lost connection."""

@@ -17,15 +17,9 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from steelyard.balance.group import events
 from steelyard.balance.group.actions import MAX_QUEUES_NAMED, ProbeOwnership, QueryMemberList
 from steelyard.balance.group.context import ApplyEvent, MemberContext
-from steelyard.balance.group.events import (
-    HandoverRequested,
-    MemberListFailed,
-    MemberListReceived,
-    OwnershipProbeFailed,
-    OwnershipReported,
-)
 from steelyard.balance.group.member_lists import StaleMembers
 from steelyard.balance.group.options import is_steelyard_id
 from steelyard.balance.group.process_queue import LockMode, ProcessQueue, ProofStep
@@ -110,10 +104,9 @@ class PossibleHolders:
             return
         brokers = {broker for broker, listed_ms in self._listed_ms.items() if listed_ms <= asked_ms}
         self._reports[member] = _OwnershipReport(frozenset(queues), brokers, asked_ms)
-        if member in self._questions:
-            self._questions[member] = {
-                queue: at_ms for queue, at_ms in self._questions[member].items() if at_ms >= asked_ms
-            }
+        questions = self._questions.get(member)
+        if questions:
+            self._questions[member] = {queue: at_ms for queue, at_ms in questions.items() if at_ms >= asked_ms}
 
     def record_question(self, member: str | None, queues: Iterable[Queue], now_ms: int) -> None:
         """Record that a member probed us for queues; None: an unknown member."""
@@ -207,7 +200,7 @@ class OwnershipProbe:
         self._own_id = context.options.id
         self._times = context.times
         self._by_broker: dict[str, _BrokerProbes] = {}
-        self._dirty: dict[str, _BrokerProbes] = {}
+        self.dirty: dict[str, _BrokerProbes] = {}
         self._request_id = -1
         self._listed_ms: dict[str, int] = {}
         """When each member of the group was last listed."""
@@ -248,12 +241,12 @@ class OwnershipProbe:
 
     def request_handover(self, process_queue: ProcessQueue, holder: str | None) -> None:
         """Ask the holder of a queue to rebalance; if the holder is not known, ask every member."""
-        now_ms = self._context.now_ms
-        last_ms = process_queue.handover_requested_ms
-        first_ms = (
-            process_queue.denied_since_ms if process_queue.denied_since_ms is not None else now_ms
-        ) + self._times.handover_request_ms
-        if now_ms < (first_ms if last_ms is None else last_ms + self._times.handover_request_again_ms):
+        now_ms, denied_ms = self._context.now_ms, process_queue.denied_since_ms
+        if process_queue.handover_requested_ms is not None:
+            due_ms = process_queue.handover_requested_ms + self._times.handover_request_again_ms
+        else:
+            due_ms = (now_ms if denied_ms is None else denied_ms) + self._times.handover_request_ms
+        if now_ms < due_ms:
             return
         process_queue.handover_requested_ms = now_ms
         # Our own plan may be the outdated one, made while others carried out theirs.
@@ -264,13 +257,13 @@ class OwnershipProbe:
         probes = self._by_broker.get(broker)
         if probes is None:
             probes = self._by_broker[broker] = _BrokerProbes()
-        self._dirty[broker] = probes
+        self.dirty[broker] = probes
         return probes
 
     def flush(self) -> None:
         """Send every request that can be sent now."""
-        while self._dirty:
-            broker, probes = self._dirty.popitem()
+        while self.dirty:
+            broker, probes = self.dirty.popitem()
             if self._context.sessions.is_registered(broker):
                 self._start_sweep(broker, probes)
                 self._send_handover_requests(broker, probes)
@@ -319,25 +312,20 @@ class OwnershipProbe:
         self._request_id += 2
         return self._request_id
 
-    def member_list_answered(self, event: MemberListReceived | MemberListFailed) -> None:
+    def member_list_answered(self, event: events.MemberListReceived | events.MemberListFailed) -> None:
         """Start to probe the members of a list that a sweep requested."""
-        if isinstance(event, MemberListReceived):
+        if isinstance(event, events.MemberListReceived):
             self._record_listed(event.ids)
             if self._own_id in event.ids:
                 self._possible_holders.mark_listed(event.broker, self._context.now_ms)
             else:
                 self._possible_holders.mark_unlisted(event.broker)
         probes = self._by_broker.get(event.broker)
-        if (
-            probes is None
-            or probes.sweep is None
-            or probes.sweep.request_id != event.request_id
-            or probes.sweep.has_member_list
-        ):
+        sweep = None if probes is None else probes.sweep
+        if probes is None or sweep is None or sweep.request_id != event.request_id or sweep.has_member_list:
             return
-        sweep = probes.sweep
         sweep.has_member_list = True
-        if isinstance(event, MemberListFailed) or self._own_id not in event.ids:
+        if isinstance(event, events.MemberListFailed) or self._own_id not in event.ids:
             self._sweep_failed(event.broker, probes)
             return
         self._confirm_stale(sweep, event.ids)
@@ -348,51 +336,47 @@ class OwnershipProbe:
             if queues:
                 sweep.unanswered += 1
                 probes.waiting.append((member, queues, sweep))
-        self._dirty[event.broker] = probes
+        self.dirty[event.broker] = probes
         if not sweep.unanswered:
             self._conclude(event.broker, probes, sweep)
 
     def _confirm_stale(self, sweep: _OwnershipSweep, listed_ids: tuple[str, ...]) -> None:
         sweep.listed_ids = listed_ids
+        now_ms, grace_ms = self._context.now_ms, self._times.departed_ms
         for queue in sweep.peers_by_queue if self._stale_members else ():
             if queue in self._stale_members:
-                grace_ms = self._times.departed_ms
-                sweep.stale_members[queue] = self._stale_members[queue].confirm(
-                    listed_ids, self._context.now_ms, grace_ms
-                )
+                sweep.stale_members[queue] = self._stale_members[queue].confirm(listed_ids, now_ms, grace_ms)
 
     def _record_listed(self, members: tuple[str, ...]) -> None:
         now_ms = self._context.now_ms
-        for member in members:
-            self._listed_ms[member] = now_ms
+        self._listed_ms.update(dict.fromkeys(members, now_ms))
         if max(len(self._listed_ms), self._possible_holders.member_count) > 2 * len(members) + _MIN_TRACKED:
-            self._listed_ms = {
-                who: at_ms for who, at_ms in self._listed_ms.items() if now_ms - at_ms < _APACHE_LOCK_TTL_MS
-            }
+            since_ms = now_ms - _APACHE_LOCK_TTL_MS
+            self._listed_ms = {who: at_ms for who, at_ms in self._listed_ms.items() if at_ms > since_ms}
             self._possible_holders.retain(self._listed_ms)
 
-    def ownership_answered(self, event: OwnershipReported | OwnershipProbeFailed) -> None:
+    def ownership_answered(self, event: events.OwnershipReported | events.OwnershipProbeFailed) -> None:
         """Record the answer of one member, whatever it was probed for."""
-        if isinstance(event, OwnershipReported):
+        if isinstance(event, events.OwnershipReported):
             self._possible_holders.record_report(event.member, event.held | event.acquiring, event.asked_ms)
         probes = self._by_broker.get(event.broker)
         probe = None if probes is None else probes.pending.pop(event.request_id, None)
         if probes is None or probe is None:
             return
-        self._dirty[event.broker] = probes
+        self.dirty[event.broker] = probes
         member, queues, sweep = probe
-        if isinstance(event, OwnershipReported):
+        if isinstance(event, events.OwnershipReported):
             self._record_departed(event.departed)
         if sweep is None or probes.sweep is not sweep:
             return
-        if isinstance(event, OwnershipReported) and event.may_hold:
+        if isinstance(event, events.OwnershipReported) and event.may_hold:
             named = (queue for queue in queues[:MAX_QUEUES_NAMED] if queue in sweep.peers_by_queue)
             self._record_cleared(frozenset(named), event.may_hold)
-        if isinstance(event, OwnershipProbeFailed) and event.is_unknown:
+        if isinstance(event, events.OwnershipProbeFailed) and event.is_unknown:
             sweep.unknown_members.add(member)
         for queue in queues:
             self._record_closed(queue, sweep, event)
-            if isinstance(event, OwnershipProbeFailed):
+            if isinstance(event, events.OwnershipProbeFailed):
                 sweep.silent.setdefault(queue, set()).add(member)
             elif queue in event.held:
                 sweep.holders.setdefault(queue, set()).add(member)
@@ -402,19 +386,18 @@ class OwnershipProbe:
         if not sweep.unanswered:
             self._conclude(event.broker, probes, sweep)
 
-    def handover_requested(self, event: HandoverRequested) -> None:
+    def handover_requested(self, event: events.HandoverRequested) -> None:
         """Record which queues a peer probes us for: it may be about to acquire them."""
         if event.waiting_for:
             self._possible_holders.record_question(event.member, event.waiting_for, self._context.now_ms)
 
     def _record_closed(
-        self, queue: Queue, sweep: _OwnershipSweep, event: OwnershipReported | OwnershipProbeFailed
+        self, queue: Queue, sweep: _OwnershipSweep, event: events.OwnershipReported | events.OwnershipProbeFailed
     ) -> None:
-        if isinstance(event, OwnershipProbeFailed) and event.is_connection_closed:
+        if isinstance(event, events.OwnershipProbeFailed) and event.is_connection_closed:
             sweep.closed_connections.add(event.member)
-            self._stale_members.setdefault(queue, StaleMembers()).suspect(
-                event.member, sweep.listed_ids, self._context.now_ms
-            )
+            suspects = self._stale_members.setdefault(queue, StaleMembers())
+            suspects.suspect(event.member, sweep.listed_ids, self._context.now_ms)
         elif queue in self._stale_members:
             self._stale_members[queue].clear(event.member)
 
@@ -433,13 +416,12 @@ class OwnershipProbe:
         rebalancer, now_ms = self._context.rebalancer, self._context.now_ms
         if member in rebalancer.members() or member == self._own_id:
             return False
-        return (
-            rebalancer.has_departed(member, now_ms) or now_ms - self._listed_ms[member] >= self._times.departed_ms * 2
-        )
+        was_listed_long_ago = now_ms - self._listed_ms[member] >= self._times.departed_ms * 2
+        return rebalancer.has_departed(member, now_ms) or was_listed_long_ago
 
     def _conclude(self, broker: str, probes: _BrokerProbes, sweep: _OwnershipSweep) -> None:
         probes.sweep = None
-        self._dirty[broker] = probes
+        self.dirty[broker] = probes
         listed = frozenset(self._context.rebalancer.listed_members(broker, self._context.now_ms))
         for queue in sweep.peers_by_queue:
             process_queue = self._context.process_queues.get(queue)
@@ -449,9 +431,8 @@ class OwnershipProbe:
     def _apply_result(self, process_queue: ProcessQueue, sweep: _OwnershipSweep, listed: frozenset[str]) -> None:
         queue = process_queue.queue
         holders = self._still_counted(process_queue, sweep.holders.get(queue, ()), listed)
-        silent = self._still_counted(process_queue, sweep.silent.get(queue, ()), listed) - self._confirmed_stale(
-            process_queue, sweep
-        )
+        silent = self._still_counted(process_queue, sweep.silent.get(queue, ()), listed)
+        silent -= self._confirmed_stale(process_queue, sweep)
         if holders or (process_queue.state is QueueState.UNSURE and queue in sweep.acquirers):
             self._apply(process_queue, QueueEvent.PEER_HOLDS, holders | silent)
         elif any(member in sweep.unknown_members or self._may_hold(member, process_queue) for member in silent):
@@ -463,9 +444,8 @@ class OwnershipProbe:
         """Say whether a silent member may hold a queue; without a lock, it might be acquiring it by the same rule."""
         if not process_queue.may_hold_lock or not is_steelyard_id(member):
             return True
-        return member not in self._cleared_members.get(process_queue.queue, ()) and self._possible_holders.may_hold(
-            member, process_queue.queue
-        )
+        is_cleared = member in self._cleared_members.get(process_queue.queue, ())
+        return not is_cleared and self._possible_holders.may_hold(member, process_queue.queue)
 
     def _confirmed_stale(self, process_queue: ProcessQueue, sweep: _OwnershipSweep) -> frozenset[str]:
         """Return members whose connection was closed in two sweeps, under the same lock."""
@@ -482,7 +462,7 @@ class OwnershipProbe:
 
     def _sweep_failed(self, broker: str, probes: _BrokerProbes) -> None:
         sweep, probes.sweep = probes.sweep, None
-        self._dirty[broker] = probes
+        self.dirty[broker] = probes
         for queue, whom in () if sweep is None else sweep.peers_by_queue.items():
             process_queue = self._context.process_queues.get(queue)
             if process_queue is not None and _is_waiting_for_peers(process_queue):
@@ -492,7 +472,7 @@ class OwnershipProbe:
         """Drop the probes of a lost connection."""
         self._possible_holders.mark_unlisted(broker)
         self._by_broker.pop(broker, None)
-        self._dirty.pop(broker, None)
+        self.dirty.pop(broker, None)
 
 
 def _is_waiting_for_peers(process_queue: ProcessQueue) -> bool:

@@ -73,11 +73,9 @@ class ProcessQueue:
     incarnation: int
     """Unique among all queues that this member ever had."""
     state_since_ms: int
-    """When the state began."""
     broker: str = field(init=False)
     state: QueueState = QueueState.ABSENT
     is_planned: bool = True
-    """Whether it is in the plan."""
     # Ownership.
     lock_mode: LockMode = LockMode.NONE
     """Meaningful from the first granted lock on."""
@@ -102,7 +100,6 @@ class ProcessQueue:
     committed_offset: int | None = None
     """What the broker is known to have committed."""
     commit_sent_ms: int = 0
-    """When the last commit was sent."""
     is_commit_scheduled: bool = False
     """A timer will commit what there is to commit."""
     reset_offset: int | None = None
@@ -193,7 +190,7 @@ class ProcessQueue:
 
 
 class QueueStatus(Struct, frozen=True):
-    """One queue at one moment, for users and tools. Times are of the member's monotonic clock."""
+    """A `ProcessQueue` at one moment, for users and tools. Times are of the member's monotonic clock."""
 
     queue: Queue
     state: QueueState
@@ -203,7 +200,6 @@ class QueueStatus(Struct, frozen=True):
     epoch: int | None
     """That of the lease or lock, if the broker gave one."""
     denied_since_ms: int | None
-    """Since when the lock is denied."""
     low: int
     """Everything below is finished."""
     next_offset: int
@@ -211,17 +207,11 @@ class QueueStatus(Struct, frozen=True):
     waiting: int
     """Messages that no handler has started."""
     running: int
-    """Messages in handlers."""
     body_bytes: int
     committed_offset: int | None
-    """What the broker is known to have committed."""
     generation: int
     """Changes with each new window; results of an earlier one do not count."""
     pull_sent_ms: int | None
-    """When the pull was sent that is unanswered."""
     is_flow_controlled: bool
-    """It would pull, but holds too much."""
     is_suspended: bool
-    """It pauses after a failure, since it is orderly."""
     stopped_at: tuple[int, str] | None = None
-    """The unreadable message that it stopped at: offset and reason."""

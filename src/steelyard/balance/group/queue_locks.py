@@ -11,24 +11,20 @@ Left out: what a response means for a queue (queue_transitions.py).
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import NamedTuple
 from zlib import crc32
 
 from steelyard.balance.group.actions import LockQueues, RenewLocks, UnlockQueues
 from steelyard.balance.group.context import ApplyEvent, MemberContext
 from steelyard.balance.group.events import LockFailed, LocksAnswered, Unlocked, UnlockFailed
+from steelyard.balance.group.heartbeats import BrokerSession
 from steelyard.balance.group.options import ConsumeMode, MemberOptions
 from steelyard.balance.group.process_queue import LockMode, ProcessQueue
 from steelyard.balance.group.queue_states import ACTIVE_STATES, QueueEvent, QueueState
 from steelyard.model import Queue
 
-__all__ = [
-    "BrokerLockRequests",
-    "LockDenial",
-    "LockGrant",
-    "QueueLocks",
-    "first_queues",
-]
+__all__ = ["BrokerLockRequests", "LockDenial", "LockGrant", "QueueLocks", "first_queues"]
 
 
 class LockGrant(NamedTuple):
@@ -70,7 +66,6 @@ class BrokerLockRequests:
     to_unlock_for_departed: dict[str, tuple[Queue, ...]] = field(default_factory=dict)
     """In the name of members that died while they acquired a queue."""
     retries_by_ms: dict[int, list[ProcessQueue]] = field(default_factory=dict)
-    """Queues to retry, by time."""
     is_lockless: bool = False
     """The broker forbids us to lock: the peers are probed without a lock."""
     is_proven: bool = False
@@ -122,14 +117,11 @@ class QueueLocks:
         self._times = context.times
         self._sessions = context.sessions
         self.by_broker: dict[str, BrokerLockRequests] = {}
-        self._dirty: dict[str, BrokerLockRequests] = {}
+        self.dirty: dict[str, BrokerLockRequests] = {}
 
     def broker_requests(self, broker: str) -> BrokerLockRequests:
         """Return the requests of a broker."""
-        found = self.by_broker.get(broker)
-        if found is None:
-            found = self.by_broker[broker] = BrokerLockRequests(broker)
-        return found
+        return self.by_broker.get(broker) or self.by_broker.setdefault(broker, BrokerLockRequests(broker))
 
     def lock_mode(self, broker: str) -> LockMode | None:
         """Return how queues of a broker are held; None if the kind of broker is not known yet."""
@@ -183,12 +175,9 @@ class QueueLocks:
     def retry_at(self, process_queue: ProcessQueue, due_ms: int) -> None:
         """Retry a queue at a time."""
         retries = self.broker_requests(process_queue.broker).retries_by_ms
-        waiting = retries.get(due_ms)
-        if waiting is None:
-            retries[due_ms] = [process_queue]
+        if due_ms not in retries:
             self._context.timers.call_at(due_ms, self._retry, process_queue.broker, due_ms)
-        else:
-            waiting.append(process_queue)
+        retries.setdefault(due_ms, []).append(process_queue)
 
     def _retry(self, broker: str, due_ms: int) -> None:
         for process_queue in self.broker_requests(broker).retries_by_ms.pop(due_ms):
@@ -197,14 +186,14 @@ class QueueLocks:
                 self._apply(process_queue, QueueEvent.RETRY_DUE)
 
     def _mark_dirty(self, broker: str) -> BrokerLockRequests:
-        requests = self._dirty[broker] = self.broker_requests(broker)
+        requests = self.dirty[broker] = self.broker_requests(broker)
         return requests
 
     def flush(self) -> None:
         """Send every request that can be sent now."""
-        while self._dirty:
-            touched = list(self._dirty.values())
-            self._dirty.clear()
+        while self.dirty:
+            touched = list(self.dirty.values())
+            self.dirty.clear()
             for requests in touched:
                 if requests.pending is None and self._sessions.is_registered(requests.broker):
                     self._send_next(requests)
@@ -236,10 +225,9 @@ class QueueLocks:
         lock_mode = self.lock_mode(requests.broker)
         process_queues = self._pop_lockable(requests, requests.to_lock, first_queues(requests.to_lock))
         if lock_mode is LockMode.NONE or (lock_mode is LockMode.PROBE and requests.is_lockless):
+            grant = LockGrant(None, context.now_ms, lock_mode, is_real=False)
             for process_queue in process_queues:
-                self._apply(
-                    process_queue, QueueEvent.LOCK_GRANTED, LockGrant(None, context.now_ms, lock_mode, is_real=False)
-                )
+                self._apply(process_queue, QueueEvent.LOCK_GRANTED, grant)
             return
         if self._sessions.is_settling(requests.broker, context.now_ms, context.rebalancer.has_foreign()):
             for process_queue in process_queues:
@@ -261,7 +249,7 @@ class QueueLocks:
             if process_queue is not None and process_queue.pending_lock_request is None:
                 process_queues.append(process_queue)
         if waiting:
-            self._dirty[requests.broker] = requests
+            self.dirty[requests.broker] = requests
         return process_queues
 
     def _mark_pending(
@@ -279,19 +267,18 @@ class QueueLocks:
             return
         for queue in request.queues:
             process_queue = self._context.process_queues.get(queue)
-            is_pending = process_queue is not None and process_queue.pending_lock_request is request
-            if process_queue is not None and is_pending:
+            if process_queue is not None and process_queue.pending_lock_request is request:
                 process_queue.pending_lock_request = None
-            if queue in event.granted:
-                epoch = event.granted[queue]
-                if process_queue is not None and is_pending:
-                    self._apply(process_queue, QueueEvent.LOCK_GRANTED, LockGrant(epoch, request.sent_ms, lock_mode))
-                elif process_queue is None:
-                    self.request_unlock(queue, epoch)
+                if queue in event.granted:
+                    grant = LockGrant(event.granted[queue], request.sent_ms, lock_mode)
+                    self._apply(process_queue, QueueEvent.LOCK_GRANTED, grant)
+                else:
+                    self._apply(process_queue, QueueEvent.LOCK_DENIED, LockDenial(event.denied.get(queue)))
+            elif queue in event.granted:
+                if process_queue is None:
+                    self.request_unlock(queue, event.granted[queue])
                 else:
                     process_queue.may_hold_lock = True
-            elif process_queue is not None and is_pending:
-                self._apply(process_queue, QueueEvent.LOCK_DENIED, LockDenial(event.denied.get(queue)))
 
     def lock_failed(self, event: LockFailed) -> None:
         """Apply a lock or a renewal of unknown outcome to each of its queues."""
@@ -311,11 +298,8 @@ class QueueLocks:
         requests = self.broker_requests(broker)
         if not requests.is_lockless:
             requests.is_lockless = True
-            self._context.report(
-                "degraded",
-                "acquired without locks, which the broker forbids: peers are only probed",
-                request.queues[0],
-            )
+            what = "acquired without locks, which the broker forbids: peers are only probed"
+            self._context.report("degraded", what, request.queues[0])
 
     def unlocked(self, event: Unlocked) -> None:
         """Apply the response to an unlock to the queues that wait for it."""
@@ -324,11 +308,9 @@ class QueueLocks:
             return
         for queue in request.queues:
             process_queue = self._context.process_queues.get(queue)
-            if process_queue is None:
-                continue
-            if process_queue.state is QueueState.RELEASING:
+            if process_queue is not None and process_queue.state is QueueState.RELEASING:
                 self._apply(process_queue, QueueEvent.UNLOCKED)
-            elif process_queue.pending_lock_request is None:
+            elif process_queue is not None and process_queue.pending_lock_request is None:
                 process_queue.may_hold_lock = False
 
     def unlock_failed(self, event: UnlockFailed) -> None:
@@ -341,9 +323,8 @@ class QueueLocks:
             if process_queue is not None and process_queue.state is QueueState.RELEASING:
                 self._apply(process_queue, QueueEvent.UNLOCK_FAILED)
             elif not self._context.is_leaving or process_queue is not None:
-                self._context.timers.call_at(
-                    self._context.now_ms + self._times.lock_retry_slow_ms, self._unlock_again, queue
-                )
+                due_ms = self._context.now_ms + self._times.lock_retry_slow_ms
+                self._context.timers.call_at(due_ms, self._unlock_again, queue)
 
     def _unlock_again(self, queue: Queue) -> None:
         process_queue = self._context.process_queues.get(queue)
@@ -383,16 +364,16 @@ class QueueLocks:
         was_trusted, requests.is_proven = requests.is_proven, self.is_proof_fresh(broker)
         return requests.is_proven and not was_trusted
 
-    def fence_ms(self, broker: str) -> int:
+    def _fence_ms(self, session: BrokerSession) -> int:
         """Return the maximal age of the last answered heartbeat."""
-        return self._times.fence_ms if self._sessions.is_steelyard(broker) else self._times.fence_apache_ms
+        return self._times.fence_ms if session.is_steelyard else self._times.fence_apache_ms
 
     def is_proof_fresh(self, broker: str) -> bool:
         """Say whether there is a connection, and the last answered heartbeat was sent recently enough."""
-        proven_ms = self._sessions.proven_ms(broker)
-        if proven_ms is None or not self._sessions.is_registered(broker):
+        session = self._sessions.session(broker)
+        if session.proven_ms is None or not session.is_registered:
             return False
-        return self._context.now_ms - proven_ms < self.fence_ms(broker)
+        return self._context.now_ms < session.proven_ms + self._fence_ms(session)
 
     def fence_holds(self, process_queue: ProcessQueue) -> bool:
         """Say whether a handler may start: there is a connection, and the proof of ownership is fresh."""
@@ -419,7 +400,8 @@ class QueueLocks:
         """Return when the proof of a queue expires, where it needs one."""
         if process_queue.lock_mode is LockMode.LOCK:
             return process_queue.proven_ms + self._times.fence_order_ms
-        return (self._sessions.proven_ms(process_queue.broker) or 0) + self.fence_ms(process_queue.broker)
+        session = self._sessions.session(process_queue.broker)
+        return (session.proven_ms or 0) + self._fence_ms(session)
 
     def _active_queues(self, requests: BrokerLockRequests) -> list[ProcessQueue]:
         process_queues = self._context.by_broker.get(requests.broker, {})
@@ -451,6 +433,4 @@ class QueueLocks:
 
 def first_queues(waiting: dict[Queue, None] | dict[Queue, int | None]) -> tuple[Queue, ...]:
     """Return as many of these as fit into one request, in order."""
-    if len(waiting) <= _MAX_QUEUES:
-        return tuple(waiting)
-    return tuple(queue for queue, _ in zip(waiting, range(_MAX_QUEUES), strict=False))
+    return tuple(islice(waiting, _MAX_QUEUES))

@@ -94,23 +94,23 @@ class QueueTransitions:
             return
         self._is_applying = True
         try:
-            self._apply_now(process_queue, event, payload)
-            while self._pending_events:
-                self._apply_now(*self._pending_events.popleft())
+            while True:
+                before = process_queue.state
+                transition = TRANSITIONS.get((before, event))
+                if transition is None:
+                    raise ImpossibleEvent(str(process_queue.queue), state=before.name, event=event.name)
+                transition.apply(self, process_queue, payload)
+                after = process_queue.state
+                if after not in transition.targets:
+                    name = str(process_queue.queue)
+                    raise ImpossibleEvent(name, state=before.name, event=event.name, after=after.name)
+                if after is not before:
+                    self._on_state_changed(process_queue, before)
+                if not self._pending_events:
+                    return
+                process_queue, event, payload = self._pending_events.popleft()
         finally:
             self._is_applying = False
-
-    def _apply_now(self, process_queue: ProcessQueue, event: QueueEvent, payload: object) -> None:
-        before = process_queue.state
-        transition = TRANSITIONS.get((before, event))
-        if transition is None:
-            raise ImpossibleEvent(str(process_queue.queue), state=before.name, event=event.name)
-        transition.apply(self, process_queue, payload)
-        after = process_queue.state
-        if after not in transition.targets:
-            raise ImpossibleEvent(str(process_queue.queue), state=before.name, event=event.name, after=after.name)
-        if after is not before:
-            self._on_state_changed(process_queue, before)
 
     def plan_in(self, queue: Queue) -> None:
         """Acquire a queue, unless it is planned already."""
@@ -191,8 +191,8 @@ class QueueTransitions:
             self._check_drained(process_queue)
             return
         offsets, messages = event.offsets, event.messages
-        known = window.first_new_index(offsets)
-        if known:
+        if offsets and offsets[0] < window.next_offset:
+            known = window.first_new_index(offsets)
             offsets, messages = offsets[known:], messages[known:]
         window.add(offsets, event.next_offset, event.body_bytes)
         if offsets:
@@ -221,7 +221,8 @@ class QueueTransitions:
             if process_queue.is_flow_controlled:
                 self.fetcher.pull(process_queue)
             self.commits.commit_if_due(process_queue)
-            self.dispatcher.enqueue(process_queue)
+            if process_queue.batches or process_queue.local_retries:
+                self.dispatcher.enqueue(process_queue)
         elif process_queue.state is QueueState.DRAINING:
             self._check_drained(process_queue)
 

@@ -17,23 +17,10 @@ The ids of requests made here are even; those of ownership_probe.py are odd.
 """
 
 from steelyard.balance.assignors.strategy import uses_owners
+from steelyard.balance.group import events
 from steelyard.balance.group.actions import Action, ProbeOwnership, QueryMemberList
 from steelyard.balance.group.assignment import GroupAssignment, queues_by_owner
 from steelyard.balance.group.claimed_queues import KnownOwners, PeerClaims
-from steelyard.balance.group.events import (
-    ConnectionLost,
-    Event,
-    HandoverRequested,
-    HeartbeatAcknowledged,
-    MemberListFailed,
-    MemberListReceived,
-    MembersChanged,
-    OwnershipProbeFailed,
-    OwnershipReported,
-    RouteFailed,
-    RouteReceived,
-    Tick,
-)
 from steelyard.balance.group.heartbeats import BrokerSessions
 from steelyard.balance.group.member_lists import GroupSnapshot, MemberLists
 from steelyard.balance.group.options import ConsumeMode, MemberOptions
@@ -45,17 +32,17 @@ __all__ = ["Rebalancer"]
 
 _RELEVANT_EVENTS = frozenset(
     (
-        HeartbeatAcknowledged,
-        MemberListFailed,
-        MemberListReceived,
-        OwnershipProbeFailed,
-        OwnershipReported,
-        ConnectionLost,
-        MembersChanged,
-        HandoverRequested,
-        RouteFailed,
-        RouteReceived,
-        Tick,
+        events.HeartbeatAcknowledged,
+        events.MemberListFailed,
+        events.MemberListReceived,
+        events.OwnershipProbeFailed,
+        events.OwnershipReported,
+        events.ConnectionLost,
+        events.MembersChanged,
+        events.HandoverRequested,
+        events.RouteFailed,
+        events.RouteReceived,
+        events.Tick,
     )
 )
 """Most events are about messages, and are skipped at once."""
@@ -67,6 +54,8 @@ class Rebalancer:
     def __init__(self, options: MemberOptions, sessions: BrokerSessions) -> None:
         times = options.times
         self.is_unsettled = False
+        self._due_ms: int | None = None
+        """What `due_ms` returns, until an event or a request may change it: it is needed after each message."""
         """Whether a queue is not settled, so that the group is polled more often; set by the member."""
         self._options = options
         self._times = times
@@ -121,10 +110,17 @@ class Rebalancer:
     def request_rebalance(self, now_ms: int) -> None:
         """Rebalance as soon as the rate limit allows it."""
         self.timer.request(now_ms)
+        self._due_ms = None
 
     def due_ms(self) -> int:
         """Return when the next query for routes or members is due."""
-        return min(self._routes.due_ms(self._settled_at_ms()), self._rebalance_due_ms())
+        if self._due_ms is None:
+            self._due_ms = min(self._routes.due_ms(self._settled_at_ms()), self._rebalance_due_ms())
+        return self._due_ms
+
+    def set_unsettled(self, is_unsettled: bool) -> None:
+        """Set whether this member is still acquiring or releasing queues."""
+        self.is_unsettled, self._due_ms = is_unsettled, None
 
     def _settled_at_ms(self) -> int:
         return NEVER_MS if self.is_unsettled else self.assignment.changed_ms + self._times.recent_change_ms
@@ -137,16 +133,8 @@ class Rebalancer:
             return NEVER_MS
         due_ms = timer.due_ms()
         if timer.started_ms is not None:
-            times = self._times
-            due_ms = min(
-                due_ms,
-                next_poll_ms(
-                    timer.started_ms,
-                    times.rebalance_unsettled_interval_ms,
-                    times.rebalance_interval_ms,
-                    self._settled_at_ms(),
-                ),
-            )
+            soon_ms, seldom_ms = self._times.rebalance_unsettled_interval_ms, self._times.rebalance_interval_ms
+            due_ms = min(due_ms, next_poll_ms(timer.started_ms, soon_ms, seldom_ms, self._settled_at_ms()))
         # A broker that is just being connected to is worth a short wait: it may know members that others do not.
         for broker in self._brokers_without_list:
             if broker not in self._registered:
@@ -157,8 +145,9 @@ class Rebalancer:
         """Say whether a broker can be queried, and the queues are known."""
         return bool(self._registered) and self._routes.is_complete and not self._sessions.is_leaving
 
-    def step(self, event: Event, now_ms: int) -> list[Action]:
+    def step(self, event: events.Event, now_ms: int) -> list[Action]:
         """Process an event, and rebalance if that is due."""
+        self._due_ms = None
         if type(event) not in _RELEVANT_EVENTS:
             return []
         actions = self._handle_event(event, now_ms)
@@ -167,55 +156,55 @@ class Rebalancer:
             actions += self._assign_all(now_ms) if self._is_broadcast else self._start_rebalance(now_ms)
         return actions
 
-    def _handle_event(self, event: Event, now_ms: int) -> list[Action]:
+    def _handle_event(self, event: events.Event, now_ms: int) -> list[Action]:
         match event:
-            case MemberListReceived():
+            case events.MemberListReceived():
                 return self._member_list_received(event, now_ms)
-            case OwnershipReported():
+            case events.OwnershipReported():
                 self.assignment.monitor.record_filters(event)
                 actions, is_news = self.peer_claims.reported(event, now_ms, self._times.ownership_probe_ms)
                 if self._member_lists.clear_suspicion(event.broker, event.member) or is_news:
                     self.timer.request(now_ms)
                 return actions + self._finish_if_owners_known(now_ms)
-            case OwnershipProbeFailed():
+            case events.OwnershipProbeFailed():
                 self._suspect_if_closed(event, now_ms)
                 return self.peer_claims.probe_failed(event, now_ms) + self._finish_if_owners_known(now_ms)
-            case MemberListFailed():
+            case events.MemberListFailed():
                 return self._member_list_failed(event.broker, now_ms) if event.request_id == self._request_id else []
-            case ConnectionLost():
+            case events.ConnectionLost():
                 return self._connection_lost(event.broker, now_ms)
             case _:
                 self._handle_trigger(event, now_ms)
                 return []
 
-    def _suspect_if_closed(self, event: OwnershipProbeFailed, now_ms: int) -> None:
+    def _suspect_if_closed(self, event: events.OwnershipProbeFailed, now_ms: int) -> None:
         """Read the list again after a moment if a member's connection is closed: the entry may be stale."""
         if not event.is_connection_closed:
             self._member_lists.clear_suspicion(event.broker, event.member)
         elif self._member_lists.suspect_stale(event.broker, event.member, now_ms):
             self.timer.request(now_ms + self._times.departed_ms)
 
-    def _handle_trigger(self, event: Event, now_ms: int) -> None:
+    def _handle_trigger(self, event: events.Event, now_ms: int) -> None:
         """Process an event that is only a reason to rebalance."""
         match event:
-            case MembersChanged():
+            case events.MembersChanged():
                 self.timer.request(now_ms)
-            case HandoverRequested():
+            case events.HandoverRequested():
                 self._handover_requested(event, now_ms)
-            case HeartbeatAcknowledged() if (
+            case events.HeartbeatAcknowledged() if (
                 self._sessions.is_registered(event.broker) and event.broker not in self._registered
             ):
                 if event.broker in self._routes.brokers():
                     self._registered.add(event.broker)
                     self.timer.request(now_ms)
-            case RouteReceived() if self._routes.update(event, now_ms):
+            case events.RouteReceived() if self._routes.update(event, now_ms):
                 self._routes_changed(now_ms)
-            case RouteFailed() if self._routes.query_failed(event.topic, now_ms):
+            case events.RouteFailed() if self._routes.query_failed(event.topic, now_ms):
                 self._routes_changed(now_ms)
             case _:
                 pass
 
-    def _handover_requested(self, event: HandoverRequested, now_ms: int) -> None:
+    def _handover_requested(self, event: events.HandoverRequested, now_ms: int) -> None:
         if self._concerns_own_queue(event):
             if event.member is not None:
                 self.peer_claims.record_question(event.member, now_ms)
@@ -224,7 +213,7 @@ class Rebalancer:
         if event.member is not None and self.peer_claims.is_responsive_again(event.member, now_ms):
             self.timer.request(now_ms)
 
-    def _concerns_own_queue(self, event: HandoverRequested) -> bool:
+    def _concerns_own_queue(self, event: events.HandoverRequested) -> bool:
         """Say whether a peer waits for a queue of ours: then one of the two has a wrong list or route."""
         if not event.waiting_for:
             return False
@@ -268,7 +257,7 @@ class Rebalancer:
         # No actions, if only brokers are connected that are not queried.
         return actions or self._evaluate_if_all_answered(now_ms)
 
-    def _member_list_received(self, event: MemberListReceived, now_ms: int) -> list[Action]:
+    def _member_list_received(self, event: events.MemberListReceived, now_ms: int) -> list[Action]:
         actions: list[Action] = []
         has_changed = self._member_lists.update(event, now_ms)
         if self._brokers_without_list:
@@ -311,9 +300,8 @@ class Rebalancer:
         self.timer.request(snapshot.expires_ms)
         self._snapshot = snapshot
         if self._needs_peer_claims(snapshot):
-            actions += self.peer_claims.start(
-                self._peers_to_query(snapshot), snapshot.members, self._request_id, now_ms
-            )
+            peers = self._peers_to_query(snapshot)
+            actions += self.peer_claims.start(peers, snapshot.members, self._request_id, now_ms)
         return actions + self._finish_if_owners_known(now_ms)
 
     def _schedule_retries(self, snapshot: GroupSnapshot, now_ms: int) -> list[Action]:

@@ -45,31 +45,23 @@ class RebalanceTimer:
     """One rebalance at a time, with a gap between them.
 
     A requested rebalance starts when none is running and the last but one started a gap ago: brokers report one change
-    one after the other, and the second report must not wait for the first. So many reports lead to one rebalance per
-    gap. Requests during a rebalance lead to exactly one more.
+    one after the other, and the second report must not wait for the first. Requests meanwhile lead to one more.
 
-    >>> rounds = RebalanceTimer(gap_ms=200)
-    >>> rounds.request(0)
-    >>> rounds.due_ms()
-    0
-    >>> rounds.begin(0)
-    >>> rounds.request(10)
-    >>> rounds.request(20)
-    >>> rounds.due_ms() == NEVER_MS
+    >>> timer = RebalanceTimer(gap_ms=200)
+    >>> timer.begin(0)
+    >>> timer.request(10)
+    >>> timer.due_ms() == NEVER_MS
     True
-    >>> rounds.end()
-    >>> rounds.due_ms()
-    10
-    >>> rounds.begin(30)
-    >>> rounds.end()
-    >>> rounds.request(40)
-    >>> rounds.due_ms()
+    >>> timer.end()
+    >>> timer.begin(30)
+    >>> timer.end()
+    >>> timer.request(40)
+    >>> timer.due_ms()
     200
     """
 
     def __init__(self, gap_ms: int) -> None:
         self.count = 0
-        """The number of rebalances that started."""
         self.is_running = False
         self.started_ms: int | None = None
         self._gap_ms = gap_ms
@@ -162,7 +154,7 @@ class TimerQueue:
     >>> timers, said = TimerQueue(), []
     >>> timers.call_at(20, said.append, "later")
     >>> timers.call_at(10, said.append, "first")
-    >>> timers.due_ms()
+    >>> timers.due_ms
     10
     >>> timers.run_due(15)
     >>> said
@@ -172,15 +164,14 @@ class TimerQueue:
     def __init__(self) -> None:
         self._waiting: list[tuple[int, int, Callable[..., None], tuple[object, ...]]] = []
         self._number = 0
+        self.due_ms = NEVER_MS
+        """When the next call is due."""
 
     def call_at(self, due_ms: int, call: Callable[..., None], *arguments: object) -> None:
         """Call a function at a time, or at the first `run_due` after it."""
         self._number += 1
         heappush(self._waiting, (due_ms, self._number, call, arguments))
-
-    def due_ms(self) -> int:
-        """Return when the next call is due."""
-        return self._waiting[0][0] if self._waiting else NEVER_MS
+        self.due_ms = self._waiting[0][0]
 
     def run_due(self, now_ms: int) -> None:
         """Run the calls that are due; calls that they add wait for the next run, even if due already."""
@@ -194,3 +185,4 @@ class TimerQueue:
                 alarm[2](*alarm[3])
         for alarm in early:
             heappush(self._waiting, alarm)
+        self.due_ms = self._waiting[0][0] if self._waiting else NEVER_MS

@@ -31,7 +31,6 @@ class _TopicRoute:
     """While the route differs from what brokers report."""
     queues: tuple[Queue, ...] = ()
     queue_counts: Counter[str] = field(default_factory=Counter)
-    """The number of queues at each broker."""
     is_answered: bool = False
     """Whether there was an answer or a failure."""
     was_reported: bool = False
@@ -39,7 +38,6 @@ class _TopicRoute:
     is_query_pending: bool = False
     queried_ms: int = -NEVER_MS
     ever_seen: set[Queue] = field(default_factory=set)
-    """Every queue that the topic ever had."""
     counts_by_broker: dict[str, int] = field(default_factory=dict)
     """The number of queues that brokers report."""
 
@@ -219,12 +217,7 @@ class SubscribedRoutes:
         self._member_list_brokers = self._choose_brokers(brokers)
 
     def _choose_brokers(self, brokers: Sequence[str]) -> tuple[str, ...]:
-        most = self._options.max_member_list_brokers
-        if len(brokers) <= most:
-            return tuple(brokers)
-        group = self._options.group
-
         def place(broker: str) -> int:
-            return crc32(f"{group}@{broker}".encode("utf-8", "surrogatepass"))
+            return crc32(f"{self._options.group}@{broker}".encode("utf-8", "surrogatepass"))
 
-        return tuple(sorted(sorted(brokers, key=place)[:most]))
+        return tuple(sorted(sorted(brokers, key=place)[: self._options.max_member_list_brokers]))

@@ -226,11 +226,6 @@ class LatencyTracker:
         # Comparing with the start too ends an exclusion even if a clock was set back.
         return tracked is not None and tracked.avoided_since_ms <= now_ms < tracked.avoided_until_ms
 
-    def traffic_share(self, broker: str, now_ms: int) -> float:
-        """Return the share of its turns that a broker gets now."""
-        tracked = self._brokers.get(broker)
-        return 1.0 if tracked is None else self._share_of(tracked, now_ms) / _FULL_SHARE
-
     def _share_of(self, tracked: _TrackedBroker, now_ms: int) -> int:
         if tracked.avoided_since_ms <= now_ms < tracked.avoided_until_ms:
             return 0
@@ -283,16 +278,9 @@ class LatencyTracker:
         share = self._share_of(tracked, now_ms)
         since_ms, until_ms = (tracked.avoided_since_ms, tracked.avoided_until_ms) if share == 0 else (None, None)
         why = tracked.why if share < _FULL_SHARE else ""
-        return BrokerHealth(
-            broker,
-            tracked.latency_ms,
-            None if tracked.average is None else _to_ms(tracked.average),
-            share / _FULL_SHARE,
-            until_ms,
-            since_ms,
-            why,
-            tracked.failures,
-        )
+        usual_ms = None if tracked.average is None else _to_ms(tracked.average)
+        latency_ms, failures = tracked.latency_ms, tracked.failures
+        return BrokerHealth(broker, latency_ms, usual_ms, share / _FULL_SHARE, until_ms, since_ms, why, failures)
 
     def broker_appeared(self, broker: str, now_ms: int) -> None:
         """Record that a broker is in a route again: it comes back step by step."""

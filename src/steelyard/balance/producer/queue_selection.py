@@ -50,7 +50,7 @@ class QueueRotation:
     'orders@a:0'
     """
 
-    __slots__ = ("_by_broker", "_queues", "_run_ends", "_turn", "_worst_turn", "latency", "topic")
+    __slots__ = ("_by_broker", "_queues", "_run_ends", "_turn", "_worst_turn", "has_one_broker", "latency", "topic")
 
     def __init__(self, listed: PublishList, start: int, latency: LatencyTracker | None = None) -> None:
         self.latency = latency
@@ -69,6 +69,7 @@ class QueueRotation:
         self._by_broker: dict[str, list[Queue]] = {}
         for queue in listed.queues:
             self._by_broker.setdefault(queue.broker, []).append(queue)
+        self.has_one_broker = len(self._by_broker) == 1
 
     @property
     def queues(self) -> tuple[Queue, ...]:
@@ -330,7 +331,6 @@ _KEY_HASH_SELECTORS = {
 }
 
 SELECTOR_NAMES = (*_KEY_HASH_SELECTORS, "random", "machine-room", "round-robin")
-"""The names that `make_selector` knows."""
 
 
 def make_selector(

@@ -25,7 +25,7 @@ from enum import Enum
 from msgspec import Struct
 
 from steelyard.balance.producer.queue_selection import QueueRotation
-from steelyard.errors import ConfigurationError, Fault, Retry, SendFailed, SteelyardError
+from steelyard.errors import ConfigurationError, Fault, Retry, SendFailed, SteelyardError, TransportError
 from steelyard.model import Queue
 
 __all__ = [
@@ -38,11 +38,15 @@ __all__ = [
     "SendStep",
     "SendStored",
     "counts_against_broker",
+    "first_attempt",
 ]
 
 _RESERVED_TIME_DIVISOR = 3
 """An attempt leaves this part of the time for brokers that were not tried yet. Half would cut off more responses that
 were on their way, and each of those is a message stored twice."""
+
+_LOOKUP_TIME_DIVISOR = 3
+"""A route look-up may take this fraction of the time left: the brokers may come back, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +131,18 @@ SendStep = SendAttempt | SendStored | SendGaveUp
 """What comes next."""
 
 
+def first_attempt(
+    rotation: QueueRotation, options: SendOptions, chosen: Queue | None, now_ms: int
+) -> tuple[Queue, int]:
+    """Return queue and timeout of a send's first attempt. Only a send that goes on after it needs `SendAttempts`."""
+    left_ms = max(1, options.timeout_ms - options.spent_ms)
+    if chosen is not None:
+        return chosen, left_ms
+    queue = rotation.next_queue(now_ms)
+    is_last = not options.retries or rotation.has_one_broker
+    return queue, left_ms if is_last else left_ms - left_ms // _RESERVED_TIME_DIVISOR
+
+
 class SendAttempts:
     """One send, from its first attempt to its end."""
 
@@ -160,9 +176,14 @@ class SendAttempts:
 
     def begin(self, now_ms: int) -> SendAttempt:
         """Start the first attempt."""
-        left_ms = self._options.remaining_ms
-        self._deadline_ms = now_ms + left_ms
-        return self._attempt(left_ms, now_ms)
+        queue, timeout_ms = first_attempt(self._rotation, self._options, self._chosen, now_ms)
+        self.begun(queue, now_ms)
+        return SendAttempt(queue, timeout_ms, 1)
+
+    def begun(self, queue: Queue, now_ms: int) -> None:
+        """Record the first attempt, which `first_attempt` decided at this time."""
+        self._current_queue, self._began_ms = queue, now_ms
+        self._deadline_ms = now_ms + self._options.remaining_ms
 
     def failed(self, error: SteelyardError, now_ms: int) -> SendStep:
         """End the attempt with an error or a timeout; return the next step."""
@@ -192,6 +213,12 @@ class SendAttempts:
         if self._chosen is not None:
             return self._chosen.broker in self._failed_brokers
         return self._failed_brokers.issuperset(self._rotation.brokers)
+
+    def route_lookup_ms(self, error: SteelyardError, now_ms: int) -> int:
+        """Return how long to look for another route after a failed attempt; 0 if that would not help."""
+        if not isinstance(error, TransportError) or not self.have_all_brokers_failed:
+            return 0
+        return max(0, self._deadline_ms - now_ms) // _LOOKUP_TIME_DIVISOR
 
     def route_renewed(self, now_ms: int) -> SendStep:
         """Go on after the route was replaced, between two attempts: all of its brokers may be tried."""
@@ -224,9 +251,8 @@ class SendAttempts:
         """Return the timeout of an attempt."""
         if number - self._earlier_attempts > self._options.retries or self._chosen is not None:
             return left_ms
-        brokers, failed = self._rotation.brokers, self._failed_brokers
-        # Nearly always it is the first attempt: then nothing has to be searched.
-        is_last = all(each == queue.broker or each in failed for each in brokers) if failed else len(brokers) == 1
+        failed = self._failed_brokers
+        is_last = all(each == queue.broker or each in failed for each in self._rotation.brokers)
         return left_ms if is_last else left_ms - left_ms // _RESERVED_TIME_DIVISOR
 
     def _may_retry(self, error: SteelyardError) -> bool:

@@ -13,7 +13,7 @@ Left out: assignments with minimum moves, and queues withheld until their last o
 from collections.abc import Mapping
 
 from steelyard.balance.assignors import Average, AverageByCircle
-from steelyard.broker.request_errors import request_error
+from steelyard.broker.request_errors import invalid_parameter, request_error
 from steelyard.broker.state import BrokerCoreState, RequestHandler
 from steelyard.broker.validation import check_group, check_topic
 from steelyard.errors import AllocationError, ConfigurationError
@@ -43,12 +43,10 @@ def _assignment(state: BrokerCoreState, request: Command, _peer: Peer, _now_ms: 
     check_topic(body.topic)
     check_group(body.group)
     assigned = _assign(state, body)
-    queues = None if assigned is None else tuple(map(_to_assigned_queue, assigned))
+    queues = None
+    if assigned is not None:
+        queues = tuple(AssignedQueue(queue=QueueRef.of(each), mode=MessageRequestMode.PULL) for each in assigned)
     return response_to(request, body=encode_body(AssignmentResponse(queues=queues)))
-
-
-def _to_assigned_queue(queue: Queue) -> AssignedQueue:
-    return AssignedQueue(queue=QueueRef.of(queue), mode=MessageRequestMode.PULL)
 
 
 def _assign(state: BrokerCoreState, body: AssignmentRequest) -> list[Queue] | None:
@@ -91,9 +89,7 @@ def _set_mode(state: BrokerCoreState, request: Command, _peer: Peer, now_ms: int
         raise request_error(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
     state.groups.get_or_create(group, now_ms)
     if body.mode is not MessageRequestMode.PULL:
-        raise request_error(
-            ResponseCode.INVALID_PARAMETER, f"this broker does not serve POP: leave group {group} in the mode PULL"
-        )
+        raise invalid_parameter(f"this broker does not serve POP: leave group {group} in the mode PULL")
     return response_to(request)
 
 

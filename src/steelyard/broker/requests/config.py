@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from steelyard.broker.options import DEFAULT_TOPIC_QUEUES, BrokerOptions
-from steelyard.broker.request_errors import request_error
+from steelyard.broker.request_errors import invalid_parameter, request_error
 from steelyard.broker.state import BrokerCoreState, RequestHandler
 from steelyard.broker.table_limits import next_data_version
 from steelyard.errors import ServerError
@@ -56,9 +56,7 @@ def _whole_number_type(minimum: int, maximum: int) -> _SettingType:
 _BOOLEAN = _SettingType({"true": True, "false": False}.get, lambda value: "true" if value else "false", "true or false")
 _FLUSH_NAMES = {"SYNC_FLUSH": "sync", "ASYNC_FLUSH": "async"}
 _FLUSH = _SettingType(
-    _FLUSH_NAMES.get,
-    {value: name for name, value in _FLUSH_NAMES.items()}.__getitem__,
-    "SYNC_FLUSH or ASYNC_FLUSH",
+    _FLUSH_NAMES.get, {value: name for name, value in _FLUSH_NAMES.items()}.__getitem__, "SYNC_FLUSH or ASYNC_FLUSH"
 )
 _TIME_MS = _whole_number_type(100, 24 * _HOUR_MS)
 
@@ -91,7 +89,9 @@ def _get_config(state: BrokerCoreState, request: Command, _peer: Peer, _now_ms: 
 def _all_settings(state: BrokerCoreState) -> dict[str, str]:
     options = state.options
     changeable = {name: kind.write(getattr(options, option)) for name, (option, kind) in _CHANGEABLE.items()}
-    return dict(sorted((_fixed_settings(state) | changeable | {_RETENTION_SETTING: _retention_hours(state)}).items()))
+    keep_ms = state.store.options.keep_ms
+    hours = _FOREVER if keep_ms is None else str(keep_ms // _HOUR_MS)
+    return dict(sorted((_fixed_settings(state) | changeable | {_RETENTION_SETTING: hours}).items()))
 
 
 def _fixed_settings(state: BrokerCoreState) -> dict[str, str]:
@@ -125,11 +125,6 @@ def _fixed_settings(state: BrokerCoreState) -> dict[str, str]:
 
 def _format_span(span_ms: int) -> str:
     return next(f"{span_ms // unit_ms}{name}" for unit_ms, name in _UNITS if span_ms >= unit_ms)
-
-
-def _retention_hours(state: BrokerCoreState) -> str:
-    keep_ms = state.store.options.keep_ms
-    return _FOREVER if keep_ms is None else str(keep_ms // _HOUR_MS)
 
 
 def _update_config(state: BrokerCoreState, request: Command, _peer: Peer, now_ms: int) -> Command:
@@ -178,7 +173,7 @@ def _parse_retention(text: str) -> int | None:
 
 
 def _invalid_value(name: str, text: str, expects: str) -> ServerError:
-    return request_error(ResponseCode.INVALID_PARAMETER, f"{name} cannot be {text[:80]!r}: give {expects}")
+    return invalid_parameter(f"{name} cannot be {text[:80]!r}: give {expects}")
 
 
 HANDLERS: Mapping[int, RequestHandler] = {

@@ -27,7 +27,7 @@ from steelyard.broker.consumer_registry import ConsumerGroup, GroupMember
 from steelyard.broker.group_warnings import find_warnings
 from steelyard.broker.producer_registry import RegisteredProducer
 from steelyard.broker.queue_owners import owners_by_topic
-from steelyard.broker.request_errors import request_error
+from steelyard.broker.request_errors import request_error, system_error
 from steelyard.broker.requests.paging import check_rows
 from steelyard.broker.state import BrokerCoreState, RequestHandler
 from steelyard.errors import SteelyardError
@@ -67,7 +67,7 @@ def _list_member_ids(state: BrokerCoreState, request: Command, _peer: Peer, now_
     name = request.header(GroupRequest).consumer_group
     group = state.consumers.group(name)
     if group is None:
-        raise request_error(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {name}")
+        raise system_error(f"no consumer for this group, {name}")
     view = _group_view(state, group, now_ms) if request.language == CLIENT_LANGUAGE else None
     return response_to(request, body=encode_body(ConsumerIdList(ids=tuple(group.ids), steelyard=view)))
 
@@ -121,7 +121,7 @@ def _producer_connections(state: BrokerCoreState, request: Command, _peer: Peer,
     name = request.header(GetProducerConnections).producer_group
     producers = state.producers.in_group(name)
     if not producers:
-        raise request_error(ResponseCode.SYSTEM_ERROR, f"the producer group[{name}] not exist")
+        raise system_error(f"the producer group[{name}] not exist")
     connections = tuple(
         ConnectionEntry(
             client_address=each.peer.address,
@@ -192,29 +192,21 @@ def _forward_consume_directly(state: BrokerCoreState, request: Command, peer: Pe
         fields["topicSysFlag"] = str(topic.settings.sys_flag or 0)
     if group is not None:
         fields["groupSysFlag"] = str(group.sys_flag or 0)
-    record = _record_of(state, header.msg_id or "")
-    _forward(state, request, peer, member, Command(request.code, fields, record), now_ms)
-
-
-def _record_of(state: BrokerCoreState, message_id: str) -> bytes:
-    _, position = parse_offset_id(message_id)
-    record = state.store.lookup.record_at(position)
+    message_id = header.msg_id or ""
+    record = state.store.lookup.record_at(parse_offset_id(message_id)[1])
     if record is None:
-        raise request_error(
-            ResponseCode.QUERY_NOT_FOUND, f"there is no message {message_id[:80]} in the log of this broker"
-        )
-    return bytes(record)
+        remark = f"there is no message {message_id[:80]} in the log of this broker"
+        raise request_error(ResponseCode.QUERY_NOT_FOUND, remark)
+    _forward(state, request, peer, member, Command(request.code, fields, bytes(record)), now_ms)
 
 
 def _online_member(state: BrokerCoreState, group_name: str, client_id: str) -> GroupMember:
-    group = state.consumers.group(group_name)
-    member = None if group is None else group.members.get(client_id)
+    member = state.consumers.member(group_name, client_id)
     if member is None or not member.connections:
-        raise request_error(ResponseCode.SYSTEM_ERROR, f"The Consumer <{group_name}> <{client_id[:255]}> not online")
+        raise system_error(f"The Consumer <{group_name}> <{client_id[:255]}> not online")
     if member.version < Version.V3_1_8_SNAPSHOT:
-        raise request_error(
-            ResponseCode.SYSTEM_ERROR,
-            f"The Consumer <{client_id}> Version <{member.version}> too low to finish, please upgrade it to V3_1_8",
+        raise system_error(
+            f"The Consumer <{client_id}> Version <{member.version}> too low to finish, please upgrade it to V3_1_8"
         )
     return member
 
@@ -229,7 +221,10 @@ def _forward(
             remark = f"consumer <{member.group}> <{member.id}> Timeout: it did not answer, or its connection closed"
             response = response_to(request, ResponseCode.CONSUME_MSG_TIMEOUT, remark=remark)
         else:
-            response = response_to(request, answer.code, _fields_of(answer), answer.body, answer.remark)
+            fields: dict[str, str] = {}
+            with suppress(SteelyardError):
+                fields = answer.texts()
+            response = response_to(request, answer.code, fields, answer.body, answer.remark)
         if not request.is_oneway:
             state.send(peer, response)
 
@@ -245,13 +240,6 @@ def _forward(
 def _without_body(request: Command) -> Command:
     """Return a request without its body, which may be large, to keep until the response comes."""
     return structs.replace(request, fields={}, body=b"")
-
-
-def _fields_of(answer: Command) -> dict[str, str]:
-    try:
-        return answer.texts()
-    except SteelyardError:
-        return {}
 
 
 class _StatusCollector:
@@ -289,9 +277,7 @@ def _collect_status(state: BrokerCoreState, request: Command, peer: Peer, now_ms
     header = request.header(GroupTopicRequest)
     group = state.consumers.group(header.group)
     if group is None:
-        raise request_error(
-            ResponseCode.SYSTEM_ERROR, f"No Any Consumer online in the consumer group: [{header.group}]"
-        )
+        raise system_error(f"No Any Consumer online in the consumer group: [{header.group}]")
     forwarded = Command(
         Code.GET_CONSUMER_STATUS_FROM_CLIENT,
         GroupTopicRequest(group=header.group, topic=header.topic),

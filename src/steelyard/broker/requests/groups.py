@@ -14,14 +14,13 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from steelyard.broker.options import MAX_QUEUES
-from steelyard.broker.request_errors import request_error
+from steelyard.broker.request_errors import invalid_parameter
 from steelyard.broker.requests.paging import page_of
 from steelyard.broker.state import BrokerCoreState, RequestHandler
 from steelyard.broker.validation import GROUP_ATTRIBUTES, apply_attribute_changes, check_group, check_not_broker_group
 from steelyard.wire.bodies import decode_request_body, encode_body
 from steelyard.wire.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupConfigList
 from steelyard.wire.codes import RequestCode as Code
-from steelyard.wire.codes import ResponseCode
 from steelyard.wire.command import Command, Peer, response_to
 from steelyard.wire.headers.admin import DeleteGroup, GetAllGroupConfigs, GetAllGroupConfigsResponse, GetGroupConfig
 from steelyard.wire.limits import LIST_BYTES
@@ -47,9 +46,8 @@ def _checked_settings(state: BrokerCoreState, settings: SubscriptionGroupConfig)
     """Return the new settings of a group; attributes come as changes."""
     check_group(settings.name)
     if settings.retry_queues > MAX_QUEUES:
-        raise request_error(
-            ResponseCode.INVALID_PARAMETER,
-            f"group {settings.name} cannot have {settings.retry_queues} retry queues: give at most {MAX_QUEUES}",
+        raise invalid_parameter(
+            f"group {settings.name} cannot have {settings.retry_queues} retry queues: give at most {MAX_QUEUES}"
         )
     before = state.groups.settings_or_default(settings.name)
     unchanged = {name: getattr(before, name) for name in _FIELDS_NEW_IN_5 if getattr(settings, name) is None}

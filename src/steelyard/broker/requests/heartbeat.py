@@ -18,9 +18,9 @@ from collections.abc import Mapping
 
 from steelyard.broker import client_expiry
 from steelyard.broker.consumer_registry import GroupMember, MemberHeartbeat
-from steelyard.broker.filters.evaluate import compile_filter
+from steelyard.broker.filters import compile_filter
 from steelyard.broker.producer_registry import RegisteredProducer
-from steelyard.broker.request_errors import request_error
+from steelyard.broker.request_errors import invalid_parameter, system_error
 from steelyard.broker.state import BrokerCoreState, RequestHandler
 from steelyard.broker.subscriptions import newest_by_topic, signature_of
 from steelyard.broker.validation import check_topic
@@ -35,7 +35,6 @@ from steelyard.wire.bodies.heartbeat import (
     HeartbeatGroupExtension,
 )
 from steelyard.wire.codes import RequestCode as Code
-from steelyard.wire.codes import ResponseCode
 from steelyard.wire.command import Command, Peer, response_to
 from steelyard.wire.headers.group import HeartbeatResponse, UnregisterClient
 from steelyard.wire.limits import HEARTBEAT_BYTES
@@ -43,8 +42,7 @@ from steelyard.wire.limits import HEARTBEAT_BYTES
 __all__ = ["HANDLERS"]
 
 _MAX_ID_LENGTH = _MAX_GROUP_LENGTH = 255
-_MAX_INSTANCE_LENGTH = 64
-_MAX_STRATEGY_LENGTH = 64
+_MAX_INSTANCE_LENGTH = _MAX_STRATEGY_LENGTH = 64
 _MAX_STALLED_QUEUES, _MAX_STALLED_LENGTH = 8, 500
 _MAX_LANGUAGE_LENGTH = 32
 _MAX_GROUPS = 1_024
@@ -106,9 +104,7 @@ def _register_consumer(
         _reclaim_queues(state, beat, extension, now_ms)
         member = state.consumers.on_connection(beat.peer, beat.group)
         if member is not None:
-            _count_avoided_duplicates(
-                state, member, 0 if extension is None or extension.avoided is None else extension.avoided
-            )
+            _count_avoided_duplicates(state, member, (extension and extension.avoided) or 0)
     return found.needs_subscriptions
 
 
@@ -121,23 +117,19 @@ def _count_avoided_duplicates(state: BrokerCoreState, member: GroupMember, total
 
 def _check_body(body: HeartbeatBody) -> None:
     if not 0 < len(body.client_id) <= _MAX_ID_LENGTH or not body.client_id.isprintable():
-        raise request_error(
-            ResponseCode.INVALID_PARAMETER,
-            f"a client id has 1 to {_MAX_ID_LENGTH} printable characters, this one has {len(body.client_id)}",
+        raise invalid_parameter(
+            f"a client id has 1 to {_MAX_ID_LENGTH} printable characters, this one has {len(body.client_id)}"
         )
     if len(body.consumers) + len(body.producers) > _MAX_GROUPS:
-        raise request_error(ResponseCode.INVALID_PARAMETER, f"a client may be in {_MAX_GROUPS} groups at most")
+        raise invalid_parameter(f"a client may be in {_MAX_GROUPS} groups at most")
     if any(len(each.group) > _MAX_GROUP_LENGTH for each in body.producers):
-        raise request_error(
-            ResponseCode.INVALID_PARAMETER, f"a producer group has at most {_MAX_GROUP_LENGTH} characters"
-        )
+        raise invalid_parameter(f"a producer group has at most {_MAX_GROUP_LENGTH} characters")
 
 
 def _check_topics(consumer: ConsumerHeartbeat) -> None:
     if len(consumer.subscriptions) > _MAX_TOPICS:
-        raise request_error(
-            ResponseCode.INVALID_PARAMETER,
-            f"group {consumer.group} subscribes to {len(consumer.subscriptions)} topics, {_MAX_TOPICS} are allowed",
+        raise invalid_parameter(
+            f"group {consumer.group} subscribes to {len(consumer.subscriptions)} topics, {_MAX_TOPICS} are allowed"
         )
     for each in consumer.subscriptions:
         check_topic(each.topic)
@@ -155,16 +147,13 @@ def _member_heartbeat(
     state: BrokerCoreState, request: Command, body: HeartbeatBody, consumer: ConsumerHeartbeat, peer: Peer
 ) -> MemberHeartbeat:
     extension, group_extension = body.steelyard, _group_extension(body, consumer.group)
-    instance = None if extension is None or extension.instance is None else extension.instance[:_MAX_INSTANCE_LENGTH]
-    strategy = (
-        None
-        if group_extension is None or group_extension.strategy is None
-        else group_extension.strategy[:_MAX_STRATEGY_LENGTH]
-    )
-    stalled = () if group_extension is None else group_extension.stopped or ()
+    instance = strategy = None
+    stalled: tuple[str, ...] = ()
     timeout_ms = state.options.client_silence_ms
     if extension is not None:
-        timeout_ms = _HEARTBEATS_PER_TIMEOUT * _heartbeat_interval_ms(extension)
+        timeout_ms, instance = _HEARTBEATS_PER_TIMEOUT * _heartbeat_interval_ms(extension), extension.instance
+    if group_extension is not None:
+        strategy, stalled = group_extension.strategy, group_extension.stopped or ()
     is_unchanged = body.fingerprint and body.without_subscriptions
     return MemberHeartbeat(
         group=consumer.group,
@@ -179,27 +168,25 @@ def _member_heartbeat(
         subscriptions=None if is_unchanged else newest_by_topic(consumer.subscriptions),
         fingerprint=body.fingerprint or 0,
         is_steelyard=extension is not None,
-        instance=instance,
+        instance=None if instance is None else instance[:_MAX_INSTANCE_LENGTH],
         leaving=extension is not None and bool(extension.leaving),
-        strategy=strategy,
+        strategy=None if strategy is None else strategy[:_MAX_STRATEGY_LENGTH],
         stalled_queues=tuple(each[:_MAX_STALLED_LENGTH] for each in stalled[:_MAX_STALLED_QUEUES]),
     )
 
 
 def _refuse_duplicate(state: BrokerCoreState, heartbeat: MemberHeartbeat, now_ms: int) -> None:
     if state.consumers.is_replaced_connection(heartbeat):
-        raise request_error(
-            ResponseCode.SYSTEM_ERROR,
-            f"{heartbeat.id} has a newer connection to this broker than {heartbeat.peer.address}: use that",
+        raise system_error(
+            f"{heartbeat.id} has a newer connection to this broker than {heartbeat.peer.address}: use that"
         )
     if not heartbeat.is_steelyard and not state.options.refuse_duplicates:
         return
     rival = state.consumers.find_duplicate(heartbeat, now_ms)
     if rival is not None:
-        raise request_error(
-            ResponseCode.SYSTEM_ERROR,
+        raise system_error(
             f"the client id {heartbeat.id} is already in group {heartbeat.group}, in another process at "
-            f"{rival.address}: give every member an id of its own",
+            f"{rival.address}: give every member an id of its own"
         )
 
 
@@ -211,10 +198,9 @@ def _refuse_unequal(state: BrokerCoreState, heartbeat: MemberHeartbeat) -> None:
     for other in group.members.values():
         if other.id != heartbeat.id and other.signature is not None and other.signature != signature:
             topics = ", ".join(sorted({topic for topic, _, _ in other.signature ^ signature})[:5])
-            raise request_error(
-                ResponseCode.SYSTEM_ERROR,
+            raise system_error(
                 f"{heartbeat.id} and {other.id} of group {heartbeat.group} have different subscriptions to {topics}: "
-                "give all members of a group equal subscriptions",
+                "give all members of a group equal subscriptions"
             )
 
 
@@ -235,8 +221,7 @@ def _unregister(state: BrokerCoreState, request: Command, peer: Peer, now_ms: in
     header = request.header(UnregisterClient)
     if header.producer_group:
         state.producers.unregister(header.producer_group, peer)
-    group = state.consumers.group(header.consumer_group or "")
-    member = None if group is None else group.members.get(header.client_id)
+    member = state.consumers.member(header.consumer_group or "", header.client_id)
     # A late request from a replaced connection does not concern the present one.
     if member is not None and (peer.connection_id in member.connections or not member.connections):
         _count_avoided_duplicates(state, member, header.steelyard_avoided or 0)
@@ -249,9 +234,8 @@ def _check_client(state: BrokerCoreState, request: Command, _peer: Peer, _now_ms
     if subscription is None or subscription.kind in ("", ExpressionType.TAG.value):
         return response_to(request)
     if not state.options.property_filter:
-        raise request_error(
-            ResponseCode.SYSTEM_ERROR,
-            f"The broker does not support consumer to filter message by {subscription.kind[:80]}: it is switched off",
+        raise system_error(
+            f"The broker does not support consumer to filter message by {subscription.kind[:80]}: it is switched off"
         )
     compile_filter(subscription.kind, subscription.expression)
     return response_to(request)

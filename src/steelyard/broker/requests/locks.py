@@ -11,8 +11,8 @@ if one is given; otherwise nothing happens, and the response is success, as Apac
 from collections.abc import Mapping
 
 from steelyard.broker.consumer_registry import GroupMember
-from steelyard.broker.queue_locks import QueueKey, QueueLock, ReleaseReason, parse_lock_group
-from steelyard.broker.request_errors import request_error
+from steelyard.broker.queue_locks import QueueLock, ReleaseReason, parse_lock_group
+from steelyard.broker.request_errors import invalid_parameter, request_error
 from steelyard.broker.state import BrokerCoreState, RequestHandler
 from steelyard.broker.validation import check_group, check_topic
 from steelyard.wire.bodies import decode_request_body, encode_body
@@ -47,7 +47,8 @@ def _lock(state: BrokerCoreState, request: Command, peer: Peer, now_ms: int) -> 
                     group, key, body.client_id, now_ms, until_ms=until_ms, is_lease=is_lease
                 )
         if lock is None:
-            denied.append(DeniedLock(*key, _holder(state, group, key, now_ms)))
+            holder = state.queue_locks.holder(group, *key, now_ms)
+            denied.append(DeniedLock(*key, "" if holder is None else holder.owner))
         else:
             granted.append(ref)
             epochs.append(lock.epoch)
@@ -66,19 +67,12 @@ def _unlock(state: BrokerCoreState, request: Command, peer: Peer, now_ms: int) -
     return response_to(request)
 
 
-def _holder(state: BrokerCoreState, group: str, key: QueueKey, now_ms: int) -> str:
-    lock = state.queue_locks.holder(group, *key, now_ms)
-    return "" if lock is None else lock.owner
-
-
 def _epochs(body: LockRequest) -> tuple[int | None, ...]:
     given = None if body.steelyard is None else body.steelyard.epochs
     if given is None:
         return (None,) * len(body.queues)
     if len(given) != len(body.queues):
-        raise request_error(
-            ResponseCode.INVALID_PARAMETER, f"{len(given)} epochs for {len(body.queues)} queues: give one for each"
-        )
+        raise invalid_parameter(f"{len(given)} epochs for {len(body.queues)} queues: give one for each")
     return tuple(epoch if epoch >= 0 else None for epoch in given)
 
 
@@ -86,9 +80,8 @@ def _requesting_member(state: BrokerCoreState, body: LockRequest, group: str, pe
     """Return the requesting member, or None if the connection has none; refuse a request for another member."""
     check_group(group)
     if not 0 < len(body.client_id) <= _MAX_ID_LENGTH or len(body.queues) > LOCKED_QUEUES:
-        raise request_error(
-            ResponseCode.INVALID_PARAMETER,
-            f"a client id has 1 to {_MAX_ID_LENGTH} letters, and {LOCKED_QUEUES} queues are locked at a time at most",
+        raise invalid_parameter(
+            f"a client id has 1 to {_MAX_ID_LENGTH} letters, and {LOCKED_QUEUES} queues are locked at a time at most"
         )
     for topic in dict.fromkeys(ref.topic for ref in body.queues):
         check_topic(topic)
@@ -100,8 +93,7 @@ def _requesting_member(state: BrokerCoreState, body: LockRequest, group: str, pe
         )
     member = state.consumers.on_connection(peer, group)
     if member is None:
-        found = state.consumers.group(group)
-        other = None if found is None else found.members.get(body.client_id)
+        other = state.consumers.member(group, body.client_id)
         if other is not None and other.is_steelyard:
             raise request_error(
                 ResponseCode.NO_PERMISSION,

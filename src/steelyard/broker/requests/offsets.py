@@ -21,7 +21,7 @@ from collections.abc import Mapping
 
 from steelyard.broker.commit_fencing import CommitResult, commit_offset
 from steelyard.broker.long_polling import answer_group_pulls
-from steelyard.broker.request_errors import request_error
+from steelyard.broker.request_errors import invalid_parameter, request_error, system_error
 from steelyard.broker.state import BrokerCoreState, RequestHandler
 from steelyard.broker.topics import BrokerTopic
 from steelyard.broker.validation import check_group, check_not_broker_group
@@ -46,17 +46,13 @@ from steelyard.wire.json_body import ByQueue
 __all__ = ["HANDLERS"]
 
 
-_UPPER = "UPPER"
-
-
 def _query_offset(state: BrokerCoreState, request: Command, _peer: Peer, _now_ms: int) -> Command:
     header = request.header(QueryConsumerOffset)
     offset = state.offsets.get(header.consumer_group, header.topic, header.queue_id)
     if offset is None:
         if header.set_zero_if_not_found is False:
-            raise request_error(
-                ResponseCode.QUERY_NOT_FOUND, "Not found, do not set to zero, maybe this group boot first"
-            )
+            remark = "Not found, do not set to zero, maybe this group boot first"
+            raise request_error(ResponseCode.QUERY_NOT_FOUND, remark)
         if _bounds(state, header.topic, header.queue_id)[0] > 0:
             raise request_error(ResponseCode.QUERY_NOT_FOUND, "Not found, maybe this group consumer boot first")
         offset = 0
@@ -68,16 +64,13 @@ def _update_offset(state: BrokerCoreState, request: Command, peer: Peer, now_ms:
     group, queue_id, offset = header.consumer_group, header.queue_id, header.commit_offset
     check_not_broker_group(group)
     if state.groups.get(group) is None:
-        raise request_error(
-            ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-            f"Group {group[:120]} not exist: a heartbeat or a pull creates it",
-        )
+        remark = f"Group {group[:120]} not exist: a heartbeat or a pull creates it"
+        raise request_error(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
     topic = state.topics[header.topic]
     if offset < 0 or not (0 <= queue_id < topic.queues or state.store.bounds(topic.name_bytes, queue_id)[1]):
-        raise request_error(
-            ResponseCode.INVALID_PARAMETER,
+        raise invalid_parameter(
             f"offset {offset} of queue {queue_id} cannot be committed: {topic.name} has {topic.queues} queues, "
-            "and offsets begin with 0",
+            "and offsets begin with 0"
         )
     result = commit_offset(state, peer, group, topic.name, queue_id, offset, header.lock_epoch, now_ms)
     if result is CommitResult.FENCED:
@@ -94,7 +87,7 @@ def _search_offset(state: BrokerCoreState, request: Command, _peer: Peer, _now_m
     if topic is None:
         return response_to(request, fields=OffsetResponse(0))
     offset_by_time = state.store.lookup.offset_by_time
-    if (header.boundary_type or "").upper() == _UPPER:
+    if (header.boundary_type or "").upper() == "UPPER":
         # The last message that was stored at or before the time.
         low, _ = state.store.bounds(topic.name_bytes, header.queue_id)
         offset = max(low, offset_by_time(topic.name_bytes, header.queue_id, header.timestamp + 1) - 1)
@@ -154,9 +147,6 @@ def _delay_offsets(state: BrokerCoreState, request: Command, _peer: Peer, _now_m
     return response_to(request, body=encode_body(state.delay_offsets.table()))
 
 
-_CPP = "CPP"
-
-
 def _reset_offsets(state: BrokerCoreState, request: Command, _peer: Peer, now_ms: int) -> Command:
     header = request.header(ResetOffset)
     topic, group = state.topics[header.topic], header.group
@@ -178,7 +168,7 @@ def _reset_offsets(state: BrokerCoreState, request: Command, _peer: Peer, now_ms
     members = state.consumers.group(group)
     if members is not None and members.model is MessageModel.BROADCASTING:
         for member in list(members.members.values()):
-            body = ResetOffsetsList.of(reset) if member.language == _CPP else reset
+            body = ResetOffsetsList.of(reset) if member.language == "CPP" else reset
             state.send_oneway(member.peer, RequestCode.RESET_CONSUMER_CLIENT_OFFSET, header, encode_body(body))
     else:
         for queue_id, offset in moved.items():
@@ -192,20 +182,15 @@ def _target_offsets(state: BrokerCoreState, topic: BrokerTopic, header: ResetOff
     queue_id = -1 if header.queue_id is None else header.queue_id
     if queue_id < 0:
         if not topic.read_queues:
-            raise request_error(ResponseCode.SYSTEM_ERROR, f"{topic.name} has no queues to reset")
+            raise system_error(f"{topic.name} has no queues to reset")
         return {queue: _offset_at(state, topic, queue, header.timestamp) for queue in range(topic.read_queues)}
     if queue_id >= topic.queues:
-        raise request_error(
-            ResponseCode.INVALID_PARAMETER,
-            f"{topic.name} has no queue {queue_id}: its queues are 0 to {topic.queues - 1}",
-        )
+        raise invalid_parameter(f"{topic.name} has no queue {queue_id}: its queues are 0 to {topic.queues - 1}")
     if header.offset is None or header.offset == -1:
         return {queue_id: _offset_at(state, topic, queue_id, header.timestamp)}
     low, high = state.store.bounds(topic.name_bytes, queue_id)
     if not low <= header.offset <= high + 1:
-        raise request_error(
-            ResponseCode.SYSTEM_ERROR, f"Target offset {header.offset} not in consume queue range [{low}-{high}]"
-        )
+        raise system_error(f"Target offset {header.offset} not in consume queue range [{low}-{high}]")
     return {queue_id: min(header.offset, high)}
 
 

@@ -10,11 +10,10 @@ from contextlib import suppress
 from itertools import islice
 from typing import TypeVar
 
-from steelyard.broker.request_errors import request_error
+from steelyard.broker.request_errors import system_error
 from steelyard.errors import ProtocolError
 from steelyard.wire.bodies import decode_body
 from steelyard.wire.bodies.common import TableVersion
-from steelyard.wire.codes import ResponseCode
 
 __all__ = ["check_rows", "page_of"]
 
@@ -64,6 +63,4 @@ def check_rows(count: int, next_step: str, max_rows: int = _MAX_ROWS) -> None:
     steelyard.errors.ServerFailed: ...
     """
     if count > max_rows:
-        raise request_error(
-            ResponseCode.SYSTEM_ERROR, f"the response would have {count} queues, at most {max_rows} fit: {next_step}"
-        )
+        raise system_error(f"the response would have {count} queues, at most {max_rows} fit: {next_step}")

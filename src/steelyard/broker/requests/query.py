@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from steelyard.broker.filters.evaluate import MessageFilter, compile_filter
-from steelyard.broker.request_errors import request_error
+from steelyard.broker.filters import compile_filter
+from steelyard.broker.request_errors import request_error, system_error
 from steelyard.broker.state import BrokerCoreState, RequestHandler
 from steelyard.errors import SubscriptionUnreadable
 from steelyard.wire.bodies import encode_body
@@ -44,20 +44,15 @@ def _query_by_key(state: BrokerCoreState, request: Command, peer: Peer, _now_ms:
     request.header(QueryMessages)  # a malformed one is refused at once
     if request.is_oneway:
         return None
-    return answer_by_key(state, request) if _ready_or_enqueue(state, request, peer) else None
-
-
-def _ready_or_enqueue(state: BrokerCoreState, request: Command, peer: Peer) -> bool:
-    """Return whether the index is complete; if not, the query waits."""
     if not state.key_queries and state.store.lookup.build_key_index(_RECORDS_WHEN_WAITING):
-        return True
+        return answer_by_key(state, request)
     if len(state.key_queries) >= _MAX_WAITING_QUERIES:
         raise request_error(
             ResponseCode.SYSTEM_BUSY, f"{_MAX_WAITING_QUERIES} queries by key wait for the index: try again later"
         )
     # Only its fields are needed: a body may be as large as a frame.
     state.key_queries.append((replace(request, body=b""), peer))
-    return False
+    return None
 
 
 def connection_closed(state: BrokerCoreState, peer: Peer) -> None:
@@ -107,21 +102,16 @@ def answer_by_key(state: BrokerCoreState, request: Command) -> Command:
         if kept and size > _MAX_BYTES:
             break
         kept += 1
-    return _with_records(
-        request, QueryMessagesResponse(newest.stored_ms, newest.position), tuple(reversed(found[:kept]))
-    )
-
-
-def _with_records(request: Command, fields: QueryMessagesResponse | None, records: tuple[memoryview, ...]) -> Command:
-    return replace(response_to(request, fields=fields if fields is not None else {}), parts=records)
+    fields = QueryMessagesResponse(newest.stored_ms, newest.position)
+    return replace(response_to(request, fields=fields), parts=tuple(reversed(found[:kept])))
 
 
 def _view_by_position(state: BrokerCoreState, request: Command, _peer: Peer, _now_ms: int) -> Command:
     position = request.header(ViewMessage).offset
     record = state.store.lookup.record_at(position)
     if record is None:
-        raise request_error(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {position}")
-    return _with_records(request, None, (record,))
+        raise system_error(f"can not find message by the offset, {position}")
+    return replace(response_to(request), parts=(record,))
 
 
 def _query_consume_queue(state: BrokerCoreState, request: Command, _peer: Peer, _now_ms: int) -> Command:
@@ -129,12 +119,15 @@ def _query_consume_queue(state: BrokerCoreState, request: Command, _peer: Peer, 
     topic, queue_id = state.topics.get(header.topic), header.queue_id
     low, high = (0, 0) if topic is None else state.store.bounds(topic.name_bytes, queue_id)
     if topic is None or not high:
-        raise request_error(ResponseCode.SYSTEM_ERROR, f"{queue_id}@{header.topic[:255]} is not exist!")
+        raise system_error(f"{queue_id}@{header.topic[:255]} is not exist!")
     members = state.consumers.group(header.consumer_group) if header.consumer_group else None
     subscription = members.subscriptions.get(topic.name) if members is not None else None
     filter_text, message_filter = None, None
     if subscription is not None:
-        message_filter, filter_text = _compile_or_explain(subscription.kind, subscription.expression)
+        try:
+            message_filter = compile_filter(subscription.kind, subscription.expression)
+        except SubscriptionUnreadable as error:
+            filter_text = error.remark
     elif header.consumer_group:
         filter_text = f"{header.consumer_group[:120]}@{topic.name} is not online!"
     start = max(header.index, low)
@@ -157,13 +150,6 @@ def _query_consume_queue(state: BrokerCoreState, request: Command, _peer: Peer, 
         subscription=subscription,
     )
     return response_to(request, body=encode_body(view))
-
-
-def _compile_or_explain(kind: str, expression: str) -> tuple[MessageFilter | None, str | None]:
-    try:
-        return compile_filter(kind, expression), None
-    except SubscriptionUnreadable as error:
-        return None, error.remark
 
 
 HANDLERS: Mapping[int, RequestHandler] = {

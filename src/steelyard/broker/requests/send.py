@@ -34,7 +34,7 @@ from steelyard.broker.append import (
     place_delayed,
     place_half,
 )
-from steelyard.broker.request_errors import error_response, request_error
+from steelyard.broker.request_errors import error_response, invalid_parameter, request_error, system_error
 from steelyard.broker.state import BrokerCoreState, RequestHandler
 from steelyard.broker.topics import BrokerTopic
 from steelyard.errors import LimitExceeded, SteelyardError
@@ -76,6 +76,7 @@ __all__ = ["HANDLERS"]
 
 
 _BATCH = int(RequestCode.SEND_BATCH_MESSAGE)
+_FIRST_RETRY_LEVEL = 3
 _ROUTE_REFRESH_MS = 40_000
 """Clients refresh routes every 30 s: before that they cannot know that they may no longer write here."""
 _UNIQUE_KEY_PREFIX = f"{UNIQUE_KEY}\x01"
@@ -114,10 +115,8 @@ def _check_writable(state: BrokerCoreState, name: str, disabled_ms: int, now_ms:
     """Refuse a send to a read-only broker once its sender can know that from the route."""
     topic = state.topics.get(name)
     if now_ms - disabled_ms >= _ROUTE_REFRESH_MS or (topic is not None and topic.settings.order):
-        options = state.options
-        remark = (
-            f"the broker[{options.host}] sending message is forbidden: its brokerPermission is {options.permission}"
-        )
+        host, permission = state.options.host, state.options.permission
+        remark = f"the broker[{host}] sending message is forbidden: its brokerPermission is {permission}"
         raise request_error(ResponseCode.NO_PERMISSION, remark)
 
 
@@ -238,9 +237,7 @@ def _resolve_queue(state: BrokerCoreState, header: SendMessage | SendMessageV2) 
         state.topics.plan_auto_created(name, header.default_topic, header.default_topic_queue_nums)
     )
     if queue_id >= topic.queues:
-        raise request_error(
-            ResponseCode.INVALID_PARAMETER, f"request queueId[{queue_id}] is illegal, {name} has {topic.queues} queues"
-        )
+        raise invalid_parameter(f"request queueId[{queue_id}] is illegal, {name} has {topic.queues} queues")
     return QueuePlace(name, _any_queue(state, topic.write_queues) if queue_id < 0 else queue_id)
 
 
@@ -340,9 +337,6 @@ def _acknowledge(
     state.acknowledge(peer, answer, stored[-1].end, wait_for_sync=waits)
 
 
-_FIRST_RETRY_LEVEL = 3
-
-
 def _send_back(state: BrokerCoreState, request: Command, peer: Peer, now_ms: int) -> Command | None:
     header = request.header(SendMessageBack)
     group = state.groups.get_or_create(header.group, now_ms)
@@ -381,22 +375,14 @@ def _consumed_record_at(state: BrokerCoreState, position: int) -> MessageRecord:
     found = state.store.lookup.record_at(position)
     record = None if found is None else decode_record(found)
     if record is None or record.topic.decode(errors="replace") in BROKER_ONLY_TOPICS:
-        raise request_error(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {position}")
+        raise system_error(f"look message by offset failed, {position}")
     return record
 
 
 def _reply(state: BrokerCoreState, request: Command, peer: Peer, now_ms: int) -> Command:
-    return _handle_reply(state, request, peer, now_ms, SendMessage)
-
-
-def _reply_v2(state: BrokerCoreState, request: Command, peer: Peer, now_ms: int) -> Command:
-    return _handle_reply(state, request, peer, now_ms, SendMessageV2)
-
-
-def _handle_reply(
-    state: BrokerCoreState, request: Command, peer: Peer, now_ms: int, kind: type[SendMessage] | type[SendMessageV2]
-) -> Command:
     try:
+        is_first = request.code == RequestCode.SEND_REPLY_MESSAGE
+        kind: type[SendMessage | SendMessageV2] = SendMessage if is_first else SendMessageV2
         return _push_reply(state, request, peer, now_ms, request.header(kind))
     except SteelyardError as error:
         return _send_error(state, request, error)
@@ -412,12 +398,10 @@ def _push_reply(
     properties = decode_properties((header.properties or "").encode())
     client_id = properties.get(REPLY_TO_CLIENT)
     if client_id is None:
-        raise request_error(ResponseCode.SYSTEM_ERROR, f"reply message properties[{REPLY_TO_CLIENT}] is null")
+        raise system_error(f"reply message properties[{REPLY_TO_CLIENT}] is null")
     requester = state.producers.connection_of(client_id)
     if requester is None:
-        raise request_error(
-            ResponseCode.SYSTEM_ERROR, f"push reply message fail, channel of <{client_id[:255]}> not found."
-        )
+        raise system_error(f"push reply message fail, channel of <{client_id[:255]}> not found.")
     added = state.broker_properties
     properties |= {REGION: added.region, TRACE_ON: added.trace_on, PUSH_REPLY_TIME: str(now_ms)}
     fields = PushReplyMessage(
@@ -448,5 +432,5 @@ HANDLERS: Mapping[int, RequestHandler] = {
     RequestCode.SEND_BATCH_MESSAGE: _send_v2,
     RequestCode.CONSUMER_SEND_MSG_BACK: _send_back,
     RequestCode.SEND_REPLY_MESSAGE: _reply,
-    RequestCode.SEND_REPLY_MESSAGE_V2: _reply_v2,
+    RequestCode.SEND_REPLY_MESSAGE_V2: _reply,
 }

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 
 from steelyard.broker.consumer_lag import topics_read_by
-from steelyard.broker.request_errors import request_error
+from steelyard.broker.request_errors import system_error
 from steelyard.broker.requests.paging import check_rows
 from steelyard.broker.state import BrokerCoreState, RequestHandler
 from steelyard.broker.stats import DAY, HOUR, MINUTE, StatsWindow, TrafficCounter, WindowTotals
@@ -48,7 +48,7 @@ from steelyard.wire.bodies.stats import (
     TopicOffset,
     TopicStats,
 )
-from steelyard.wire.codes import CLIENT_LANGUAGE, SERVER_VERSION, ResponseCode, Version
+from steelyard.wire.codes import CLIENT_LANGUAGE, SERVER_VERSION, Version
 from steelyard.wire.codes import RequestCode as Code
 from steelyard.wire.command import Command, Peer, response_to
 from steelyard.wire.headers import admin
@@ -194,26 +194,22 @@ def _tps(counter: TrafficCounter | None, now_ms: int) -> float:
 
 def _view_stats(state: BrokerCoreState, request: Command, _peer: Peer, now_ms: int) -> Command:
     header = request.header(admin.ViewBrokerStats)
-    find, measure = _STATISTICS.get(header.stats_name, (_no_counter, _messages))
-    counter = find(state, header.stats_key)
+    find, total = _STATISTICS.get(header.stats_name, (None, _MESSAGES))
+    counter = None if find is None else find(state, header.stats_key)
     if counter is None:
         remark = f"The stats <{header.stats_name[:80]}> <{header.stats_key[:400]}> not exist"
-        raise request_error(ResponseCode.SYSTEM_ERROR, remark)
+        raise system_error(remark)
 
     def rate(window: StatsWindow) -> BrokerStatsItem:
         flow = counter.totals_within(window, now_ms)
-        amount = measure(flow)
+        amount = flow[total]
         return BrokerStatsItem(average=amount / max(1, flow.calls), sum=amount, tps=amount * 1_000 / flow.covered_ms)
 
     return response_to(request, body=encode_body(BrokerStats(day=rate(DAY), hour=rate(HOUR), minute=rate(MINUTE))))
 
 
-def _no_counter(_state: BrokerCoreState, _key: str) -> None:
-    return None
-
-
-def _topic_counter(state: BrokerCoreState, key: str) -> TrafficCounter | None:
-    return state.traffic.topic_counter(key)
+def _broker_counter(state: BrokerCoreState, key: str, index: int) -> TrafficCounter | None:
+    return state.traffic.broker_counters()[index] if key == state.options.cluster else None
 
 
 def _group_counter(state: BrokerCoreState, key: str) -> TrafficCounter | None:
@@ -221,33 +217,16 @@ def _group_counter(state: BrokerCoreState, key: str) -> TrafficCounter | None:
     return state.traffic.group_counter(group, topic)
 
 
-def _stored_counter(state: BrokerCoreState, key: str) -> TrafficCounter | None:
-    return state.traffic.broker_counters()[0] if key == state.options.cluster else None
-
-
-def _delivered_counter(state: BrokerCoreState, key: str) -> TrafficCounter | None:
-    return state.traffic.broker_counters()[1] if key == state.options.cluster else None
-
-
-def _messages(flow: WindowTotals) -> int:
-    return flow.messages
-
-
-def _bytes(flow: WindowTotals) -> int:
-    return flow.size
-
-
-_STATISTICS: Mapping[
-    str, tuple[Callable[[BrokerCoreState, str], TrafficCounter | None], Callable[[WindowTotals], int]]
-] = {
-    "TOPIC_PUT_NUMS": (_topic_counter, _messages),
-    "TOPIC_PUT_SIZE": (_topic_counter, _bytes),
-    "GROUP_GET_NUMS": (_group_counter, _messages),
-    "GROUP_GET_SIZE": (_group_counter, _bytes),
-    "BROKER_PUT_NUMS": (_stored_counter, _messages),
-    "BROKER_GET_NUMS": (_delivered_counter, _messages),
+_MESSAGES, _BYTES = (WindowTotals._fields.index(name) for name in ("messages", "size"))
+_STATISTICS: Mapping[str, tuple[Callable[[BrokerCoreState, str], TrafficCounter | None], int]] = {
+    "TOPIC_PUT_NUMS": (lambda state, key: state.traffic.topic_counter(key), _MESSAGES),
+    "TOPIC_PUT_SIZE": (lambda state, key: state.traffic.topic_counter(key), _BYTES),
+    "GROUP_GET_NUMS": (_group_counter, _MESSAGES),
+    "GROUP_GET_SIZE": (_group_counter, _BYTES),
+    "BROKER_PUT_NUMS": (lambda state, key: _broker_counter(state, key, 0), _MESSAGES),
+    "BROKER_GET_NUMS": (lambda state, key: _broker_counter(state, key, 1), _MESSAGES),
 }
-"""By Java's name: the counter of a key, and the value of it."""
+"""By Java's name: the counter of a key, and which of its totals counts."""
 
 
 _POOLS = ("sendThreadPool", "pullThreadPool", "litePullThreadPool", "queryThreadPool", "ackThreadPool")
@@ -359,6 +338,7 @@ def _delay_entries(state: BrokerCoreState) -> dict[str, str]:
 def _broker_report(state: BrokerCoreState) -> BrokerReport:
     """Return the state of disk and flushing, and what recovery found."""
     store, options, refusal = state.store, state.options, state.disk_alerts.read_only_reason
+    recovery = store.recovery
     return BrokerReport(
         damage=tuple(map(_damage_report, store.damages[:_MAX_DAMAGES])) or None,
         damages=len(store.damages),
@@ -369,21 +349,16 @@ def _broker_report(state: BrokerCoreState) -> BrokerReport:
         flush_last_us=None if state.last_sync_ms is None else round(state.last_sync_ms * 1_000),
         log_bytes=store.end - store.start,
         log_files=store.segment_count,
-        recovery=_recovery_report(state),
+        recovery=RecoveryReport(
+            cut_bytes=recovery.cut_bytes,
+            damages=sum(each.what != CUT_OFF for each in recovery.damages),
+            found=recovery.previous_shutdown.value,
+            read_bytes=recovery.read_bytes,
+            records=recovery.records,
+            took_ms=state.open_duration_ms,
+        ),
         refusal=None if refusal is None else refusal[:_MAX_REASON_LENGTH],
         unflushed_bytes=max(0, store.end - store.durable),
-    )
-
-
-def _recovery_report(state: BrokerCoreState) -> RecoveryReport:
-    recovery = state.store.recovery
-    return RecoveryReport(
-        cut_bytes=recovery.cut_bytes,
-        damages=sum(each.what != CUT_OFF for each in recovery.damages),
-        found=recovery.previous_shutdown.value,
-        read_bytes=recovery.read_bytes,
-        records=recovery.records,
-        took_ms=state.open_duration_ms,
     )
 
 
@@ -421,7 +396,6 @@ def _format_duration(passed_ms: int) -> str:
 
 
 def _ha_status(state: BrokerCoreState, request: Command, _peer: Peer, _now_ms: int) -> Command:
-
     return response_to(request, body=encode_body(ReplicationState(is_master=True, end=state.store.end)))
 
 

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from steelyard.broker.append import flush
-from steelyard.broker.request_errors import request_error
+from steelyard.broker.request_errors import invalid_parameter, request_error
 from steelyard.broker.requests.paging import page_of
 from steelyard.broker.state import BrokerCoreState, RequestHandler
 from steelyard.broker.topics import BrokerTopic
@@ -90,10 +90,9 @@ def _checked_settings(state: BrokerCoreState, settings: TopicConfig) -> TopicCon
     check_topic(settings.name)
     _check_not_system(state, settings.name)
     if settings.filter_type not in _FILTER_TYPES or settings.permission not in _PERMISSIONS:
-        raise request_error(
-            ResponseCode.INVALID_PARAMETER,
+        raise invalid_parameter(
             f"topic[{settings.name}] cannot have the filter type {settings.filter_type[:80]} and the permission "
-            f"{settings.permission}: give SINGLE_TAG or MULTI_TAG, and 2 to write, 4 to read, 6 for both",
+            f"{settings.permission}: give SINGLE_TAG or MULTI_TAG, and 2 to write, 4 to read, 6 for both"
         )
     known = state.topics.get(settings.name)
     before = None if known is None else known.settings.attributes
@@ -109,7 +108,7 @@ def _broker_topics(state: BrokerCoreState) -> set[str]:
 
 def _check_not_system(state: BrokerCoreState, name: str) -> None:
     if is_system_topic(name) or name in _broker_topics(state):
-        raise request_error(ResponseCode.INVALID_PARAMETER, f"The topic[{name}] is conflict with system topic.")
+        raise invalid_parameter(f"The topic[{name}] is conflict with system topic.")
 
 
 def _delete_topic(state: BrokerCoreState, request: Command, _peer: Peer, now_ms: int) -> Command:
@@ -143,11 +142,8 @@ def _get_topic(state: BrokerCoreState, request: Command, _peer: Peer, _now_ms: i
 
 def _groups_of_topic(state: BrokerCoreState, request: Command, _peer: Peer, _now_ms: int) -> Command:
     topic = request.header(TopicNameRequest).topic
-    groups = set(state.offsets.groups_of(topic))
-    for name in state.consumers.group_names():
-        group = state.consumers.group(name)
-        if group is not None and topic in group.subscriptions:
-            groups.add(name)
+    subscribed = {group.name for group in state.consumers.all_groups() if topic in group.subscriptions}
+    groups = subscribed.union(state.offsets.groups_of(topic))
     return response_to(request, body=encode_body(GroupNames(groups=tuple(sorted(groups)))))
 
 

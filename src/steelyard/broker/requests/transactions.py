@@ -15,7 +15,7 @@ from contextlib import suppress
 from steelyard.broker.append import append_copy, encode_raw_properties, ensure_topic
 from steelyard.broker.delivery_dedup import copy_marker
 from steelyard.broker.half_messages import OpenHalfMessage, TransactionOutcome
-from steelyard.broker.request_errors import request_error
+from steelyard.broker.request_errors import request_error, system_error
 from steelyard.broker.state import BrokerCoreState, RequestHandler
 from steelyard.broker.transactions import (
     HALF_PLACE,
@@ -26,7 +26,7 @@ from steelyard.broker.transactions import (
     immunity_ms,
     write_outcome,
 )
-from steelyard.errors import ProtocolError, ServerError
+from steelyard.errors import ProtocolError
 from steelyard.model.reserved_names import UNRESOLVED_TRANSACTIONS_TOPIC
 from steelyard.store.store import AppendResult
 from steelyard.wire.codes import RequestCode, ResponseCode
@@ -59,7 +59,7 @@ def _end_transaction(state: BrokerCoreState, request: Command, peer: Peer, now_m
         return None
     outcome = _OUTCOMES.get(header.commit_or_rollback)
     if outcome is None:
-        raise _request_failed(f"a transaction cannot end with {header.commit_or_rollback}: give 8, 12 or 0")
+        raise system_error(f"a transaction cannot end with {header.commit_or_rollback}: give 8, 12 or 0")
     named = _half_record(state, header)
     catch_up(state)
     first_offset = first_offset_of(named)
@@ -72,7 +72,9 @@ def _end_transaction(state: BrokerCoreState, request: Command, peer: Peer, now_m
     if before is not None or half is None:
         how = _OUTCOME_TEXTS[before] if before is not None else "ended long ago, or is lost"
         raise request_error(ResponseCode.ILLEGAL_OPERATION, f"the transaction of {header.msg_id[:80]} {how}")
-    if not header.from_transaction_check and _is_too_late(state, named, now_ms):
+    has_own_immunity = find_property(named.properties, CHECK_IMMUNITY_SECONDS.encode()) is not None
+    is_late = has_own_immunity and now_ms - named.born_ms > immunity_ms(state, named.properties)
+    if is_late and not header.from_transaction_check:
         raise request_error(ResponseCode.ILLEGAL_OPERATION, "the transaction is about to be checked: answer that check")
     copy = _commit_half(state, half, now_ms) if outcome is TransactionOutcome.COMMITTED else None
     _acknowledge(state, request, peer, write_outcome(state, half, outcome, now_ms, copy).end)
@@ -84,24 +86,19 @@ def _end_transaction(state: BrokerCoreState, request: Command, peer: Peer, now_m
 def _half_record(state: BrokerCoreState, header: EndTransaction) -> MessageRecord:
     record = half_record_at(state, header.commit_log_offset)
     if record is None:
-        raise _request_failed("Find prepared transaction message failed")
+        raise system_error("Find prepared transaction message failed")
     if find_property(record.properties, PRODUCER_GROUP.encode()) != header.producer_group.encode():
-        raise _request_failed("The producer group wrong")
+        raise system_error("The producer group wrong")
     if record.offset != header.tran_state_table_offset:
-        raise _request_failed("The transaction state table offset wrong")
+        raise system_error("The transaction state table offset wrong")
     return record
-
-
-def _is_too_late(state: BrokerCoreState, record: MessageRecord, now_ms: int) -> bool:
-    has_own_immunity = find_property(record.properties, CHECK_IMMUNITY_SECONDS.encode()) is not None
-    return has_own_immunity and now_ms - record.born_ms > immunity_ms(state, record.properties)
 
 
 def _commit_half(state: BrokerCoreState, half: OpenHalfMessage, now_ms: int) -> AppendResult:
     """Append a committed message to its real queue."""
     record = half_record_at(state, half.position)
     if record is None:
-        raise _request_failed("Find prepared transaction message failed")
+        raise system_error("Find prepared transaction message failed")
     place, properties = committed_place(state, record, now_ms)
     ensure_topic(state, place, now_ms)
     return append_copy(
@@ -123,7 +120,7 @@ def _resume_check(state: BrokerCoreState, request: Command, peer: Peer, now_ms: 
         found = state.store.lookup.record_at(position)
         record = decode_record(found) if found is not None else None
     if record is None or record.topic != UNRESOLVED_TRANSACTIONS_TOPIC.encode():
-        raise _request_failed(
+        raise system_error(
             f"{(header.msg_id or '')[:80]!r} is no message of {UNRESOLVED_TRANSACTIONS_TOPIC}: give its offset id"
         )
     if record.position in state.half_messages.resumed:
@@ -143,10 +140,6 @@ def _acknowledge(state: BrokerCoreState, request: Command, peer: Peer, end: int)
     """Respond once the log is written; a repeated request is not answered before the first one."""
     if not request.is_oneway:
         state.acknowledge(peer, response_to(request), end, wait_for_sync=state.options.is_sync)
-
-
-def _request_failed(remark: str) -> ServerError:
-    return request_error(ResponseCode.SYSTEM_ERROR, remark)
 
 
 HANDLERS: Mapping[int, RequestHandler] = {

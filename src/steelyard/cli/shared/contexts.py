@@ -14,8 +14,8 @@ from steelyard.errors import ConfigurationError
 __all__ = [
     "ClusterContext",
     "ClusterContexts",
-    "context_not_found",
     "contexts_path",
+    "find_context",
     "load_contexts",
     "save_contexts",
     "selected_context",
@@ -112,19 +112,18 @@ def selected_context(name: str | None = None) -> ClusterContext:
     wanted = name or contexts.chosen
     if wanted is None:
         return ClusterContext()
-    found = contexts.clusters.get(wanted)
-    if found is None:
-        raise context_not_found(wanted, contexts)
-    return found
+    return find_context(contexts, wanted)
 
 
-def context_not_found(name: str, contexts: ClusterContexts) -> ConfigurationError:
-    """Return an error that lists the contexts that exist."""
+def find_context(contexts: ClusterContexts, name: str) -> ClusterContext:
+    """Return a context by its name; the error lists those that exist."""
+    if name in contexts.clusters:
+        return contexts.clusters[name]
     from difflib import get_close_matches
 
     near = get_close_matches(name, contexts.clusters, 1)
     there = ", ".join(sorted(contexts.clusters)) or "none"
-    return ConfigurationError(
+    raise ConfigurationError(
         f"there is no context {name!r}",
         next_step=f"did you mean {near[0]!r}?" if near else f"there are: {there}; `steelyard context add` adds one",
     )

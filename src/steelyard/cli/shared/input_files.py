@@ -9,7 +9,7 @@ brokers, and settings that are left out stay. Offsets are what `steelyard offset
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -30,6 +30,7 @@ __all__ = [
     "read_topics",
 ]
 
+T = TypeVar("T")
 
 _MAX_INPUT_BYTES = 64 << 20
 
@@ -132,22 +133,18 @@ def _decode_topic(entry: object, location: str) -> TopicSpec:
     return TopicSpec(**given)
 
 
-def _as_text(value: object, location: str) -> str:
-    if not isinstance(value, str):
-        raise _wrong_type(location, "a text")
-    return value
+def _decoder_of(kind: type[T], expected: str) -> Callable[[object, str], T]:
+    def decode(value: object, location: str) -> T:
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            raise _wrong_type(location, expected)
+        return value
+
+    return decode
 
 
-def _as_integer(value: object, location: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise _wrong_type(location, "a whole number")
-    return value
-
-
-def _as_boolean(value: object, location: str) -> bool:
-    if not isinstance(value, bool):
-        raise _wrong_type(location, "true or false")
-    return value
+_as_text = _decoder_of(str, "a text")
+_as_integer = _decoder_of(int, "a whole number")
+_as_boolean = _decoder_of(bool, "true or false")
 
 
 def _as_permission(value: object, location: str) -> Permission:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -57,9 +58,11 @@ __all__ = [
     "TopicsArgument",
     "TopicsOption",
     "YesOption",
+    "argument",
     "client_options_of",
     "confirm",
     "dashboard_options",
+    "option",
     "parse_message_id",
     "parse_place",
     "parse_queue",
@@ -110,6 +113,11 @@ class ClientOptions:
 
             return Tls(ca=ca, verify=False)
         return self.tls or context.tls if ca is None else ca
+
+
+option = partial(typer.Option, show_default=False)
+"""An option whose help shows no default: it has none, it is a flag, or the text says it."""
+argument = partial(typer.Argument, show_default=False)
 
 
 def _cluster_option(*names: str, **settings: Any) -> Any:
@@ -170,7 +178,7 @@ def _declare_output_options(
         OutputFormat, typer.Option("--output", "-o", help="Output format.", rich_help_panel="Output")
     ] = OutputFormat.TABLE,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Short for --output jsonl: one object a line.", rich_help_panel="Output")
+        bool, option("--json", help="Short for --output jsonl: one object a line.", rich_help_panel="Output")
     ] = False,
 ) -> None: ...
 
@@ -263,7 +271,7 @@ def _complete_names(ctx: typer.Context, incomplete: str, names: "Callable[[Admin
 
 
 def _argument(metavar: str, help_text: str, names: Callable[..., list[str]]) -> Any:
-    return typer.Argument(metavar=metavar, help=help_text, show_default=False, autocompletion=names)
+    return argument(metavar=metavar, help=help_text, autocompletion=names)
 
 
 def _option(name: str, help_text: str, names: Callable[..., list[str]], default: bool | str = False) -> Any:
@@ -287,12 +295,10 @@ BrokerOption = Annotated[str | None, _option("--broker", "Only this broker.", _c
 BrokersOption = Annotated[
     list[str] | None, _option("--broker", "Only on this broker; can be repeated.", _complete_brokers, "all")
 ]
-ClusterOption = Annotated[
-    str | None, typer.Option("--cluster", metavar="NAME", help="Only this cluster.", show_default=False)
-]
+ClusterOption = Annotated[str | None, option("--cluster", metavar="NAME", help="Only this cluster.")]
 
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")]
+YesOption = Annotated[bool, option("--yes", "-y", help="Do not ask for confirmation.")]
+DryRunOption = Annotated[bool, option("--dry-run", help="Show what would be done; change nothing.")]
 
 
 def confirm(consequence: str, yes: bool) -> None:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from steelyard.errors import ConfigurationError
 
 __all__ = [
+    "count_text",
     "format_age",
     "format_bytes",
     "format_percent",
@@ -87,13 +88,18 @@ def format_time(when: datetime) -> str:
     return f"{when.astimezone():%m-%d %H:%M:%S}"
 
 
-def pluralize(number: int, noun: str, *, by_thousands: bool = False) -> str:
-    """Return a number with its noun; ``by_thousands`` separates thousands.
+def pluralize(number: int, noun: str) -> str:
+    """Return a number with its noun.
 
-    >>> pluralize(1, "row"), pluralize(2_000, "row"), pluralize(2_000, "message", by_thousands=True)
+    >>> pluralize(1, "row"), pluralize(2_000, "row"), count_text(2_000, "message")
     ('1 row', '2000 rows', '2,000 messages')
     """
-    return f"{f'{number:,}' if by_thousands else number} {noun}{'' if number == 1 else 's'}"
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def count_text(number: int, noun: str) -> str:
+    """Return a number, with thousands separated, and its noun."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def parse_pairs(pairs: Iterable[str] | None, what: str, *, empty: bool = True) -> dict[str, str]:

@@ -1,10 +1,9 @@
 """Access: users of Apache RocketMQ from 5.3 on (ACL 2.0), and policies, each for one user and one resource.
 
 Every process of a broker, master or replica, keeps users and policies for itself: a change is sent to each of them, and
-their lists are merged. What is not the same everywhere is listed more than once. Passwords are never returned.
-
-A resource is ``topic:orders``, ``group:billing``, ``cluster:main``, with ``*`` for all of a kind and ``orders-*`` for a
-prefix. Names are the servers' own, with their namespace. Left out: accounts of ACL 1.0, which mqadmin manages.
+their lists are merged. What is not the same everywhere is listed more than once. Passwords are never returned. A
+resource is ``topic:orders``, ``group:billing``, ``cluster:main``, with ``*`` for all of a kind and ``orders-*`` for a
+prefix. Names are the servers' own, with their namespace.
 """
 
 from collections.abc import Iterable, Sequence
@@ -78,6 +77,9 @@ class AccessPolicy:
     servers: tuple[str, ...] = ()
 
 
+A = TypeVar("A", AccessUser, AccessPolicy)
+
+
 class AccessAdmin(AdminPart):
     """Users and policies: `Admin.access`."""
 
@@ -89,11 +91,8 @@ class AccessAdmin(AdminPart):
         self, part_of_name: str = "", *, broker: str | None = None, cluster: str | None = None
     ) -> list[AccessUser]:
         """List the users whose name contains a text; of all brokers, unless one or a cluster is named."""
-        found: dict[AccessUser, list[str]] = {}
-        for server, listed in await self._users_by_server(part_of_name, broker, cluster):
-            for each in listed:
-                found.setdefault(_access_user(each), []).append(str(server))
-        users = [replace(user, servers=tuple(servers)) for user, servers in found.items()]
+        by_server = await self._users_by_server(part_of_name, broker, cluster)
+        users = _merge((server, map(_access_user, listed)) for server, listed in by_server)
         return sorted(users, key=lambda each: (each.name, each.servers))
 
     async def user(self, name: str, *, broker: str | None = None, cluster: str | None = None) -> list[AccessUser]:
@@ -176,13 +175,10 @@ class AccessAdmin(AdminPart):
         cluster: str | None = None,
     ) -> list[AccessPolicy]:
         """List the policies of one user or of all, on resources whose name contains a text or on all."""
-        found: dict[AccessPolicy, list[str]] = {}
-        for server, rules in await self._policies_by_instance(broker, cluster):
-            for rule in rules:
-                if user in (None, rule.user) and (resource or "").lower() in rule.resource.lower():
-                    found.setdefault(rule, []).append(str(server))
-        policies = [replace(rule, servers=tuple(servers)) for rule, servers in found.items()]
-        return sorted(policies, key=lambda each: (each.user, each.resource, each.servers))
+        every = _merge(await self._policies_by_instance(broker, cluster))
+        part = (resource or "").lower()
+        found = [each for each in every if user in (None, each.user) and part in each.resource.lower()]
+        return sorted(found, key=lambda each: (each.user, each.resource, each.servers))
 
     async def create_policy(
         self, policy: AccessPolicy, *, broker: str | None = None, cluster: str | None = None
@@ -313,10 +309,7 @@ class AccessAdmin(AdminPart):
 
     def _policy_not_found(self, user: str, resource: str, next_step: str) -> PolicyNotFound:
         return PolicyNotFound(
-            code=int(ResponseCode.POLICY_NOT_EXIST),
-            server=str(self._session.config),
-            what=f"user {user!r} has no rule on {resource}.",
-            next_step=next_step,
+            server=str(self._session.config), what=f"user {user!r} has no rule on {resource}.", next_step=next_step
         )
 
     async def _update_each(
@@ -343,6 +336,15 @@ class AccessAdmin(AdminPart):
         return done
 
 
+def _merge(by_server: Iterable[tuple[BrokerInstance, Iterable[A]]]) -> list[A]:
+    """Return what is the same on several processes once, with these."""
+    found: dict[A, list[str]] = {}
+    for server, listed in by_server:
+        for each in listed:
+            found.setdefault(each, []).append(str(server))
+    return [replace(each, servers=tuple(servers)) for each, servers in found.items()]
+
+
 def _decode_list(kind: type[tuple[T, ...]], answer: Command) -> tuple[T, ...]:
     """Return the items of a response; Apache's body is empty if there are none."""
     return decode_body(kind, answer.body) if answer.body else ()
@@ -356,7 +358,6 @@ def _user_not_found(name: str, known: Iterable[str], server: str) -> UserNotFoun
     """
     meant = closest_match(name, known)
     return UserNotFound(
-        code=int(ResponseCode.USER_NOT_EXIST),
         server=server,
         what=f"user {name!r} does not exist on {server}.",
         next_step=f"Did you mean {meant!r}?" if meant else "See who does: steelyard access user ls",
@@ -419,8 +420,5 @@ def _policies_of(rules: AclRules) -> Iterable[AccessPolicy]:
 
 def _entry(policy: AccessPolicy) -> AclPolicyEntry:
     return AclPolicyEntry(
-        resource=policy.resource,
-        actions=policy.actions,
-        decision=_DECISIONS[policy.allows],
-        source_ips=policy.sources,
+        resource=policy.resource, actions=policy.actions, decision=_DECISIONS[policy.allows], source_ips=policy.sources
     )

@@ -24,15 +24,6 @@ class Admin(AsyncClient):
 
     It connects with the first request, if it was not opened before. What a broker cannot report is left out and logged
     once; what was requested and cannot be done is an error that says why.
-
-    >>> import asyncio
-    >>> from steelyard.serve.embedded import Cluster
-    >>> async def create(namesrv: str) -> int:
-    ...     async with Admin(namesrv) as admin:
-    ...         return len((await admin.topics.create("orders", 8)).queues)
-    >>> with Cluster(brokers=2) as cluster:
-    ...     asyncio.run(create(cluster.namesrv))
-    16
     """
 
     def __init__(self, namesrv: NamesrvOrConfig = None) -> None:

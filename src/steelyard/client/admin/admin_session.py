@@ -1,10 +1,8 @@
 """Admin session: the requests that all parts of `Admin` share, to name servers, brokers and processes of a broker.
 
-Nothing is cached between two calls: an administrator wants the present state. A request goes to a broker's master, or
-to a replica if there is no master. When several servers are asked, one that cannot be reached is left out and logged
-once; it is an error only if none can be reached.
-
-Names of topics and groups are full names here, with the namespace; parts convert them.
+Nothing is cached between two calls. A request goes to a broker's master, or to a replica if there is no master. When
+several servers are asked, one that cannot be reached is left out and logged once; it is an error only if none can be
+reached. Names of topics and groups are full names here, with the namespace; parts convert them.
 """
 
 import asyncio
@@ -18,8 +16,15 @@ from steelyard.client.namespace import ClientNamespace
 from steelyard.client.process_guard import ProcessGuard, closed_error
 from steelyard.client.session import Session
 from steelyard.client.suggestions import closest_match, group_not_found, topic_not_found
-from steelyard.errors import BrokerNotFound, CannotConnect, TopicNotFound, TransportError, error_for
-from steelyard.model import BrokerAddresses, TopicRoute
+from steelyard.errors import (
+    BrokerNotFound,
+    CannotConnect,
+    RequestNotSupported,
+    TopicNotFound,
+    TransportError,
+    error_for,
+)
+from steelyard.model import BrokerAddresses, Queue, TopicRoute
 from steelyard.wire.bodies import decode_body
 from steelyard.wire.bodies.common import TopicNames
 from steelyard.wire.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupTable
@@ -27,8 +32,17 @@ from steelyard.wire.bodies.topics import ClusterBody, RouteBody
 from steelyard.wire.codes import RequestCode, ResponseCode
 from steelyard.wire.command import Command, CommandFields
 from steelyard.wire.headers.nameserver import GetRoute
+from steelyard.wire.headers.pull import PullMessage, PullMessageResponse
 
-__all__ = ["TOOLS_GROUP", "AdminPart", "AdminSession", "BrokerInstance", "check_ok", "gather_limited"]
+__all__ = [
+    "TOOLS_GROUP",
+    "AdminPart",
+    "AdminSession",
+    "BrokerInstance",
+    "check_ok",
+    "gather_limited",
+    "release_4_error",
+]
 
 TOOLS_GROUP = "TOOLS_CONSUMER"
 """The group that every broker has for administration tools."""
@@ -38,6 +52,9 @@ _MAX_PARALLEL = 16
 """Requests in flight: Apache's brokers have 16 threads for administration requests."""
 _MASTER = 0
 _NO_FIELDS: CommandFields = {}
+_HAS_SUBSCRIPTION_FLAG = 4
+_SUCCESS = ResponseCode.SUCCESS
+_EMPTY_CODES = (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY, ResponseCode.PULL_OFFSET_MOVED)
 
 _log = logging.getLogger("steelyard")
 
@@ -66,9 +83,14 @@ async def gather_limited(
 
 def check_ok(answer: Command, server: object) -> Command:
     """Return a successful response; any other code is raised as its error."""
-    if answer.code != ResponseCode.SUCCESS:
+    if answer.code != _SUCCESS:
         raise error_for(answer.code, answer.remark or "", server=str(server))
     return answer
+
+
+def release_4_error(broker: str, lacks: str, next_step: str) -> RequestNotSupported:
+    """Make the error for a request that a broker of release 4 cannot carry out."""
+    return RequestNotSupported(server=broker, what=f"{broker} is of release 4, {lacks}", next_step=next_step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +210,25 @@ class AdminSession:
         """Send a request to several brokers; the responses of those that can be reached."""
         return await self.for_each_reachable(places, lambda place: self.request(place, code, fields))
 
+    async def decode_each(
+        self, kind: type[T], places: Iterable[BrokerAddresses], code: int, fields: CommandFields = _NO_FIELDS
+    ) -> list[tuple[BrokerAddresses, T]]:
+        """Send a request to several brokers; the decoded bodies of those that can be reached and do not refuse it."""
+        answers = await self.request_each(places, code, fields)
+        return [(place, decode_body(kind, answer.body)) for place, answer in answers if answer.code == _SUCCESS]
+
+    async def pull(
+        self, place: BrokerAddresses, queue: Queue, offset: int, most: int, tags: str, max_bytes: int | None = None
+    ) -> tuple[bytes, int]:
+        """Pull stored messages for no group; return their bytes, empty if there are none, and the next offset."""
+        flag = _HAS_SUBSCRIPTION_FLAG
+        fields = PullMessage(
+            TOOLS_GROUP, queue.topic, queue.queue_id, offset, most, flag, 0, 0, 0, tags, "TAG", max_msg_bytes=max_bytes
+        )
+        answer = await self.request(place, RequestCode.PULL_MESSAGE, fields)
+        body = b"" if answer.code in _EMPTY_CODES else check_ok(answer, place.name).body
+        return body, answer.header(PullMessageResponse).next_begin_offset
+
     async def request_each_name_server(
         self, code: int, fields: CommandFields = _NO_FIELDS, body: bytes = b""
     ) -> list[tuple[str, Command]]:
@@ -252,7 +293,6 @@ class AdminSession:
     def _broker_not_found(self, kind: str, name: str | None, known: list[str]) -> BrokerNotFound:
         meant = closest_match(name or "", known)
         return BrokerNotFound(
-            code=int(ResponseCode.BROKER_NOT_EXIST),
             server=str(self.config),
             what=f"{self.config} knows no {kind}{f' {name!r}' if name else ''}",
             next_step=f"known are: {', '.join(known) or 'none'}{f'; did you mean {meant!r}?' if meant else ''}",

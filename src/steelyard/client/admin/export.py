@@ -1,8 +1,7 @@
 """Cluster export: topics, groups, settings and rates as plain values, to be stored, compared or imported elsewhere.
 
-Topics and groups have the form of Apache's tools, with ``brokers`` where not every broker has the same: so `steelyard
-topic apply` and mqadmin's `updateTopicList` read it. An export is complete or an error: otherwise a broker that cannot
-be reached would be missing without a sign.
+Topics and groups have the form of Apache's tools, with ``brokers`` where not every broker has the same. An export is
+complete or an error: otherwise a broker that cannot be reached would be missing without a sign.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,6 @@
 """Group config: the settings of a consumer group at a broker, and planned changes of them.
 
-The same value holds present and wanted settings: None stays as it is, or becomes a broker's default for a new group. So
-the settings of one cluster can be applied to another.
+The same value holds present and wanted settings: None stays as it is, or becomes a broker's default for a new group.
 """
 
 from collections.abc import Mapping

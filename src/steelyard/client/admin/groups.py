@@ -9,12 +9,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from steelyard.balance.group.diagnostics import ProgressSample
-from steelyard.client.admin.admin_session import AdminSession, check_ok, gather_limited
+from steelyard.client.admin.admin_session import AdminSession, check_ok, gather_limited, release_4_error
 from steelyard.client.admin.group_config import GroupChange, GroupChangePlan, GroupConfig
-from steelyard.client.admin.group_description import GroupDescription, GroupFacts, MemberDescription, describe_group
-from steelyard.client.admin.members import (
+from steelyard.client.admin.group_description import (
+    GroupDescription,
+    GroupFacts,
+    MemberDescription,
     MemberStatus,
     consumer_connections,
+    describe_group,
     member_filters,
     member_status,
     members_in,
@@ -28,7 +31,7 @@ from steelyard.client.admin.rebalance_history import RebalanceHistory
 from steelyard.client.admin.topics import TopicAdmin
 from steelyard.client.namespace import ClientNamespace
 from steelyard.client.times import from_epoch_ms
-from steelyard.errors import ConfigurationError, ConsumerOffline, RequestNotSupported, SteelyardError
+from steelyard.errors import ConfigurationError, ConsumerOffline, SteelyardError
 from steelyard.model import BrokerAddresses, Queue
 from steelyard.model.reserved_names import DLQ_PREFIX, RETRY_PREFIX, is_system_group
 from steelyard.net.clock import now_ms
@@ -55,14 +58,12 @@ class GroupSummary:
 
     name: str
     members: int
-    """How many are online."""
     kind: str | None
     """How it gets its messages: push, pull or pop; None while no member is online."""
     broadcast: bool
     lag: int
     """How many messages wait, where it has offsets."""
     tps: float
-    """How many messages a second it gets."""
 
 
 class GroupAdmin(RebalanceHistory):
@@ -101,10 +102,14 @@ class GroupAdmin(RebalanceHistory):
 
         Owners are known where our brokers hold the locks. A group that does not exist looks like an empty one.
         """
-        full, places = self._namespace.wrap(name), (await self._session.broker_places()).values()
+        facts, _ = await self._summary(name, (await self._session.broker_places()).values())
+        return describe_group(facts, earlier)
+
+    async def _summary(self, name: str, places: Iterable[BrokerAddresses]) -> tuple[GroupFacts, GroupStats]:
+        full = self._namespace.wrap(name)
         connections = await consumer_connections(self._session, full, places)
         stats = await group_stats(self._session, full, places)
-        return describe_group(_listed_facts(self._namespace, full, connections, stats), earlier)
+        return _listed_facts(self._namespace, full, connections, stats), stats
 
     async def members(self, group: str) -> list[MemberDescription]:
         """List the members of a group that are online, in the order in which queues are assigned."""
@@ -120,7 +125,6 @@ class GroupAdmin(RebalanceHistory):
         online = {each.id: each for each in await self.members(group)}
         if member not in online:
             raise ConsumerOffline(
-                code=int(ResponseCode.CONSUMER_NOT_ONLINE),
                 server=str(self._session.config),
                 what=f"group {group} has no member {member!r}",
                 next_step=f"online are: {', '.join(online) or 'none'}",
@@ -133,7 +137,7 @@ class GroupAdmin(RebalanceHistory):
                 return member_status(self._namespace, member, state)
             except SteelyardError as refused:
                 error = refused
-        raise error or ConsumerOffline(code=int(ResponseCode.CONSUMER_NOT_ONLINE), server=str(self._session.config))
+        raise error or ConsumerOffline(server=str(self._session.config))
 
     async def configs(self, name: str) -> dict[str, GroupConfig]:
         """Return a group's settings by broker."""
@@ -171,12 +175,8 @@ class GroupAdmin(RebalanceHistory):
         for config in configs:
             for place, (version, groups) in zip(places, tables, strict=True):
                 if version < Version.V5_0_0 and (unknown := config.needs_release_5()):
-                    raise RequestNotSupported(
-                        code=int(ResponseCode.REQUEST_CODE_NOT_SUPPORTED),
-                        server=place.name,
-                        what=f"{place.name} is of release 4, whose groups have no {', '.join(unknown)}",
-                        next_step="leave it out, or name brokers of release 5",
-                    )
+                    lacks = f"whose groups have no {', '.join(unknown)}"
+                    raise release_4_error(place.name, lacks, "leave it out, or name brokers of release 5")
                 there = groups.get(self._namespace.wrap(config.name))
                 before = None if there is None else GroupConfig.of(there, config.name)
                 changes.append(GroupChange(config, place.name, before))
@@ -213,12 +213,7 @@ class GroupAdmin(RebalanceHistory):
             code = RequestCode.SET_MESSAGE_REQUEST_MODE
             answer = await self._session.request(place, code, {}, encode_body(setting))
             if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
-                raise RequestNotSupported(
-                    code=answer.code,
-                    server=place.name,
-                    what=f"{place.name} is of release 4, where all groups pull",
-                    next_step="upgrade the broker to 5.0 or later",
-                )
+                raise release_4_error(place.name, "where all groups pull", "upgrade the broker to 5.0 or later")
             check_ok(answer, place.name)
 
         await gather_limited(put, route.brokers)
@@ -246,10 +241,7 @@ class GroupAdmin(RebalanceHistory):
         places = (await self._session.broker_places()).values()
 
         async def summary(name: str) -> GroupSummary:
-            full = self._namespace.wrap(name)
-            connections = await consumer_connections(self._session, full, places)
-            stats = await group_stats(self._session, full, places)
-            facts = _listed_facts(self._namespace, full, connections, stats)
+            facts, stats = await self._summary(name, places)
             return GroupSummary(name, len(facts.members), facts.kind, facts.broadcast, stats.lag, stats.tps)
 
         return await gather_limited(summary, await self.names(system=system))

@@ -2,13 +2,10 @@
 
 Two kinds of ids look alike. An offset id has the address of a broker and a position in its log: that broker has the
 message (33). The other kind was made by the producer and is found by the key index of the topic's brokers (12), which
-compares hashes: results are compared again.
+compares hashes: results are compared again. A broker can have one member of a group handle a message at once (309): no
+offset moves. 321 reads the consume queue itself.
 
-What became of a message is seen from the offsets of groups and from trace records, if clients write them. A broker can
-have one member of a group handle a message at once (309): no offset moves. 321 reads the consume queue itself.
-
-Bodies are decompressed last. One that cannot be is returned as it is stored, with its bits in the system flag:
-administrators want to see that too.
+A body that cannot be decompressed is returned as it is stored: administrators want to see that too.
 """
 
 from dataclasses import dataclass
@@ -17,7 +14,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from steelyard.client.admin.admin_session import TOOLS_GROUP, AdminPart, AdminSession, check_ok, gather_limited
+from steelyard.client.admin.admin_session import AdminPart, AdminSession, check_ok, gather_limited
 from steelyard.client.admin.groups import GroupAdmin
 from steelyard.client.admin.offsets import committed_offset, offset_at_time, queue_offsets
 from steelyard.client.admin.topics import subscribed_groups
@@ -32,7 +29,7 @@ from steelyard.wire.bodies.members import ConsumeDirectlyOutcome, ConsumeDirectl
 from steelyard.wire.bodies.stats import ConsumeQueuePart
 from steelyard.wire.codes import RequestCode, ResponseCode
 from steelyard.wire.headers.group import ConsumeMessageDirectly
-from steelyard.wire.headers.pull import PullMessage, PullMessageResponse, QueryConsumeQueue, QueryMessages, ViewMessage
+from steelyard.wire.headers.pull import QueryConsumeQueue, QueryMessages, ViewMessage
 from steelyard.wire.message_ids import parse_offset_id
 from steelyard.wire.message_traces import TraceEvent, decode_traces
 from steelyard.wire.stored_messages import BODY_ERRORS, decode_sealed_messages, unseal_message
@@ -51,7 +48,6 @@ _BY_UNIQUE_KEY = 32
 _MAX_BY_KEY = 64
 _MAX_TRACES = 64
 _PULL_BATCH = 32
-_HAS_SUBSCRIPTION_FLAG = 4
 _FOREVER_MS = (1 << 63) - 1
 _ALL = "*"
 _GRPC_ID_LENGTH = 34
@@ -92,7 +88,6 @@ class RedeliveryResult:
     """``done``, ``wanted again later``, ``raised`` or ``returned nothing``."""
     took_ms: int
     remark: str | None
-    """What the handler raised."""
 
     @property
     def is_done(self) -> bool:
@@ -119,7 +114,6 @@ class ConsumeQueueRange:
 
     queue: Queue
     start: int
-    """The first offset that the queue has."""
     end: int
     rows: tuple[ConsumeQueueRow, ...]
     remark: str | None
@@ -360,14 +354,8 @@ class MessageAdmin(AdminPart):
         self, route: TopicRoute, queue: Queue, offset: int, most: int, tags: str = _ALL
     ) -> tuple[list[StoredMessage], int]:
         """Pull some messages; with them the next offset."""
-        place = broker_in_route(route, queue.broker)
-        fields = PullMessage(
-            TOOLS_GROUP, queue.topic, queue.queue_id, offset, most, _HAS_SUBSCRIPTION_FLAG, 0, 0, 0, tags, "TAG"
-        )
-        answer = await self._session.request(place, RequestCode.PULL_MESSAGE, fields)
-        empty = (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY, ResponseCode.PULL_OFFSET_MOVED)
-        found = [] if answer.code in empty else self._decode(check_ok(answer, place.name).body, place.name)
-        return found, answer.header(PullMessageResponse).next_begin_offset
+        body, following = await self._session.pull(broker_in_route(route, queue.broker), queue, offset, most, tags)
+        return self._decode(body, queue.broker), following
 
     async def list(
         self,
@@ -425,12 +413,11 @@ def _try_decompress(message: StoredMessage) -> StoredMessage:
 
 def message_not_found(what: str, *, server: str, next_step: str) -> NoMessage:
     """Make the error for a message that does not exist."""
-    return NoMessage(code=int(ResponseCode.NO_MESSAGE), server=server, what=what, next_step=next_step)
+    return NoMessage(server=server, what=what, next_step=next_step)
 
 
 def _consumer_offline(what: str, broker: str) -> ConsumerOffline:
     return ConsumerOffline(
-        code=int(ResponseCode.CONSUMER_NOT_ONLINE),
         server=broker,
         what=f"{what}, which has the message",
         next_step="start one, or send a copy to every group: steelyard message resend ID",

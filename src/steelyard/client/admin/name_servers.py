@@ -1,7 +1,6 @@
 """Name servers: their state, their own settings, and the key-value settings that they keep.
 
-Name servers do not know of each other: a change is sent to each that can be reached, and what one of them has may
-differ from what the others have.
+Name servers do not know of each other: a change is sent to each that can be reached.
 """
 
 from collections.abc import Iterable, Mapping
@@ -102,4 +101,4 @@ def _setting_not_found(name: str, known: Mapping[str, str], address: str) -> Not
     meant = closest_match(name, known)
     hint = f"Did you mean {meant!r}?" if meant else "See which it has: steelyard cluster name-server config show"
     what = f"name server {address} has no setting {name!r}."
-    return NotFound(code=int(ResponseCode.QUERY_NOT_FOUND), server=address, what=what, next_step=hint)
+    return NotFound(server=address, what=what, next_step=hint)

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, TypeAlias
 
-from steelyard.client.admin.admin_session import AdminPart, AdminSession, check_ok, gather_limited
-from steelyard.client.admin.members import consumer_connections, online_members
+from steelyard.client.admin.admin_session import AdminPart, AdminSession, check_ok, gather_limited, release_4_error
+from steelyard.client.admin.group_description import consumer_connections, online_members
 from steelyard.client.times import from_epoch_ms, resolve_epoch_ms
 from steelyard.errors import BrokerNotInRoute, ConfigurationError, ConsumerOffline, RequestNotSupported
 from steelyard.model import BrokerAddresses, Queue, TopicRoute
@@ -172,7 +172,6 @@ class ResetPlan:
     topic: str
     moves: tuple[QueueReset, ...]
     members: int
-    """How many members are online."""
     time_ms: int | None = None
     """The requested time in all queues; -1 for the end, 0 for the beginning, None for offsets."""
     is_new: bool = False
@@ -221,7 +220,6 @@ class OffsetAdmin(AdminPart):
         route = await self._session.require_route(self._namespace.wrap(topic))
         if not await online_members(self._session, full, places.values()):
             raise ConsumerOffline(
-                code=int(ResponseCode.CONSUMER_NOT_ONLINE),
                 server=str(self._session.config),
                 what=f"no member of group {group!r} is online",
                 next_step=f"see what it committed: steelyard offset show {group}",
@@ -420,11 +418,10 @@ async def group_stats(session: AdminSession, group: str, places: Iterable[Broker
     """Return a group's offsets at some brokers, by its full name."""
     rows: list[GroupOffset] = []
     tps = 0.0
-    for place, answer in await session.request_each(places, RequestCode.GET_CONSUME_STATS, GetConsumeStats(group)):
-        if answer.code == ResponseCode.SUCCESS:
-            body = decode_body(ConsumeStats, answer.body)
-            rows += _group_offsets(session, place, body)
-            tps += body.consume_tps
+    code, fields = RequestCode.GET_CONSUME_STATS, GetConsumeStats(group)
+    for place, body in await session.decode_each(ConsumeStats, places, code, fields):
+        rows += _group_offsets(session, place, body)
+        tps += body.consume_tps
     return GroupStats(tuple(sorted(rows, key=lambda row: row.queue)), tps)
 
 
@@ -510,12 +507,8 @@ async def offset_at_time(session: AdminSession, place: BrokerAddresses, queue: Q
 
 
 def _only_times(place: BrokerAddresses) -> RequestNotSupported:
-    return RequestNotSupported(
-        code=int(ResponseCode.REQUEST_CODE_NOT_SUPPORTED),
-        server=place.name,
-        what=f"{place.name} is of release 4, which moves members that are online only to a time, in all queues",
-        next_step="stop the members first, or give 'first', 'last' or a time",
-    )
+    lacks = "which moves members that are online only to a time, in all queues"
+    return release_4_error(place.name, lacks, "stop the members first, or give 'first', 'last' or a time")
 
 
 def _target_time(to: ResetTarget) -> int | None:

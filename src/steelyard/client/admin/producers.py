@@ -1,8 +1,7 @@
 """Producers that are online, as brokers know them from heartbeats.
 
 A producer sends heartbeats to the brokers that it has sent messages to, so each broker knows only some: their lists are
-merged. Our producers with ``avoid_slow_brokers`` report broker latencies to our brokers: they show which producer
-avoids which broker, and why. Left out: what producers send, since brokers do not count by producer.
+merged. Our producers with ``avoid_slow_brokers`` report broker latencies to our brokers.
 """
 
 from collections.abc import Iterable
@@ -17,7 +16,7 @@ from steelyard.model.reserved_names import DEFAULT_PRODUCER_GROUP, is_system_gro
 from steelyard.wire.bodies import decode_body
 from steelyard.wire.bodies.heartbeat import BrokerLatencyReport
 from steelyard.wire.bodies.members import ClientExtension, ProducerConnections, ProducerTable
-from steelyard.wire.codes import RequestCode, ResponseCode, release_name
+from steelyard.wire.codes import RequestCode, release_name
 from steelyard.wire.headers.admin import GetProducerConnections
 
 __all__ = ["ProducerAdmin", "ProducerBrokerLatency", "ProducerStatus"]
@@ -57,13 +56,11 @@ class ProducerStatus:
     language: str
     release: str
     brokers: tuple[str, ...]
-    """Where it is registered."""
     seen_at: datetime | None = None
     """The time of its last heartbeat; known only from `ProducerAdmin.list`."""
     latencies: tuple[ProducerBrokerLatency, ...] | None = None
     """Broker latencies by name; None if it reports none, or it or the broker is Apache's."""
     reported_at: datetime | None = None
-    """When it reported them last."""
 
 
 class ProducerAdmin(AdminPart):
@@ -72,8 +69,7 @@ class ProducerAdmin(AdminPart):
     async def of_group(self, group: str) -> list[ProducerStatus]:
         """List the producers of a group; for a group without any the error suggests which was meant."""
         places = await self._session.broker_places()
-        fields = GetProducerConnections(self._namespace.wrap(group))
-        answers = await self._session.request_each(places.values(), RequestCode.GET_PRODUCER_CONNECTION_LIST, fields)
+        code, fields = RequestCode.GET_PRODUCER_CONNECTION_LIST, GetProducerConnections(self._namespace.wrap(group))
         found = [
             ProducerStatus(
                 group,
@@ -85,17 +81,15 @@ class ProducerAdmin(AdminPart):
                 None,
                 *_latencies(each.steelyard),
             )
-            for place, answer in answers
             # A group that is not online is an error of the server without a code of its own.
-            if answer.code == ResponseCode.SUCCESS
-            for each in decode_body(ProducerConnections, answer.body).connections
+            for place, body in await self._session.decode_each(ProducerConnections, places.values(), code, fields)
+            for each in body.connections
         ]
         if not found:
             known = sorted({each.group for each in await self.list()})
             meant = closest_match(group, known)
             namesrv = str(self._session.config)
             raise GroupNotFound(
-                code=int(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
                 server=namesrv,
                 what=f"no producer of group {group!r} is online on {namesrv} (asked {', '.join(places)}).",
                 next_step=f"Did you mean {meant!r}?" if meant else f"Online are: {', '.join(known) or 'none'}",

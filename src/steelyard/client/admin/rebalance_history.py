@@ -1,29 +1,24 @@
 """Rebalance history: which queue of a group went from whom to whom, when, why, and for how long it had no owner.
 
 Our brokers keep it in their own topic, `REBALANCE_HISTORY_TOPIC`, with one queue on each broker; the tag of a record
-is its group. Apache's brokers keep none. The newest records are read from the end of the queue; with a cursor only what
-is newer is read, at the cost of one request to a name server and one to each broker.
-
-A broker knows only its own queues. `group_rebalances` combines the records of all brokers into rebalances of a whole
-group: how many queues moved, how many had to, and how long it took. Rebalances of several brokers are one if they began
-within a second of each other, or one began before another had ended.
+is its group. Apache's brokers keep none. A broker knows only its own queues: `group_rebalances` combines the records of
+all brokers. Rebalances of several brokers are one if they began within a second of each other, or one began before
+another had ended.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from steelyard.balance.assignors.explain import explain
-from steelyard.client.admin.admin_session import TOOLS_GROUP, AdminPart, check_ok
+from steelyard.client.admin.admin_session import AdminPart
 from steelyard.client.admin.offsets import offset_at_time, queue_offsets
 from steelyard.client.times import TimeOrAge, from_epoch_ms, resolve_epoch_ms
 from steelyard.errors import ConfigurationError
 from steelyard.model import BrokerAddresses, Queue
 from steelyard.model.reserved_names import REBALANCE_HISTORY_TOPIC
 from steelyard.net.clock import now_ms
-from steelyard.wire.codes import RequestCode, ResponseCode
-from steelyard.wire.headers.pull import PullMessage, PullMessageResponse
 from steelyard.wire.rebalance_history import RebalanceEntry, RebalanceHistoryRecord, decode_history_record
 from steelyard.wire.stored_messages import decode_messages
 
@@ -39,16 +34,10 @@ __all__ = [
 
 
 _PULL_BATCH, _PULL_BYTES = 256, 1 << 20
-_HAS_SUBSCRIPTION_FLAG = 4
+_NO_LIMIT = 1 << 62
 _BACKWARD_STEP = 2_000
-"""How many offsets are read at a time from the end of a queue backwards."""
 _DIGITS = 18
 _JOIN_WITHIN = timedelta(seconds=1)
-_EMPTY_CODES = (
-    ResponseCode.PULL_NOT_FOUND,
-    ResponseCode.PULL_RETRY_IMMEDIATELY,
-    ResponseCode.PULL_OFFSET_MOVED,
-)
 
 _Read: TypeAlias = tuple[list[RebalanceHistoryRecord], int]
 """Records, and how far the queue was read."""
@@ -145,13 +134,12 @@ class RebalanceHistory(AdminPart):
         `has_rebalance_history` tells that apart from a group in which nothing moved.
         """
         here_ms = now_ms()
-        span = _Span(
-            limit,
-            0 if since is None else resolve_epoch_ms(since, now_ms=here_ms),
-            None if until is None else resolve_epoch_ms(until, now_ms=here_ms),
-        )
+        since_ms = 0 if since is None else resolve_epoch_ms(since, now_ms=here_ms)
+        until_ms = None if until is None else resolve_epoch_ms(until, now_ms=here_ms)
         places = await self._history_brokers()
-        parts = await self._session.for_each_reachable(places, lambda place: self._read_newest(place, group, span))
+        parts = await self._session.for_each_reachable(
+            places, lambda place: self._read_newest(place, group, limit, since_ms, until_ms)
+        )
         found = [record for _, (records, _) in parts for record in records]
         return self._to_records(found, group, alone=len(places) == 1)[-limit:]
 
@@ -168,8 +156,8 @@ class RebalanceHistory(AdminPart):
 
         async def read(place: BrokerAddresses) -> _Read:
             if cursor is None:
-                return await self._read_newest(place, group, _Span(limit, 0, None))
-            return await self._read_forward(place, group, known.get(place.name, 0), limit)
+                return await self._read_newest(place, group, limit)
+            return await self._read_forward(place, group, known.get(place.name, 0), limit=limit)
 
         parts = await self._session.for_each_reachable(places, read)
         reached = known | {place.name: offset for place, (_, offset) in parts}
@@ -180,77 +168,42 @@ class RebalanceHistory(AdminPart):
         route = await self._session.find_route(REBALANCE_HISTORY_TOPIC)
         return () if route is None else route.brokers
 
-    async def _read_newest(self, place: BrokerAddresses, group: str | None, span: "_Span") -> _Read:
+    async def _read_newest(
+        self, place: BrokerAddresses, group: str | None, limit: int, since_ms: int = 0, until_ms: int | None = None
+    ) -> _Read:
         """Read the newest records of a time span, from the end backwards; and where the queue ends."""
         queue = Queue(REBALANCE_HISTORY_TOPIC, place.name, 0)
         ends = await queue_offsets(self._session, place, queue)
         start, end = ends.start, ends.end
-        if span.since_ms:
-            start = await offset_at_time(self._session, place, queue, span.since_ms)
-        if span.until_ms is not None:
-            end = min(end, await offset_at_time(self._session, place, queue, span.until_ms))
+        if since_ms:
+            start = await offset_at_time(self._session, place, queue, since_ms)
+        if until_ms is not None:
+            end = min(end, await offset_at_time(self._session, place, queue, until_ms))
         found: list[RebalanceHistoryRecord] = []
-        while end > start and len(found) < span.limit:
+        while end > start and len(found) < limit:
             begin = max(start, end - _BACKWARD_STEP)
-            found = [*await self._read_between(place, group, begin, end), *found]
+            records, _ = await self._read_forward(place, group, begin, end=end)
+            found = [*records, *found]
             end = begin
-        return found[-span.limit :], ends.end
+        return found[-limit:], ends.end
 
-    async def _read_between(
-        self, place: BrokerAddresses, group: str | None, start: int, end: int
-    ) -> list[RebalanceHistoryRecord]:
+    async def _read_forward(
+        self, place: BrokerAddresses, group: str | None, start: int, *, limit: int = _NO_LIMIT, end: int = _NO_LIMIT
+    ) -> _Read:
+        """Read from an offset on, up to an end or to so many records; and where that ended."""
+        queue = Queue(REBALANCE_HISTORY_TOPIC, place.name, 0)
+        tags = "*" if group is None else self._namespace.wrap(group)
         found: list[RebalanceHistoryRecord] = []
-        while start < end:
-            records, following = await self._pull_records(place, group, start, min(_PULL_BATCH, end - start))
-            found += [record for offset, record in records if offset < end]
-            if following <= start:
-                break
-            start = following
-        return found
-
-    async def _read_forward(self, place: BrokerAddresses, group: str | None, start: int, limit: int) -> _Read:
-        """Read from an offset on; and where that ended."""
-        found: list[RebalanceHistoryRecord] = []
-        while len(found) < limit:
-            records, following = await self._pull_records(place, group, start, min(_PULL_BATCH, limit - len(found)))
-            found += [record for _, record in records]
-            if following == start:
-                break
-            is_gone = following < start  # the broker lost its log and starts over
-            start = following
-            if is_gone:
+        while start < end and len(found) < limit:
+            most = min(_PULL_BATCH, end - start, limit - len(found))
+            body, following = await self._session.pull(place, queue, start, most, tags, _PULL_BYTES)
+            wanted = (each for each in decode_messages(body, place.name) if start <= each.offset < end)
+            found += [record for each in wanted if (record := decode_history_record(each.body)) is not None]
+            # A next offset below this one: the broker lost its log and starts over.
+            is_over, start = following <= start, following
+            if is_over:
                 break
         return found, start
-
-    async def _pull_records(
-        self, place: BrokerAddresses, group: str | None, offset: int, most: int
-    ) -> tuple[list[tuple[int, RebalanceHistoryRecord]], int]:
-        """Pull some records; with them the next offset."""
-        tags = "*" if group is None else self._namespace.wrap(group)
-        header = PullMessage(
-            TOOLS_GROUP,
-            REBALANCE_HISTORY_TOPIC,
-            0,
-            offset,
-            most,
-            _HAS_SUBSCRIPTION_FLAG,
-            0,
-            0,
-            0,
-            tags,
-            "TAG",
-            max_msg_bytes=_PULL_BYTES,
-        )
-        answer = await self._session.request(place, RequestCode.PULL_MESSAGE, header)
-        if answer.code in _EMPTY_CODES:
-            return [], answer.header(PullMessageResponse).next_begin_offset
-        check_ok(answer, place.name)
-        read = (
-            (message.offset, decode_history_record(message.body))
-            for message in decode_messages(answer.body, place.name)
-        )
-        found = [(at, record) for at, record in read if record is not None and at >= offset]
-        return found, answer.header(PullMessageResponse).next_begin_offset
 
     def _to_records(
         self, records: Iterable[RebalanceHistoryRecord], group: str | None, *, alone: bool
@@ -298,14 +251,6 @@ class RebalanceHistory(AdminPart):
             rebalance=_broker_rebalance(record.rebalance, alone=alone),
             left_out=record.left_out,
         )
-
-
-class _Span(NamedTuple):
-    """Which records are wanted."""
-
-    limit: int
-    since_ms: int
-    until_ms: int | None
 
 
 def _broker_rebalance(entry: RebalanceEntry | None, *, alone: bool) -> BrokerRebalance | None:
@@ -356,7 +301,6 @@ class GroupRebalance:
     longest_gap_ms: int | None
     """The longest time that a queue had no owner; None if none moved."""
     reasons: tuple[str, ...]
-    """Why queues moved, in the order of the moves."""
 
     @property
     def duration_ms(self) -> int:
@@ -425,14 +369,16 @@ def _minimum_moves(
     if any(move.before is not None and move.queue.broker not in before for move in moves):
         return None
     members = max((record for record in after.values()), key=lambda record: record.at).members
-    queues = {queue: owner for record in after.values() for queue, owner in record.owners.items()}
-    had = {queue: owner for record in before.values() for queue, owner in record.owners.items()}
-    plan: dict[str, list[Queue]] = {member: [] for member in members}
-    for queue, owner in queues.items():
-        if owner in plan:
-            plan[owner].append(queue)
-    previous: dict[str, list[Queue]] = {}
-    for queue, owner in had.items():
-        if owner is not None:
-            previous.setdefault(owner, []).append(queue)
-    return explain(previous, plan, queues).least
+    owned = _queues_by_owner(after.values())
+    plan = {member: owned.get(member, []) for member in members}
+    queues = [queue for record in after.values() for queue in record.owners]
+    return explain(_queues_by_owner(before.values()), plan, queues).least
+
+
+def _queues_by_owner(records: Iterable[RebalanceRecord]) -> dict[str, list[Queue]]:
+    owned: dict[str, list[Queue]] = {}
+    for record in records:
+        for queue, owner in record.owners.items():
+            if owner is not None:
+                owned.setdefault(owner, []).append(queue)
+    return owned

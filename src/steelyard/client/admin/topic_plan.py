@@ -1,7 +1,7 @@
 """Topic plan: how topics should be, and what would have to change: values that are shown before they are applied.
 
 A spec has only the settings that matter: the rest stays as it is, and a new topic gets defaults. A plan has one change
-for each broker, also where nothing changes. Left out: reading the present settings and applying a plan (topics.py).
+for each broker, also where nothing changes.
 """
 
 import re

@@ -1,12 +1,10 @@
 """Topics: listed, described, created, changed and deleted; planned changes are shown before they are applied.
 
-A topic is created on every broker that is to have it, and exists once the name servers have it in their routes: brokers
-register it in their own time, which is waited for. Creating a topic that exists as wanted changes nothing; if it exists
-otherwise `create` refuses, and `apply` changes it by a plan that was shown.
+A topic exists once the name servers have it in their routes: brokers register it in their own time, which is waited
+for. If it exists otherwise than wanted `create` refuses, and `apply` changes it by a plan that was shown.
 
-Ordered topics have a fixed list of queues, such as ``broker-a:4;broker-b:4``: producers select from it whatever brokers
-are online. Name servers keep it as a key-value setting and send it with the topic's route; Apache's do so only if
-started with ``orderMessageEnable``. Left out: static topics.
+Ordered topics have a fixed list of queues, such as ``broker-a:4;broker-b:4``, whatever brokers are online. Name servers
+keep it as a key-value setting and send it with the topic's route; Apache's only with ``orderMessageEnable``.
 """
 
 import asyncio
@@ -15,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
 
-from steelyard.client.admin.admin_session import AdminPart, AdminSession, check_ok, gather_limited
+from steelyard.client.admin.admin_session import AdminPart, AdminSession, check_ok, gather_limited, release_4_error
 from steelyard.client.admin.offsets import QueueOffsets, group_offsets_in, topic_offsets
 from steelyard.client.admin.topic_plan import (
     BrokerTopicConfig,
@@ -24,7 +22,7 @@ from steelyard.client.admin.topic_plan import (
     TopicSpec,
     check_topic_name,
 )
-from steelyard.errors import ConfigurationError, RequestNotSupported, TimedOut, TopicExists, TransportError
+from steelyard.errors import ConfigurationError, TimedOut, TopicExists, TransportError
 from steelyard.model import BrokerAddresses, Permission, QueueCounts, TopicRoute
 from steelyard.model.reserved_names import DEFAULT_TOPIC, DLQ_PREFIX, RETRY_PREFIX, is_system_topic
 from steelyard.wire.bodies import decode_body
@@ -245,8 +243,7 @@ class TopicAdmin(AdminPart):
                 change = TopicChange(spec.name, place.name, before, spec.apply_to(before))
                 if changes.setdefault((spec.name, place.name), change) != change:
                     raise ConfigurationError(
-                        f"topic {spec.name!r} has two different specs for {place.name}",
-                        next_step="remove one of them",
+                        f"topic {spec.name!r} has two different specs for {place.name}", next_step="remove one of them"
                     )
         return TopicChangePlan(tuple(changes.values()))
 
@@ -393,12 +390,8 @@ class TopicAdmin(AdminPart):
         """Refuse attributes at a broker of release 4: it would accept and ignore them."""
         probe = await self._session.request(place, RequestCode.GET_TOPIC_CONFIG, TopicNameRequest(DEFAULT_TOPIC))
         if probe.version < Version.V5_0_0:
-            raise RequestNotSupported(
-                code=int(ResponseCode.REQUEST_CODE_NOT_SUPPORTED),
-                server=place.name,
-                what=f"{place.name} is of release 4, whose topics have no attributes",
-                next_step="omit the attributes, or use a broker of release 5",
-            )
+            next_step = "omit the attributes, or use a broker of release 5"
+            raise release_4_error(place.name, "whose topics have no attributes", next_step)
 
     async def _update_order(
         self, topic: str, changes: Iterable[TopicChange], orders: Mapping[str, Mapping[str, int]]
@@ -463,13 +456,11 @@ class TopicAdmin(AdminPart):
     async def _sum_counter(self, route: TopicRoute, counter: str, key: str) -> tuple[float, int]:
         """Return a counter's messages a second and a day, over all brokers of a topic."""
         tps, day = 0.0, 0
-        fields = ViewBrokerStats(counter, key)
-        for _, answer in await self._session.request_each(route.brokers, RequestCode.VIEW_BROKER_STATS_DATA, fields):
-            if answer.code == ResponseCode.SUCCESS:
-                stats = decode_body(BrokerStats, answer.body)
-                tps += stats.minute.tps if stats.minute else 0.0
-                # Apache's brokers have no sum of a day before they ran for hours: what they have of it is less.
-                day += max((each.sum for each in (stats.day, stats.hour, stats.minute) if each), default=0)
+        code, fields = RequestCode.VIEW_BROKER_STATS_DATA, ViewBrokerStats(counter, key)
+        for _, stats in await self._session.decode_each(BrokerStats, route.brokers, code, fields):
+            tps += stats.minute.tps if stats.minute else 0.0
+            # Apache's brokers have no sum of a day before they ran for hours: what they have of it is less.
+            day += max((each.sum for each in (stats.day, stats.hour, stats.minute) if each), default=0)
         return tps, day
 
     async def list(self, *, system: bool = False) -> list[TopicSummary]:
@@ -477,10 +468,10 @@ class TopicAdmin(AdminPart):
         places = await self._session.broker_places()
         own = await system_topics(self._session, places.values())
         configs: dict[str, dict[str, TopicConfig]] = {name: {} for name in await self._session.topic_names()}
-        for place, answer in await self._session.request_each(places.values(), RequestCode.GET_ALL_TOPIC_CONFIG):
-            if answer.code == ResponseCode.SUCCESS:
-                for name, each in decode_body(TopicConfigTable, answer.body).topics.items():
-                    configs.setdefault(name, {})[place.name] = each
+        code = RequestCode.GET_ALL_TOPIC_CONFIG
+        for place, table in await self._session.decode_each(TopicConfigTable, places.values(), code):
+            for name, each in table.topics.items():
+                configs.setdefault(name, {})[place.name] = each
         found = [
             _topic_summary(self._namespace.unwrap(name), own, configs[name], places)
             for name in sorted(configs)
@@ -491,17 +482,16 @@ class TopicAdmin(AdminPart):
 
 async def system_topics(session: AdminSession, places: Iterable[BrokerAddresses]) -> frozenset[str]:
     """Return the topics that brokers call their own."""
-    answers = await session.request_each(places, RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
-    good = (answer for _, answer in answers if answer.code == ResponseCode.SUCCESS)
-    return frozenset(name for answer in good for name in decode_body(TopicNames, answer.body).topics)
+    found = await session.decode_each(TopicNames, places, RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
+    return frozenset(name for _, names in found for name in names.topics)
 
 
 async def subscribed_groups(session: AdminSession, route: TopicRoute) -> set[str]:
     """Return the full names of the groups that read a topic."""
-    fields = TopicNameRequest(route.topic)
-    answers = await session.request_each(route.brokers, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, fields)
-    good = (answer for _, answer in answers if answer.code == ResponseCode.SUCCESS)
-    return {name for answer in good for name in decode_body(GroupNames, answer.body).groups}
+    code, fields = RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, TopicNameRequest(route.topic)
+    return {
+        name for _, names in await session.decode_each(GroupNames, route.brokers, code, fields) for name in names.groups
+    }
 
 
 async def topic_configs_at(session: AdminSession, place: BrokerAddresses) -> Mapping[str, TopicConfig]:
@@ -563,7 +553,6 @@ def _refuse_different(change: TopicChange) -> None:
     if change.what == "change" and change.before is not None:
         there = change.before
         raise TopicExists(
-            code=int(ResponseCode.TOPIC_EXIST_ALREADY),
             server=change.broker,
             what=f"topic {change.topic!r} exists already: {change.broker} has {there.read_queues} queues of it to read "
             f"and {there.write_queues} to write, with permission {int(there.permission)}",

@@ -5,11 +5,9 @@
             sender.send(batch)          # blocks while too many are in flight
         sender.finish()                 # waits for the last answers; raises SendFailed
 
-The rules are those of `balance.producer`: queues in rotation, around brokers that fail, and retries until the deadline.
-A batch for a certain queue is tried there alone, and the next one for that queue is sent after it is stored: so
-messages of one key keep their order. After the first batch that could not be stored nothing new is sent; the pending
-answers are read, so that it is known what is stored, and then the error is raised. There are no heartbeats: brokers
-accept messages of unknown producer groups.
+The rules are those of `balance.producer`. A batch for a certain queue is tried there alone, and the next one for that
+queue is sent after it is stored: so messages of one key keep their order. After the first batch that could not be
+stored nothing new is sent; the pending answers are read, so that it is known what is stored.
 """
 
 import logging
@@ -24,7 +22,6 @@ from steelyard.balance.producer.send_attempts import SendAttempt, SendAttempts, 
 from steelyard.client.bulk.connection_pool import ConnectionPool, shared_pool
 from steelyard.client.config import ClientConfig
 from steelyard.client.namespace import ClientNamespace
-from steelyard.client.producer.send_async import route_lookup_budget_ms
 from steelyard.client.suggestions import no_broker_registered, topic_not_found
 from steelyard.client.topic_routes import find_route, list_topics
 from steelyard.errors import (
@@ -178,10 +175,10 @@ def can_batch(topic: str) -> bool:
 class _PendingBatch:
     """A batch in flight."""
 
-    __slots__ = ("attempt", "batch", "deadline_ms", "end_ms", "sending")
+    __slots__ = ("attempt", "batch", "deadline_ms", "sending")
 
-    def __init__(self, batch: EncodedBatch, sending: SendAttempts, end_ms: int) -> None:
-        self.batch, self.sending, self.end_ms = batch, sending, end_ms
+    def __init__(self, batch: EncodedBatch, sending: SendAttempts) -> None:
+        self.batch, self.sending = batch, sending
         self.attempt = sending.begin(steady_ms())
         self.deadline_ms = 0
         """When the attempt times out, or starts after a pause."""
@@ -267,8 +264,7 @@ class BulkSender:
 
     def _start(self, batch: EncodedBatch) -> None:
         rotation = self._routes.rotation(batch.topic)
-        end_ms = steady_ms() + self._options.timeout_ms
-        self._send_attempt(_PendingBatch(batch, SendAttempts(rotation, self._options, chosen=batch.queue), end_ms))
+        self._send_attempt(_PendingBatch(batch, SendAttempts(rotation, self._options, chosen=batch.queue)))
 
     def _follow(self, pending: _PendingBatch, step: SendStep) -> None:
         """Perform the next step."""
@@ -316,7 +312,7 @@ class BulkSender:
     def _attempt_failed(self, pending: _PendingBatch, error: SteelyardError) -> None:
         at_ms = steady_ms()
         step = pending.sending.failed(error, at_ms)
-        is_lost = self._failure is None and route_lookup_budget_ms(pending.sending, error, pending.end_ms, at_ms) > 0
+        is_lost = self._failure is None and pending.sending.route_lookup_ms(error, at_ms) > 0
         if is_lost and self._routes.route_changed(pending.batch.topic):
             step = pending.sending.route_renewed(steady_ms())
         self._follow(pending, step)

@@ -1,9 +1,7 @@
 """ConnectionPool: idle connections of a process, reused between tasks.
 
-Opening a connection costs a round trip, with TLS several, and a Spark task often takes no longer; the processes that
-run tasks live on. A connection is out of the pool while in use, so two tasks never share one. It is returned only after
-every answer on it was read; otherwise it is closed. A forked child begins with an empty pool.
-
+Opening a connection costs a round trip, with TLS several, and a Spark task often takes no longer. A connection is out
+of the pool while in use, and returned only after every answer on it was read. A forked child begins with an empty pool.
 Servers close connections that are idle for two minutes. The pool closes them after one, at its next use.
 """
 
@@ -89,15 +87,11 @@ class ConnectionPool:
         """Close connections that were idle for too long."""
         end_ms = steady_ms() - _IDLE_MS
         with self._lock:
-            old = [
-                connection for idle in self._idle.values() for connection in idle if connection.last_used_ms < end_ms
-            ]
+            old = [each for idle in self._idle.values() for each in idle if each.last_used_ms < end_ms]
             if not old:
                 return
-            for key, idle in list(self._idle.items()):
-                self._idle[key] = [connection for connection in idle if connection.last_used_ms >= end_ms]
-                if not self._idle[key]:
-                    del self._idle[key]
+            kept = {key: [each for each in idle if each.last_used_ms >= end_ms] for key, idle in self._idle.items()}
+            self._idle = {key: idle for key, idle in kept.items() if idle}
         for connection in old:
             connection.close()
 

@@ -1,15 +1,13 @@
 """Range reader: reads offset ranges of queues as fast as brokers deliver, as raw records, in one thread without a loop.
 
-A range has an end, so it is split into sub-ranges that are pulled in parallel, over all brokers that have queues of it.
-Within a sub-range one pull follows the other, each from where the last ended. No pull is held by a broker: what is to
-be read is there, or lost. Ranges are returned in the given order, each by offsets; what is read ahead is held until its
-turn, within limits, so two reads of the same ranges return the same. Brokers compare tags by hash only: the decoder has
-to compare the tags themselves.
+A range is split into sub-ranges that are pulled in parallel, over all brokers that have queues of it; within one, a
+pull starts where the last ended. No pull is held by a broker: what is to be read is there, or lost. Ranges are returned
+in the given order; what is read ahead is held until its turn, within limits. Brokers compare tags by hash only: the
+decoder has to compare the tags themselves.
 
-`_BrokerReader` learns from the answers how much a broker returns to one pull. When a connection fails, everything
-pending on it is pulled again: only an answer that was read counts, so nothing is read twice. From the second failure on
-the name servers are asked for the broker's address. It ends when the broker delivered nothing for the idle timeout.
-Only a master may say that a queue ends before a range does: a replica may be late, and is waited for.
+When a connection fails, everything pending on it is pulled again; from the second failure on the name servers are asked
+for the broker's address. It ends when the broker delivered nothing for the idle timeout. Only a master may say that a
+queue ends before a range does: a replica may be late, and is waited for.
 """
 
 import time
@@ -41,7 +39,7 @@ from steelyard.wire.command import Command
 from steelyard.wire.headers.pull import PullMessage, PullMessageResponse
 from steelyard.wire.signing import sign_command
 
-__all__ = ["Advance", "RecordChunk", "fail_on_loss", "filters_messages", "read_ranges"]
+__all__ = ["RecordChunk", "fail_on_loss", "filters_messages", "read_ranges"]
 
 
 _OnLost = Callable[[OffsetRange, str], None]
@@ -86,7 +84,6 @@ class _SubRange:
         self.tries = 0
         """How often it was pulled since then."""
         self.due_ms = 0
-        """When it may be pulled again."""
 
     @property
     def is_done(self) -> bool:
@@ -199,7 +196,7 @@ class _RangeReader:
             self._on_lost(lost, self._lost_why)
 
 
-class Advance(NamedTuple):
+class _Advance(NamedTuple):
     """The answer has records, possibly none that match; continue here."""
 
     offset: int
@@ -230,7 +227,7 @@ class _BrokerBusy(NamedTuple):
     why: str
 
 
-_PullVerdict = Advance | _SkipTo | _BeyondEnd | _RetrySoon | _BrokerBusy
+_PullVerdict = _Advance | _SkipTo | _BeyondEnd | _RetrySoon | _BrokerBusy
 
 _EMPTY_CODES = frozenset({Answer.PULL_NOT_FOUND, Answer.PULL_RETRY_IMMEDIATELY, Answer.PULL_OFFSET_MOVED})
 _BUSY_CODES = frozenset({Answer.SYSTEM_BUSY, Answer.SERVICE_NOT_AVAILABLE, Answer.FLOW_CONTROL, Answer.GO_AWAY})
@@ -247,7 +244,7 @@ def _classify_answer(answer: Command, at: int, *, is_filtered: bool, server: str
         following = answer.header(PullMessageResponse).next_begin_offset
         if not (answer.body or is_filtered):
             return _RetrySoon(f"it claims to have messages up to {following} and sends none")
-        return Advance(following) if following > at else _RetrySoon(f"its next offset {following} is not after {at}")
+        return _Advance(following) if following > at else _RetrySoon(f"its next offset {following} is not after {at}")
     if code in _EMPTY_CODES:
         return _classify_empty(code, answer.header(PullMessageResponse), at, is_filtered and remark != _REMOVED)
     if code in _BUSY_CODES or (code == Answer.SYSTEM_ERROR and _CLOSING in remark):
@@ -262,7 +259,9 @@ def _classify_empty(code: int, header: PullMessageResponse, at: int, is_filtered
     following, low, high = header.next_begin_offset, header.min_offset, header.max_offset
     if code == Answer.PULL_RETRY_IMMEDIATELY and following > at:
         return (
-            Advance(following) if is_filtered else _SkipTo(following, "the broker has removed or damaged their records")
+            _Advance(following)
+            if is_filtered
+            else _SkipTo(following, "the broker has removed or damaged their records")
         )
     if code == Answer.PULL_OFFSET_MOVED and low > at:
         return _SkipTo(low, f"the broker keeps messages from offset {low} on")
@@ -280,14 +279,12 @@ _RETRY_DELAYS_MS = (0, 50, 100, 200, 400, 800, 1_000)
 _ANSWER_TIMEOUT_FACTOR = 4
 """One slow answer may take 4 times the idle timeout."""
 _INITIAL_PULLS = 4
-"""Pending pulls at the beginning."""
 _MAX_PULLS = 1 << 10
 _FULL_ANSWERS_TO_GROW = 4
 """After so many full answers in a row the stride grows."""
 _FILTERED_STRIDE = 1_000
 """The length of filtered sub-ranges: about as many messages as a broker examines for one pull."""
 _EXPECTED_ANSWER_BYTES = 256 * 1024
-"""The expected size of the first answer."""
 
 
 class _ReadSettings(NamedTuple):
@@ -298,10 +295,8 @@ class _ReadSettings(NamedTuple):
     make_request: Callable[[Queue, int, int], Command]
     """Returns the pull of so many messages from an offset on."""
     max_messages: int
-    """How many messages one pull asks for at most."""
     is_filtered: bool
     idle_timeout_ms: int
-    """How long a broker may deliver nothing."""
     read_timeout_ms: int
     """How long a connection with pending pulls may be silent."""
     settle_ms: int
@@ -317,13 +312,10 @@ class _BrokerReader:
         self.pending: dict[int, _SubRange] = {}
         """Sub-ranges by the number of their pending request."""
         self.answer_bytes = _EXPECTED_ANSWER_BYTES
-        """The estimated size of an answer."""
         self._progress_ms = self._received_ms = steady_ms()
         """When it last delivered something, and when it last sent anything."""
         self._due_ms = 0
-        """When it may be asked again."""
         self._ranges = deque(ranges)
-        """Those that are not fully split."""
         self._retry: deque[_SubRange] = deque()
         """To be pulled (again): the rest of sub-ranges, and what was pending on a connection that failed."""
         self._waiting: list[_SubRange] = []
@@ -443,7 +435,7 @@ class _BrokerReader:
     def _handle_answer(self, sub_range: _SubRange, answer: Command) -> None:
         reader, at = sub_range.reader, sub_range.at
         verdict = _classify_answer(answer, at, is_filtered=self._settings.is_filtered, server=self.name)
-        if isinstance(verdict, Advance):
+        if isinstance(verdict, _Advance):
             sub_range.add_records(verdict.offset, answer.body)
             if not self._settings.is_filtered:
                 self._adapt_stride(sub_range, sub_range.at - at)
@@ -581,7 +573,6 @@ class _BrokerReader:
 
 
 _BULK_GROUP = "steelyard-bulk"
-"""The default group of pulls."""
 
 _MIB = 1 << 20
 _MAX_ANSWER_BYTES = 4 * _MIB

@@ -305,13 +305,10 @@ class HandlerPool:
             self._finished.append(task)
             if not self._wake_pending:
                 self._wake_pending = True
-                self._wake_loop()
-
-    def _wake_loop(self) -> None:
-        try:
-            self._loop.call_soon_threadsafe(self._collect_finished)
-        except RuntimeError:
-            _log.debug("a handler ended after its loop")
+                try:
+                    self._loop.call_soon_threadsafe(self._collect_finished)
+                except RuntimeError:
+                    _log.debug("a handler ended after its loop")
 
     def _run(self, task: HandlerTask) -> None:
         function = task.handler.function

@@ -102,20 +102,17 @@ class HandlerTask:
             self.begun_ns = self._at_ns = steady_ns()
         # Once in a millisecond is often enough, and after a long pause the millisecond is another one.
         now_ms = self._at_ns // 1_000_000
-        if now_ms != self._checked_ms and not self._is_allowed(now_ms):
-            self._stop()
-            return False
+        if now_ms != self._checked_ms:
+            self._checked_ms, may_start = now_ms, self._may_start
+            if may_start is not None and not may_start(self.handle.queue, self.handle.generation, now_ms):
+                self._stop()
+                return False
         try:
             self._not_begun.popleft()
         except IndexError:
             return False
         self.count += 1
         return True
-
-    def _is_allowed(self, now_ms: int) -> bool:
-        self._checked_ms = now_ms
-        handle, may_start = self.handle, self._may_start
-        return may_start is None or may_start(handle.queue, handle.generation, now_ms)
 
     def _stop(self, left: int = 0) -> None:
         """Begin nothing more; the rest is skipped."""

@@ -266,7 +266,7 @@ class MemberRunner:
             return
         routes, self._pending_route_requests = self._pending_route_requests, []
         for action in routes:
-            self._perform(action)
+            self._perform(action, steady_ms())
         self.feed_all(())
 
     def connection_lost(self, server: str | None) -> None:
@@ -329,24 +329,22 @@ class MemberRunner:
         self._is_stepping = True
         try:
             while waiting:
-                self._step(waiting.popleft())
+                now_ms = steady_ms()
+                try:
+                    actions = self.member.step(waiting.popleft(), now_ms)
+                except ImpossibleEvent:
+                    # A bug of ours with one queue: the other queues and events go on.
+                    _log.exception("the member %s met what cannot be", self.options.id)
+                    continue
+                for action in actions:
+                    self._perform(action, now_ms)
         finally:
             self._is_stepping = False
         self._arm()
         if self._after_step is not None:
             self._after_step()
 
-    def _step(self, event: Event) -> None:
-        try:
-            actions = self.member.step(event, steady_ms())
-        except ImpossibleEvent:
-            # A bug of ours with one queue: the other queues and events go on.
-            _log.exception("the member %s met what cannot be", self.options.id)
-            return
-        for action in actions:
-            self._perform(action)
-
-    def _perform(self, action: Action) -> None:
+    def _perform(self, action: Action, now_ms: int) -> None:
         if isinstance(action, HandleMessages):
             self._on_handle(action)
         elif isinstance(action, MemberReport):
@@ -358,7 +356,7 @@ class MemberRunner:
         elif self._is_broadcast and isinstance(action, QueryStartOffset | Commit) and self._is_stored_locally(action):
             self._events.append(self._local_offset_event(action))
         else:
-            outgoing = self.protocol.encode(action, steady_ms())
+            outgoing = self.protocol.encode(action, now_ms)
             if outgoing is not None:
                 self._send(outgoing)
 

@@ -65,9 +65,8 @@ class DeliveryContext:
 _current: ContextVar[DeliveryContext | None] = ContextVar("steelyard_delivery", default=None)
 
 
-def set_delivery(delivery: DeliveryContext | None) -> None:
-    """Set the delivery of this context."""
-    _current.set(delivery)
+set_delivery = _current.set
+"""Sets the delivery of this context."""
 
 
 def _current_delivery(message: StoredMessage, what: str) -> DeliveryContext:

@@ -1,16 +1,9 @@
 """Metrics of the clients of this process: an observer that counts, read as values or as Prometheus text.
 
-    metrics = ClientMetrics()
-    Producer("localhost:9876", observers=[metrics])
-    Consumer("localhost:9876", group="billing", observers=[metrics])
-    print(metrics.text())                   # serve this at /metrics, or add it to what you serve
-
 Names and labels are those of RocketMQ 5's own clients where they exist; ours begin with ``steelyard_``. Times are
-milliseconds. One `ClientMetrics` may observe any number of clients, which differ by the label ``client_id``; a client
-that has ended keeps its counters, and its gauges are removed.
-
-Two of RocketMQ's differ here. Brokers do not report when they deliver a message, so ``rocketmq_delivery_latency``
-starts with its store; and of a batch only the first message has a ``rocketmq_await_time``.
+milliseconds. Clients differ by the label ``client_id``; one that has ended keeps its counters, and its gauges are
+removed. Two of RocketMQ's differ: brokers do not report when they deliver a message, so
+``rocketmq_delivery_latency`` starts with its store; of a batch only the first message has a ``rocketmq_await_time``.
 """
 
 import threading
@@ -35,7 +28,7 @@ from steelyard.client.observers.observer import (
 )
 from steelyard.client.producer.send_result import SendResult
 from steelyard.metrics.exposition import Exposition, format_exposition
-from steelyard.metrics.families import Histogram, MetricCatalog, MetricFamily, MetricSpec, Sample
+from steelyard.metrics.families import Histogram, MetricCatalog, MetricFamily, MetricSpec, MetricType, Sample
 
 if TYPE_CHECKING:
     from steelyard.model import Queue
@@ -108,19 +101,9 @@ _HISTOGRAMS = {
     _AWAIT_TIME: _AWAIT_BOUNDS_MS,
     _PROCESS_TIME: _PROCESS_BOUNDS_MS,
 }
-_COUNTERS = (
-    _SENT,
-    _SENT_LATE,
-    _SEND_FAILURES,
-    _SEND_RETRIES,
-    _TRANSACTIONS,
-    _RECEIVED,
-    _HANDLED,
-    _REBALANCES,
-    _QUEUE_MOVES,
-    _DUPLICATES_AVOIDED,
+_COUNTERS, _GAUGES = (
+    tuple(each for each in _catalog.specs if each.kind is kind) for kind in (MetricType.COUNTER, MetricType.GAUGE)
 )
-_GAUGES = (_CACHED_MESSAGES, _CACHED_BYTES, _OWNED_QUEUES)
 
 CLIENT_METRICS: tuple[MetricSpec, ...] = (*_HISTOGRAMS, *_COUNTERS, *_GAUGES)
 
@@ -153,7 +136,6 @@ class ClientMetrics(Observer):
         self._fetches: dict[tuple[str, Queue], deque[tuple[int, int]]] = {}
         """The last fetches of each queue of a client: last offset and time of each."""
         self._clients: dict[str, Observed] = {}
-        """Open clients by id."""
 
     def families(self) -> list[MetricFamily]:
         """Return all samples so far."""

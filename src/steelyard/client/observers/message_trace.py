@@ -1,12 +1,9 @@
 """Message traces as Java's clients write them with ``enableMsgTrace``.
 
 Each send and each handler call becomes a record, written to the trace topic some moments later, many records in a
-message, by a producer of its own without observers. `mqadmin queryMsgTraceById`, the Apache dashboard and `steelyard
-message trace` find them by a message's id or one of its keys.
-
-It never delays the client: records wait in a buffer, and what does not fit, or cannot be stored, is dropped and
-counted. As with Java's, a failed send leaves no record, and neither does a message whose broker has switched tracing
-off.
+message, by a producer of its own. Tools find them by a message's id or one of its keys. Records wait in a buffer; what
+does not fit, or cannot be stored, is dropped and counted. As with Java's, a failed send leaves no record, and neither
+does a message whose broker has switched tracing off.
 """
 
 import asyncio
@@ -47,7 +44,6 @@ _MAX_RECORDS = 20_000
 """How many records may wait; beyond that new ones are dropped."""
 _PAUSE_S = 0.5
 _CLOSE_TIMEOUT_S = 3.0
-"""How long the close of a client waits for unwritten records."""
 _RECORDS_PER_MESSAGE = 200
 _BODY_BYTES = 100_000
 _KEYS_BYTES = 16_000
@@ -82,7 +78,6 @@ class MessageTraceWriter(Observer):
         self._writing = asyncio.Lock()
         self._has_warned = False
         self.dropped = 0
-        """How many records were dropped."""
 
     def start(self, session: "Session") -> None:
         """Start to write."""

@@ -1,18 +1,8 @@
 """Observer: derive from it to be notified of what a client does, and override the methods that are needed.
 
-    class Slow(Observer):
-        def handling(self, client, incoming):
-            def ended(outcome):
-                if outcome.took_ns > 1e9:
-                    print(incoming.messages[0].message_id, "took long")
-            return ended
-
-    Consumer("localhost:9876", group="billing", observers=[Slow()])
-
 What takes time is reported as it begins, and the function that the method returns gets the outcome; so no state has to
 be kept elsewhere. Methods are called where things happen, in the sender's thread, in a handler's or on the loop, and
-should be quick. One that raises is logged and not called again; no send and no handler fails because of it. One
-observer may observe any number of clients.
+should be quick. One that raises is logged and not called again. One observer may observe any number of clients.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -88,7 +78,6 @@ class HandlerCall:
     queue: Queue
     """Where they were read from: a retry queue, if they are redelivered."""
     handler: str
-    """The name of the function."""
     is_batch: bool
     """Whether it gets a list, even of one."""
 

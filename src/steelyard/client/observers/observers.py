@@ -1,17 +1,13 @@
 """Observers: notifies everything that observes one client, and keeps the client safe from it.
 
-An observer that raises is logged once and not called again; no send and no handler fails because of it. A client
-without observers has an empty `Observers`, so its code has no special case: `is_on` is False, sends get a `_NullSend`.
-
-`is_on` is a plain attribute that is refreshed some times a second, because asking each observer before each message
-costs more than an idle observer may.
+A client without observers has an empty `Observers`: `is_on` is False, sends get a `_NullSend`. `is_on` is a plain
+attribute that is refreshed some times a second, because asking each observer before each message costs too much.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from msgspec import Struct, structs
@@ -214,7 +210,6 @@ class _NullSend(Struct, frozen=True, gc=False):
     """The context of one send that nothing observes; a Struct, because every unobserved send makes one."""
 
     messages: Sequence[Message]
-    """As they are to be sent."""
 
     def set_result(self, sent: S) -> S:
         """Return what a broker answered."""
@@ -227,9 +222,7 @@ class _NullSend(Struct, frozen=True, gc=False):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         pass
 
 
@@ -267,9 +260,7 @@ class _ObservedSend:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if not self._is_deferred:
             self._complete(error)
 

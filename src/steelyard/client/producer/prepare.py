@@ -93,25 +93,22 @@ class QueueRotations:
         self._latency = (
             None if table is None else _SharedLatencyTracker(table, self._lock, relative_to_median=relative_to_median)
         )
-        self._by_topic: dict[str, SharedQueueRotation] = {}
+        self.by_topic: dict[str, SharedQueueRotation] = {}
+        """The rotations of the topics that were sent to; only this class changes it."""
         self._create_lock = threading.Lock()
-
-    def cached(self, topic: str) -> SharedQueueRotation | None:
-        """Return the rotation of a topic, if there is one."""
-        return self._by_topic.get(topic)
 
     def get_or_create(self, listed: PublishList) -> SharedQueueRotation:
         """Return the rotation of a list's topic; an empty list raises NoRoute."""
         with self._create_lock:
-            known = self._by_topic.get(listed.topic)
+            known = self.by_topic.get(listed.topic)
             if known is None:
-                known = self._by_topic[listed.topic] = SharedQueueRotation(listed, self._latency, self._lock)
+                known = self.by_topic[listed.topic] = SharedQueueRotation(listed, self._latency, self._lock)
                 known.is_default_topic = not listed.topic_exists
             return known
 
     def route_changed(self, topic: str, route: TopicRoute) -> None:
         """Use a topic's new route; one without queues is ignored: its brokers may be restarting."""
-        rotation = self._by_topic.get(topic)
+        rotation = self.by_topic.get(topic)
         listed = route.publish_list()
         if rotation is None or not listed:
             return
@@ -125,7 +122,7 @@ class QueueRotations:
                 self._latency.retain(after, steady_ms())
 
     def _brokers(self) -> set[str]:
-        return {broker for each in list(self._by_topic.values()) for broker in each.brokers}
+        return {broker for each in list(self.by_topic.values()) for broker in each.brokers}
 
     def watch_latency(self, on_change: Callable[[], None]) -> bool:
         """Call a function, on any thread, when a broker appears or begins to be avoided; False without a tracker."""
@@ -208,7 +205,9 @@ class SendPreparer:
 
     async def find_rotation(self, topic: str) -> SharedQueueRotation:
         """Return the rotation of a topic, looked up if need be; on the loop."""
-        return self.rotations.cached(topic) or self.rotations.get_or_create(await self._routes.publish_list(topic))
+        return self.rotations.by_topic.get(topic) or self.rotations.get_or_create(
+            await self._routes.publish_list(topic)
+        )
 
     async def find_rotation_in_time(self, topic: str, options: SendOptions) -> tuple[SharedQueueRotation, SendOptions]:
         """Return the rotation of a topic, and options with the time that is left; raises NoNameServer."""
@@ -241,10 +240,11 @@ class SendPreparer:
             self.defaults,
             message,
             self.next_key(),
-            delay_s=delay_s,
-            deliver_at=deliver_at,
-            extra_properties=extra_properties,
-            is_oneway=is_oneway,
+            len(message.body),
+            delay_s,
+            deliver_at,
+            extra_properties,
+            is_oneway,
         )
 
     def prepare_batch(self, messages: Sequence[Message]) -> BatchSend:

@@ -86,7 +86,7 @@ class Producer(AsyncClient):
             MessageTraceWriter(self.config, "producer", group, options.trace_topic) if options.message_trace else None
         )
         self.observers = Observers("producer", group, options.observers, trace)
-        self._default_options = self.options.send_options()
+        self.default_options = self.options.send_options()
         self._warned: set[str] = set()
         self._session: Session | None = None
         self._is_closed = False
@@ -152,7 +152,7 @@ class Producer(AsyncClient):
             self.preparer.next_key,
             self._send_half,
             self._check,
-            self._default_options.timeout_ms,
+            self.default_options.timeout_ms,
             self.observers.ended_transaction,
         )
         self._accumulator: BatchAccumulator | None = None
@@ -207,9 +207,9 @@ class Producer(AsyncClient):
         is_delayed = delay_s is not None or deliver_at is not None
         with self.observers.sending(message, kind="delayed" if is_delayed else "normal") as observed:
             preparer = self.preparer
-            options = self._default_options if timeout_s is None else self.options.send_options(timeout_s)
+            options = self.default_options if timeout_s is None else self.options.send_options(timeout_s)
             message = preparer.validate(observed.messages[0])
-            rotation = preparer.rotations.cached(message.topic)
+            rotation = preparer.rotations.by_topic.get(message.topic)
             if rotation is None:
                 rotation, options = await preparer.find_rotation_in_time(message.topic, options)
             chosen = preparer.choose_queue(rotation, message, key, select, select_arg, queue)
@@ -342,12 +342,12 @@ class Producer(AsyncClient):
         if self._accumulator is not None and self._accumulator.accepts(message):
             self._accumulator.add(rotation, message, queue, promise)
         else:
-            self.start_send(rotation, self.preparer.prepare(message), promise, self._default_options, queue)
+            self.start_send(rotation, self.preparer.prepare(message), promise, self.default_options, queue)
 
     def _start_batch(
         self, rotation: SharedQueueRotation, batch: BatchSend, promise: Promise[list[SendResult]], queue: Queue | None
     ) -> None:
-        self.start_send(rotation, batch, promise, self._default_options, queue)
+        self.start_send(rotation, batch, promise, self.default_options, queue)
 
     async def _open_transactions(self) -> ProducerTransactions:
         await self._ensure_open()
@@ -366,7 +366,7 @@ class Producer(AsyncClient):
 
     def options_for(self, timeout_s: float | None) -> SendOptions:
         """Return the options of one send."""
-        return self._default_options if timeout_s is None else self.options.send_options(timeout_s)
+        return self.default_options if timeout_s is None else self.options.send_options(timeout_s)
 
     def _has_timers(self, broker: str) -> bool:
         return supports_timers(self.session.broker_connection(broker).version)

@@ -17,8 +17,15 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from msgspec import structs
 
-from steelyard.balance.producer.send_attempts import SendAttempt, SendAttempts, SendGaveUp, SendOptions, SendStep
-from steelyard.errors import ConfigurationError, SteelyardError, TransportError
+from steelyard.balance.producer.send_attempts import (
+    SendAttempt,
+    SendAttempts,
+    SendGaveUp,
+    SendOptions,
+    SendStep,
+    first_attempt,
+)
+from steelyard.errors import ConfigurationError, SteelyardError
 from steelyard.net.clock import steady_ms
 
 if TYPE_CHECKING:
@@ -29,31 +36,14 @@ if TYPE_CHECKING:
     from steelyard.model import Queue
     from steelyard.wire.command import Command
 
-__all__ = [
-    "AsyncSend",
-    "InFlightLimit",
-    "Promise",
-    "route_changed",
-    "route_lookup_budget_ms",
-    "shorten_timeout",
-]
+__all__ = ["AsyncSend", "InFlightLimit", "Promise", "route_changed", "shorten_timeout"]
 
 
 R = TypeVar("R")
 R_contra = TypeVar("R_contra", contravariant=True)
 
-_LOOKUP_TIME_DIVISOR = 3
-"""A route look-up may take this fraction of the time left: the brokers may come back, too."""
-
 _ENCODE_IN_THREAD_BYTES = 128 * 1024
 """A request of this size is encoded in another thread: compressing it would delay all others."""
-
-
-def route_lookup_budget_ms(sending: SendAttempts, error: SteelyardError, deadline_ms: int, now_ms: int) -> int:
-    """Return how long to look for another route after a failed attempt; 0 if that would not help."""
-    if not isinstance(error, TransportError) or not sending.have_all_brokers_failed:
-        return 0
-    return max(0, deadline_ms - now_ms) // _LOOKUP_TIME_DIVISOR
 
 
 def shorten_timeout(step: SendStep, by_ms: int) -> SendStep:
@@ -89,17 +79,18 @@ class AsyncSend(Generic[R]):
     """One send in flight. It has acquired its room, and releases it at its end."""
 
     __slots__ = (
-        "_attempt",
-        "_count",
-        "_deadline_ms",
+        "_began_ms",
+        "_chosen",
         "_in_flight",
         "_late_result",
+        "_options",
         "_promise",
+        "_queue",
         "_request",
         "_rotation",
         "_sending",
         "_session",
-        "_size",
+        "_timeout_ms",
     )
 
     def __init__(
@@ -114,13 +105,13 @@ class AsyncSend(Generic[R]):
     ) -> None:
         self._session, self._in_flight, self._rotation = session, in_flight, rotation
         self._request, self._promise = request, promise
-        self._count, self._size = request.count, request.size
-        self._sending = SendAttempts(rotation, options, chosen=chosen)
+        self._options, self._chosen = options, chosen
+        self._sending: SendAttempts | None = None
+        """Made when the first attempt has not ended the send."""
         self._late_result: R | None = None
         """The result of the first broker that stored it late, while another broker is tried."""
-        now_ms = steady_ms()
-        self._deadline_ms = now_ms + options.remaining_ms
-        self._attempt = self._sending.begin(now_ms)
+        self._began_ms = steady_ms()
+        self._queue, self._timeout_ms = first_attempt(rotation, options, chosen, self._began_ms)
         in_flight.sends.add(self)
         self._start_attempt()
 
@@ -131,7 +122,7 @@ class AsyncSend(Generic[R]):
     def _follow(self, step: SendStep) -> None:
         """Perform the next step."""
         if isinstance(step, SendAttempt):
-            self._attempt = step
+            self._queue, self._timeout_ms = step.queue, step.timeout_ms
             if step.pause_ms:
                 self._session.loop.call_later(step.pause_ms / 1000, self._start_attempt)
             else:
@@ -145,57 +136,60 @@ class AsyncSend(Generic[R]):
         if self._promise.done():
             self._end(None, None)
             return
-        queue = self._attempt.queue
-        if self._size >= _ENCODE_IN_THREAD_BYTES:
-            written = self._session.loop.run_in_executor(None, self._request.encode, queue)
+        if self._request.size >= _ENCODE_IN_THREAD_BYTES:
+            written = self._session.loop.run_in_executor(None, self._request.encode, self._queue)
             written.add_done_callback(self._encoded)
             return
         try:
-            self._submit(self._request.encode(queue))
+            command = self._request.encode(self._queue)
+            self._session.broker_connection(self._queue.broker).submit(self, command, self._timeout_ms)
         except SteelyardError as error:
             self.on_error(error)
 
     def _encoded(self, encoded: "asyncio.Future[Command]") -> None:
         """Send a request that was encoded in another thread."""
         try:
-            self._submit(encoded.result())
+            self._session.broker_connection(self._queue.broker).submit(self, encoded.result(), self._timeout_ms)
         except SteelyardError as error:
             self.on_error(error)
         except BaseException as error:
             self._end(None, error)
 
-    def _submit(self, request: "Command") -> None:
-        attempt = self._attempt
-        connection = self._session.broker_connection(attempt.queue.broker)
-        connection.submit(self, request, attempt.timeout_ms)
-
     def on_response(self, answer: "Command") -> None:
         """Handle a broker's answer."""
+        rotation, sending = self._rotation, self._sending
         try:
-            result = self._request.decode(answer, self._attempt.queue, self._sending.failed_attempts)
+            result = self._request.decode(answer, self._queue, () if sending is None else sending.failed_attempts)
         except SteelyardError as refused:
             self.on_error(refused)
             return
-        is_late = answer.code != 0
-        step = self._sending.succeeded(steady_ms(), is_late=is_late)
-        if self._rotation.is_default_topic:
-            self._session.routes.refresh_soon(self._rotation.topic)
-        if not is_late:
+        if rotation.is_default_topic:
+            self._session.routes.refresh_soon(rotation.topic)
+        if answer.code == 0:
+            if sending is not None or rotation.latency is not None:
+                self._attempts().succeeded(steady_ms())
             self._end(result, None)
             return
         if self._late_result is None:
             self._late_result = result
-        self._follow(step)
+        self._follow(self._attempts().succeeded(steady_ms(), is_late=True))
+
+    def _attempts(self) -> SendAttempts:
+        """Return the attempts so far, with the current one."""
+        if self._sending is None:
+            self._sending = SendAttempts(self._rotation, self._options, chosen=self._chosen)
+            self._sending.begun(self._queue, self._began_ms)
+        return self._sending
 
     def on_error(self, error: SteelyardError) -> None:
         """Handle a failed attempt."""
-        now_ms = steady_ms()
-        step = self._sending.failed(error, now_ms)
+        now_ms, sending = steady_ms(), self._attempts()
+        step = sending.failed(error, now_ms)
         self._session.routes.refresh_soon(self._rotation.topic)
         if self._promise.done():
             self._end(None, None)  # its caller has given up
             return
-        allowed_ms = route_lookup_budget_ms(self._sending, error, self._deadline_ms, now_ms)
+        allowed_ms = sending.route_lookup_ms(error, now_ms)
         if allowed_ms:
             self._session.spawn(self._look_up_route(step, allowed_ms))
         else:
@@ -204,7 +198,7 @@ class AsyncSend(Generic[R]):
     async def _look_up_route(self, step: SendStep, allowed_ms: int) -> None:
         began_ms = steady_ms()
         if await route_changed(self._session.routes, self._rotation.topic, allowed_ms):
-            step = self._sending.route_renewed(steady_ms())
+            step = self._attempts().route_renewed(steady_ms())
         else:
             step = shorten_timeout(step, steady_ms() - began_ms)
         self._follow(step)
@@ -214,7 +208,7 @@ class AsyncSend(Generic[R]):
         if self not in in_flight.sends:
             return
         in_flight.sends.discard(self)
-        in_flight.release(self._count, self._size)
+        in_flight.release(self._request.count, self._request.size)
         promise = self._promise
         if promise.done():
             return

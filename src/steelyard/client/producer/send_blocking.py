@@ -15,11 +15,18 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from steelyard.balance.producer.send_attempts import SendAttempt, SendAttempts, SendGaveUp, SendOptions, SendStep
+from steelyard.balance.producer.send_attempts import (
+    SendAttempts,
+    SendGaveUp,
+    SendOptions,
+    SendStep,
+    SendStored,
+    first_attempt,
+)
 from steelyard.client.process_guard import closed_error
-from steelyard.client.producer.send_async import route_lookup_budget_ms, shorten_timeout
+from steelyard.client.producer.send_async import shorten_timeout
 from steelyard.errors import ConnectionClosed, SteelyardError
 from steelyard.net.blocking_connection import BlockingConnection
 from steelyard.net.clock import steady_ms
@@ -43,24 +50,14 @@ _POLL_S = 0.002
 
 
 class _ThreadConnections:
-    """The connections of one thread, by address; within the context they are busy."""
+    """The connections of one thread, by address."""
 
-    __slots__ = ("__weakref__", "_sender", "by_address", "is_busy")
+    __slots__ = ("__weakref__", "by_address", "is_busy")
 
-    def __init__(self, sender: "BlockingSender") -> None:
-        self._sender = sender
+    def __init__(self) -> None:
         self.by_address: dict[str, BlockingConnection] = {}
         self.is_busy = False
-
-    def __enter__(self) -> Self:
-        self.is_busy = True  # before the check: `close` works the other way round
-        if self._sender.is_closing:
-            self.is_busy = False
-            raise closed_error("Producer")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.is_busy = False
+        """Whether its thread is sending."""
 
     def drop(self, address: str) -> None:
         connection = self.by_address.pop(address, None)
@@ -98,44 +95,57 @@ class BlockingSender:
         chosen: "Queue | None" = None,
     ) -> R:
         """Send a request, and return what it reads from the broker's answer; raises SendFailed."""
-        with self._thread_connections() as connections:
-            sending = SendAttempts(rotation, options, chosen=chosen)
-            now_ms = steady_ms()
-            deadline_ms = now_ms + options.remaining_ms
-            step: SendStep = sending.begin(now_ms)
+        connections = self._busy_connections()
+        try:
+            began_ms = steady_ms()
+            queue, timeout_ms = first_attempt(rotation, options, chosen, began_ms)
+            sending: SendAttempts | None = None  # made when the first attempt has not ended the send
             late: R | None = None
-            while isinstance(step, SendAttempt):
+            while True:
+                error: SteelyardError | None = None
+                try:
+                    answer = self._exchange(connections, queue.broker, request.encode(queue), timeout_ms)
+                    result = request.decode(answer, queue, () if sending is None else sending.failed_attempts)
+                    if rotation.is_default_topic:
+                        self._session.routes.refresh_soon(rotation.topic)
+                    if answer.code == 0 and sending is None and rotation.latency is None:
+                        return result
+                except SteelyardError as failure:
+                    error = failure
+                if sending is None:
+                    sending = SendAttempts(rotation, options, chosen=chosen)
+                    sending.begun(queue, began_ms)
+                if error is not None:
+                    step = self._attempt_failed(sending, rotation.topic, error)
+                else:
+                    step = sending.succeeded(steady_ms(), is_late=answer.code != 0)
+                    if answer.code == 0:
+                        return result
+                    late = result if late is None else late
+                if isinstance(step, SendGaveUp):
+                    raise step.error
+                if isinstance(step, SendStored):
+                    assert late is not None
+                    return late
+                queue, timeout_ms = step.queue, step.timeout_ms
                 if step.pause_ms:
                     self._closed.wait(step.pause_ms / 1000)
-                try:
-                    answer = self._exchange(connections, step, request.encode(step.queue))
-                    result = request.decode(answer, step.queue, sending.failed_attempts)
-                except SteelyardError as error:
-                    step = self._attempt_failed(sending, rotation.topic, error, deadline_ms)
-                    continue
-                is_late = answer.code != 0
-                step = sending.succeeded(steady_ms(), is_late=is_late)
-                if rotation.is_default_topic:
-                    self._session.routes.refresh_soon(rotation.topic)
-                if not is_late:
-                    return result
-                late = result if late is None else late
-        if isinstance(step, SendGaveUp):
-            raise step.error
-        assert late is not None
-        return late
+        finally:
+            connections.is_busy = False
 
     def send_oneway(self, rotation: "SharedQueueRotation", request: "SendRequest[R]", options: SendOptions) -> None:
         """Send a request one way; raises SendFailed if it could not even be written."""
-        with self._thread_connections() as connections:
-            sending = SendAttempts(rotation, options)
+        connections = self._busy_connections()
+        sending = SendAttempts(rotation, options)
+        try:
             attempt = sending.begin(steady_ms())
-            try:
-                self._exchange(connections, attempt, request.encode(attempt.queue))
-            except SteelyardError as error:
-                end = sending.failed(error, steady_ms())
-                if isinstance(end, SendGaveUp):
-                    raise end.error from None
+            self._exchange(connections, attempt.queue.broker, request.encode(attempt.queue), attempt.timeout_ms)
+        except SteelyardError as error:
+            end = sending.failed(error, steady_ms())
+            if isinstance(end, SendGaveUp):
+                raise end.error from None
+        finally:
+            connections.is_busy = False
 
     def close(self, timeout_s: float) -> None:
         """Wait for running sends, within the timeout, then close all connections."""
@@ -149,34 +159,37 @@ class BlockingSender:
         for connections in all_connections:
             connections.close()
 
-    def _thread_connections(self) -> _ThreadConnections:
-        """Return the connections of this thread."""
+    def _busy_connections(self) -> _ThreadConnections:
+        """Return the connections of this thread, which are busy from now on."""
         connections: _ThreadConnections | None = getattr(self._local, "connections", None)
         if connections is None:
-            connections = self._local.connections = _ThreadConnections(self)
+            connections = self._local.connections = _ThreadConnections()
             with self._register_lock:
                 self._all_connections.add(connections)
+        connections.is_busy = True  # before the check: `close` works the other way round
+        if self.is_closing:
+            connections.is_busy = False
+            raise closed_error("Producer")
         return connections
 
-    def _attempt_failed(self, sending: SendAttempts, topic: str, error: SteelyardError, deadline_ms: int) -> SendStep:
+    def _attempt_failed(self, sending: SendAttempts, topic: str, error: SteelyardError) -> SendStep:
         now_ms = steady_ms()
         step = sending.failed(error, now_ms)
         self._session.routes.refresh_soon(topic)
-        allowed_ms = route_lookup_budget_ms(sending, error, deadline_ms, now_ms)
+        allowed_ms = sending.route_lookup_ms(error, now_ms)
         if allowed_ms and not self._closed.is_set():
             if self._route_changed(topic, allowed_ms):
                 return sending.route_renewed(steady_ms())
             return shorten_timeout(step, steady_ms() - now_ms)
         return step
 
-    def _exchange(self, connections: _ThreadConnections, attempt: SendAttempt, request: Command) -> Command:
+    def _exchange(self, connections: _ThreadConnections, broker: str, request: Command, left_ms: int) -> Command:
         """Send a request and return the answer; a oneway request is returned itself."""
         if self._credentials is not None:
             request = sign_command(request, self._credentials)
-        address = self._session.broker_address(attempt.queue.broker)
+        address = self._session.broker_address(broker)
         began_ms = steady_ms()
         connection = connections.by_address.get(address)
-        left_ms = attempt.timeout_ms
         try:
             if connection is None or began_ms - connection.last_used_ms > _CHECK_IDLE_MS:
                 connection = self._connect(connections, address, left_ms)

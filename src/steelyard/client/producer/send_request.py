@@ -6,7 +6,7 @@ queue is known. Connections and attempts are not known here: a queue becomes a c
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Protocol, TypeVar
+from typing import ClassVar, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -56,68 +56,51 @@ class SendDefaults(Struct, frozen=True):
     """Called with a sentence if a delay had to be changed."""
 
 
-class SingleSend:
+class SingleSend(Struct, frozen=True, gc=False):
     """One message."""
 
-    __slots__ = (
-        "_defaults",
-        "_delay_s",
-        "_deliver_at",
-        "_extra_properties",
-        "_is_oneway",
-        "_message",
-        "_unique_key",
-        "count",
-        "size",
-    )
+    defaults: SendDefaults
+    message: Message
+    unique_key: str
+    size: int
+    delay_s: float | None = None
+    deliver_at: datetime | None = None
+    extra_properties: Mapping[str, str] | None = None
+    is_oneway: bool = False
 
-    def __init__(
-        self,
-        defaults: SendDefaults,
-        message: Message,
-        unique_key: str,
-        *,
-        delay_s: float | None = None,
-        deliver_at: datetime | None = None,
-        extra_properties: Mapping[str, str] | None = None,
-        is_oneway: bool = False,
-    ) -> None:
-        self._defaults, self._message, self._unique_key = defaults, message, unique_key
-        self._delay_s, self._deliver_at = delay_s, deliver_at
-        self._extra_properties, self._is_oneway = extra_properties, is_oneway
-        self.count, self.size = 1, len(message.body)
+    count: ClassVar[int] = 1
 
     def encode(self, queue: Queue) -> Command:
         """Encode it for a queue."""
-        defaults = self._defaults
+        defaults = self.defaults
         at_ms = now_ms()
-        extra = self._extra_properties or {}
-        if self._delay_s is not None or self._deliver_at is not None:
+        extra = self.extra_properties or {}
+        if self.delay_s is not None or self.deliver_at is not None:
             extra = {**extra, **self._delay_properties(queue, at_ms)}
         return send_request(
             defaults.group,
-            self._message,
+            self.message,
             queue,
-            unique_key=self._unique_key,
+            unique_key=self.unique_key,
             now_ms=at_ms,
             extra_properties=extra,
             compress_from=defaults.compress_from,
             compression=defaults.compression,
-            is_oneway=self._is_oneway,
+            is_oneway=self.is_oneway,
         )
 
     def decode(self, answer: Command, queue: Queue, tried: tuple[FailedAttempt, ...]) -> SendResult:
         """Return the result in a broker's answer."""
-        receipt = read_receipt(answer, queue, unique_key=self._unique_key)
+        receipt = read_receipt(answer, queue, unique_key=self.unique_key)
         queue = receipt.queue
-        shown = self._defaults.namespace.unwrap_queue(queue) if self._defaults.namespace.name else queue
+        shown = self.defaults.namespace.unwrap_queue(queue) if self.defaults.namespace.name else queue
         attempts = failed_attempts(tried) if tried else ()
-        return SendResult(shown, receipt.offset, self._unique_key, receipt.is_late, attempts, receipt.message_id)
+        return SendResult(shown, receipt.offset, self.unique_key, receipt.is_late, attempts, receipt.message_id)
 
     def _delay_properties(self, queue: Queue, at_ms: int) -> Mapping[str, str]:
-        defaults = self._defaults
+        defaults = self.defaults
         timers = defaults.has_timers(queue.broker)
-        delay: Delay | None = resolve_delay(self._delay_s, self._deliver_at, now_ms=at_ms, has_timers=timers)
+        delay: Delay | None = resolve_delay(self.delay_s, self.deliver_at, now_ms=at_ms, has_timers=timers)
         if delay is None:
             return {}
         if delay.note:

@@ -1,12 +1,9 @@
 """AssignedReader: reads exactly the given queues, without a membership and without rebalances.
 
 Each queue has one pull under way; the next starts before the messages of the last are polled, while flow control allows
-it. A pull carries the subscription, so no broker has to know this client. A failed pull is repeated after a pause, and
-a permanent refusal (`PullRefusals`) also raises in the next poll. After an offset out of range it continues where the
-broker says, and logs that once. An unreadable message is handled as by a member; until its dead letter is stored, its
-offset is not done.
-
-A queue is done up to its first message that is not, or up to where the next pull begins.
+it. A failed pull is repeated after a pause, and a permanent refusal (`PullRefusals`) also raises in the next poll. An
+unreadable message is handled as by a member; until its dead letter is stored, its offset is not done. A queue is done
+up to its first message that is not, or up to where the next pull begins.
 """
 
 import asyncio
@@ -73,7 +70,6 @@ class _AssignedQueue:
     empty_pulls: int = 0
     """How many pulls in a row were answered at once with nothing."""
     stopped: str = ""
-    """Why it is stopped."""
     task: "asyncio.Task[None] | None" = None
 
     def low(self) -> int | None:
@@ -96,7 +92,6 @@ class AssignedReader:
     ) -> None:
         self._notifications = Notifications(options.group, session.namespace, _ignore_rebalanced, on_warning)
         self._dead_letter_tasks: set[asyncio.Task[None]] = set()
-        """Dead letters that are being sent."""
         self._session, self._options, self._buffer, self._wake = session, options, buffer, wake
         self._group = session.namespace.wrap(options.group)
         self._message_type = message_type_for(session.namespace)

@@ -1,10 +1,7 @@
 """Fetch buffer: messages that were pulled and wait to be polled, in order within a queue, in turn over all queues.
 
-A message waits until a poll returns it, and is *polled* until it is done. Both are parts of one order, so everything
-below the first message that is not done is done. A queue that starts again (after a rebalance, or a seek) has a new
-generation and a new buffer; the owner of the old one has to give back its messages.
-
-Pure: where messages come from, and what happens to done ones, is not known here.
+A message waits until a poll returns it, and is *polled* until it is done. A queue that starts again (after a rebalance,
+or a seek) has a new generation and a new buffer; the owner of the old one has to give back its messages.
 """
 
 from collections import deque
@@ -29,7 +26,6 @@ class QueueBuffer:
         self.count = 0
         """How many are waiting."""
         self.body_bytes = 0
-        """The bytes of their bodies."""
         self.polled: list[int] = []
         """The offsets that the user has and that are not done, in order."""
         self.held: set[int] = set()

@@ -1,25 +1,18 @@
 """PullConsumer for asyncio: the user's code polls for messages.
 
-    async with PullConsumer("localhost:9876", group="report") as consumer:
-        consumer.subscribe("orders")                      # shared with the group; or consumer.assign([queue, ...])
-        for message in await consumer.poll(timeout_s=1):
-            ...
-        await consumer.commit()
-
 What a poll returned is done when it is committed, or, with ``auto_commit``, when the next poll begins. So a process
 that dies in between gets its messages again. Closing after an exception counts nothing as done.
 
-There are two readers, of which a consumer has one. `subscribe` makes it a member of its group, and rebalances assign it
-queues (subscribed.py). `assign` reads exactly the given queues, whoever else reads them (assigned.py). Both use full
-names for queues and topics, and share the fetch buffer with the consumer.
+A consumer has one of two readers. `subscribe` makes it a member of its group, and rebalances assign it queues
+(subscribed.py). `assign` reads exactly the given queues, whoever else reads them (assigned.py). Both use full names for
+queues and topics, and share the fetch buffer with the consumer.
 """
 
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import replace
-from types import TracebackType
-from typing import Protocol, Unpack
+from typing import TypeAlias, Unpack
 
 from steelyard.balance.group.events import UnreadableMessage
 from steelyard.client.config import ClientConfig, NamesrvOrConfig, signature_with_options
@@ -30,13 +23,13 @@ from steelyard.client.consumer.received_message import ReceivedMessage
 from steelyard.client.filter_check import check_sql_filter
 from steelyard.client.observers.observers import Observers
 from steelyard.client.pull_consumer.assigned import AssignedReader
-from steelyard.client.pull_consumer.fetch_buffer import FetchBuffer, QueueBuffer
+from steelyard.client.pull_consumer.fetch_buffer import FetchBuffer
 from steelyard.client.pull_consumer.options import MAX_POLL, PullConsumerOptions, PullConsumerSettings
 from steelyard.client.pull_consumer.queue_queries import QueueQueries, query_offset
 from steelyard.client.pull_consumer.subscribed import SubscribedReader, queues_lost_error
 from steelyard.client.session import Session
 from steelyard.client.times import StartFrom, parse_start
-from steelyard.errors import ConfigurationError, SteelyardError
+from steelyard.errors import ConfigurationError
 from steelyard.model import ExpressionType, Queue, Subscription
 from steelyard.net.clock import now_ms
 from steelyard.wire.sysflag import SEALED
@@ -44,54 +37,8 @@ from steelyard.wire.sysflag import SEALED
 __all__ = ["PullConsumer", "PullReader"]
 
 
-class PullReader(Protocol):
-    """Reads queues into the fetch buffer: of a member, or the given ones."""
-
-    pending_error: SteelyardError | None
-    """An error for the next poll."""
-
-    def start(self) -> None:
-        """Begin."""
-
-    async def close(self) -> None:
-        """End, in order."""
-
-    def assignment(self) -> tuple[Queue, ...]:
-        """Return the queues that are read now."""
-
-    def may_poll(self, buffer: QueueBuffer) -> bool:
-        """Say whether messages of a buffer may be polled."""
-
-    def handle_unreadable(self, message: ReceivedMessage, found: UnreadableMessage) -> bool:
-        """Handle a message that cannot be decompressed; return whether its queue stops."""
-
-    def drop_revoked(self) -> None:
-        """Drop what is buffered of queues that are not read any more."""
-
-    def on_polled(self) -> None:
-        """Handle that messages were polled."""
-
-    def on_done(self, buffer: QueueBuffer, offsets: list[int]) -> None:
-        """Handle that messages are done."""
-
-    def pop_lost(self) -> tuple[Queue, ...]:
-        """Return queues that were revoked while polled messages were not done, each once."""
-
-    def explain(self) -> MemberExplanation:
-        """Explain what is read, how far, and why."""
-
-    async def position(self, queue: Queue) -> int:
-        """Return the offset that is polled next."""
-
-    def seek(self, queue: Queue, offset: int) -> None:
-        """Continue at another offset."""
-
-    async def commit(self) -> tuple[Queue, ...]:
-        """Commit what is done; return queues for which it was too late."""
-
-    async def commit_at(self, offsets: Mapping[Queue, int]) -> tuple[Queue, ...]:
-        """Commit these offsets; return queues for which it was too late."""
-
+PullReader: TypeAlias = SubscribedReader | AssignedReader
+"""Reads queues into the fetch buffer: those of a member, or the given ones."""
 
 _log = logging.getLogger("steelyard")
 
@@ -149,9 +96,7 @@ class PullConsumer(QueueQueries):
             await self._observers.closed()
             await super().close()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: object, error: object, trace: object) -> None:
         """Close; after an exception the last poll does not count as done."""
         await self.close(done=kind is None)
 

@@ -1,8 +1,7 @@
 """Queue queries: which queues a topic has, where they begin and end, and a group's committed offsets.
 
-Names are as users write them, without the namespace. 14 QUERY_CONSUMER_OFFSET and 15 UPDATE_CONSUMER_OFFSET are about a
-group; 29, 30 and 31 about a queue alone. A 4.9 broker answers 0 for a group without a committed offset in a young
-queue; its table of all offsets (43) has the truth.
+A 4.9 broker answers 0 for a group without a committed offset in a young queue; its table of all offsets (43) has the
+truth.
 """
 
 import asyncio

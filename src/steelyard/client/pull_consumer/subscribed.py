@@ -1,9 +1,8 @@
 """SubscribedReader: reads the queues that rebalances assign to this member, whose handler is the code that polls.
 
-The state machine delivers messages, and they wait in the fetch buffer until they are polled. What the user has done is
-reported to the state machine, which commits it. A queue that is revoked gives back at once what was not polled, and
-waits for what was polled until it is done, or the drain time is over. A queue that was lost (disconnected for too long,
-or the drain time is over) loses what was polled: it is redelivered elsewhere, and the next commit raises.
+What the user has done is reported to the state machine, which commits it. A queue that is revoked gives back at once
+what was not polled, and waits for what was polled until it is done, or the drain time is over. A queue that was lost
+loses what was polled: it is redelivered elsewhere, and the next commit raises.
 """
 
 import asyncio

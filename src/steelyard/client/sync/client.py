@@ -1,8 +1,7 @@
 """SyncClient: the base of blocking clients, which run an asyncio client on the loop thread.
 
-A blocking client has no rules of its own. `blocking` turns a method of the asyncio client into one that waits for it,
-so there is no second implementation. It opens itself with the first call; what is still open when the process ends is
-closed then.
+`blocking` turns a method of the asyncio client into one that waits for it, so there is no second implementation. What
+is still open when the process ends is closed then.
 """
 
 import atexit
@@ -10,7 +9,6 @@ import functools
 import logging
 import threading
 from collections.abc import Callable, Coroutine
-from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 
 from steelyard.client.loop_thread import LoopThread
@@ -95,9 +93,7 @@ class SyncClient(ProcessGuard, Generic[C_co]):
         """Connect."""
         return self.open()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         """Close."""
         self.close()
 
@@ -147,9 +143,7 @@ class _OnLoop(Protocol[T_co]):
     def _ensure_open(self) -> Callable[[], LoopThread]: ...
 
 
-def blocking(
-    method: Callable[Concatenate[T, P], Coroutine[Any, Any, R]],
-) -> Callable[Concatenate[_OnLoop[T], P], R]:
+def blocking(method: Callable[Concatenate[T, P], Coroutine[Any, Any, R]]) -> Callable[Concatenate[_OnLoop[T], P], R]:
     """Return a blocking method for one of the asyncio client."""
 
     @functools.wraps(method)

@@ -1,7 +1,6 @@
 """The blocking consumer: the asyncio one on the loop thread.
 
-Plain handlers run in threads, ``async def`` ones on the loop. Callbacks of rebalances and warnings run one after the
-other in a thread of their own, so that a slow one delays only the next.
+Callbacks of rebalances and warnings run one after the other in a thread of their own: a slow one delays only the next.
 """
 
 import signal

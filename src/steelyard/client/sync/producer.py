@@ -110,9 +110,10 @@ class Producer(SyncClient[AsyncProducer]):
         create the topic first. ``select`` is another rule, and gets ``select_arg`` if it has a third parameter;
         ``queue`` names the queue. Raises SendFailed, which lists each attempt.
         """
+        client = self._client
         if delay_s is not None or deliver_at is not None:
             return self._ensure_open().run(
-                self._client.send(
+                client.send(
                     message,
                     key=key,
                     select=select,
@@ -123,18 +124,40 @@ class Producer(SyncClient[AsyncProducer]):
                     timeout_s=timeout_s,
                 )
             )
-        if self._client.options.linger_ms is not None:
+        if client.options.linger_ms is not None:
             return self.submit(
                 message, key=key, select=select, select_arg=select_arg, queue=queue, timeout_s=timeout_s
             ).result()
-        sender, preparer = self._open_senders().blocking, self._client.preparer
-        with self._client.observers.sending(message) as observed:
-            message = preparer.validate(observed.messages[0])
-            rotation, options = self._find_rotation(message.topic, self._client.options_for(timeout_s))
-            chosen = None
-            if not (key is select is select_arg is queue is None):
-                chosen = preparer.choose_queue(rotation, message, key, select, select_arg, queue)
-            return observed.set_result(sender.send(rotation, preparer.prepare(message), options, chosen))
+        senders = self._senders
+        if senders is None or self._loop_thread is None or self.is_forked:
+            senders = self._open_senders()
+        if client.observers.is_on:
+            with client.observers.sending(message) as observed:
+                return observed.set_result(
+                    self._send(senders.blocking, observed.messages[0], key, select, select_arg, queue, timeout_s)
+                )
+        return self._send(senders.blocking, message, key, select, select_arg, queue, timeout_s)
+
+    def _send(
+        self,
+        sender: BlockingSender,
+        message: Message,
+        key: str | int | None,
+        select: Select[A] | None,
+        select_arg: A | None,
+        queue: Queue | None,
+        timeout_s: float | None,
+    ) -> SendResult:
+        client, preparer = self._client, self._client.preparer
+        message = preparer.validate(message)
+        options = client.default_options if timeout_s is None else client.options.send_options(timeout_s)
+        rotation = preparer.rotations.by_topic.get(message.topic)
+        if rotation is None:
+            rotation, options = self._find_rotation(message.topic, options)
+        chosen = None
+        if not (key is select is select_arg is queue is None):
+            chosen = preparer.choose_queue(rotation, message, key, select, select_arg, queue)
+        return sender.send(rotation, preparer.prepare(message), options, chosen)
 
     def submit(
         self,
@@ -271,7 +294,7 @@ class Producer(SyncClient[AsyncProducer]):
 
     def _find_rotation(self, topic: str, options: SendOptions) -> tuple[SharedQueueRotation, SendOptions]:
         """Return the rotation of a topic, looked up on the loop if need be, and options with the time that is left."""
-        rotation = self._client.preparer.rotations.cached(topic)
+        rotation = self._client.preparer.rotations.by_topic.get(topic)
         if rotation is not None:
             return rotation, options
         return self._ensure_open().run(self._client.preparer.find_rotation_in_time(topic, options))

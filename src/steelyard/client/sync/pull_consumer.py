@@ -1,7 +1,6 @@
 """The blocking pull consumer: the asyncio one on the loop thread, with callbacks in a thread of their own."""
 
 from collections.abc import Iterator
-from types import TracebackType
 from typing import Unpack
 
 from steelyard.client.config import NamesrvOrConfig, signature_with_options
@@ -60,9 +59,7 @@ class PullConsumer(NotifyingSyncClient[AsyncPullConsumer]):
             self._client.counts_last_poll = False
         super().close()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         """Close; after an exception the last poll does not count as done."""
         self.close(done=kind is None)
 

@@ -1,37 +1,27 @@
-"""Brokers: status, disk, flushing, the last recovery, and configuration.
+"""Brokers: status, disk, flushing, the last recovery, and configuration, in which secrets are hidden.
 
-Our brokers report all of it; Apache's report rates, positions and disk, and the rest is null. How Apache's flush is in
-their configuration. Secrets in a configuration are hidden from everyone.
+What Apache's brokers do not report is null; how they flush is in their configuration.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from msgspec import Struct
 
-from steelyard.client.admin.broker_reports import (
+from steelyard.client.admin.brokers import (
     BrokerDisk,
-    BrokerRecovery,
     BrokerReports,
+    BrokerStatus,
     FlushStatus,
     LogDamage,
     RateAverages,
+    is_secret_setting,
     parse_int,
 )
-from steelyard.client.admin.brokers import BrokerRuntime, BrokerStatus, is_secret_setting
-from steelyard.client.admin.name_servers import NameServerStatus
-from steelyard.dashboard.api_routing import ApiRequest, query_route, stream_route
+from steelyard.dashboard.api_routing import ApiRequest, copy_fields, live_route, query_route
 from steelyard.dashboard.context import DashboardContext
 
-__all__ = [
-    "ROUTES",
-    "BrokerResponse",
-    "BrokerRow",
-    "BrokerSettingsResponse",
-    "BrokersResponse",
-    "LastRecovery",
-    "StorageHealth",
-]
+__all__ = ["ROUTES"]
 
 _ALL_PERIOD_MS = 2_000
 _ONE_PERIOD_MS = 1_000
@@ -40,24 +30,7 @@ _FLUSH_MODES = {"SYNC_FLUSH": "sync", "ASYNC_FLUSH": "async"}
 _HIDDEN = "(hidden)"
 
 
-class StorageHealth(Struct, frozen=True, kw_only=True):
-    """Disk, flushing and the last recovery; what a broker does not report is null."""
-
-    disk_bytes: int | None = None
-    free_bytes: int | None = None
-    log_bytes: int | None = None
-    log_files: int | None = None
-    flush: str | None = None
-    flush_interval_ms: int | None = None
-    unflushed_bytes: int | None = None
-    last_flush_ms: float | None = None
-    recovery: "LastRecovery | None" = None
-    damages: int | None = None
-    lost: tuple[LogDamage, ...] = ()
-    refusal: str | None = None
-
-
-class LastRecovery(Struct, frozen=True):
+class _LastRecovery(Struct, frozen=True):
     """The recovery at the last start."""
 
     found: str
@@ -68,7 +41,24 @@ class LastRecovery(Struct, frozen=True):
     took_ms: int | None
 
 
-class BrokerRow(Struct, frozen=True, kw_only=True):
+class _StorageHealth(Struct, frozen=True, kw_only=True):
+    """Disk, flushing and the last recovery; what a broker does not report is null."""
+
+    disk_bytes: int | None
+    free_bytes: int | None
+    log_bytes: int | None
+    log_files: int | None
+    flush: str | None
+    flush_interval_ms: int | None
+    unflushed_bytes: int | None
+    last_flush_ms: float | None
+    recovery: _LastRecovery | None
+    damages: int | None
+    lost: tuple[LogDamage, ...]
+    refusal: str | None
+
+
+class _BrokerRow(Struct, frozen=True, kw_only=True):
     """One broker in the list; ``problem`` says why it does not answer."""
 
     broker: str
@@ -81,19 +71,10 @@ class BrokerRow(Struct, frozen=True, kw_only=True):
     out_tps: float | None
     disk_used: float | None
     problem: str | None
-    health: StorageHealth
+    health: _StorageHealth
 
 
-class BrokersResponse(Struct, frozen=True):
-    """All brokers and name servers."""
-
-    count: int
-    brokers: list[BrokerRow]
-    name_servers: list[NameServerStatus]
-    command: str
-
-
-class BrokerResponse(Struct, frozen=True, kw_only=True):
+class _BrokerResponse(Struct, frozen=True, kw_only=True):
     """One broker in full."""
 
     broker: str
@@ -114,99 +95,68 @@ class BrokerResponse(Struct, frozen=True, kw_only=True):
     page_cache_ms: int | None
     sends_waiting: int | None
     pulls_waiting: int | None
-    health: StorageHealth
+    health: _StorageHealth
     command: str
 
 
-class BrokerSettingsResponse(Struct, frozen=True):
-    """The configuration of a broker, and how it flushes by it."""
-
-    settings: dict[str, str]
-    flush: str | None
-    flush_interval_ms: int | None
-    command: str
-
-
-@stream_route("/api/brokers/live")
-async def _brokers(context: DashboardContext, _: ApiRequest) -> AsyncIterator[object]:
-    async def poll(_before: BrokersResponse | None) -> BrokersResponse:
-        found = sorted(await context.admin.brokers.list(), key=lambda each: (each.cluster, each.name))
-        rows = [_broker_row(each) for each in found[:_MAX_BROKERS]]
-        return BrokersResponse(
-            len(found), rows, await context.admin.name_servers.list(), context.command("broker", "ls")
-        )
-
-    async for value in context.polls.subscribe("brokers", _ALL_PERIOD_MS, poll):
-        yield value
+@live_route("/api/brokers/live", lambda: _ALL_PERIOD_MS)
+async def _brokers(context: DashboardContext, _: ApiRequest) -> dict[str, object]:
+    found = sorted(await context.admin.brokers.list(), key=lambda each: (each.cluster, each.name))
+    return {
+        "count": len(found),
+        "brokers": [_broker_row(each) for each in found[:_MAX_BROKERS]],
+        "name_servers": await context.admin.name_servers.list(),
+        "command": context.command("broker", "ls"),
+    }
 
 
-@stream_route("/api/brokers/{broker}/live")
-async def _broker(context: DashboardContext, request: ApiRequest) -> AsyncIterator[object]:
-    name = request.path("broker")
-
-    async def poll(_before: BrokerResponse | None) -> BrokerResponse:
-        return _broker_response(context, await context.admin.brokers.describe(name))
-
-    async for value in context.polls.subscribe(("broker", name), _ONE_PERIOD_MS, poll):
-        yield value
-
-
-@query_route("/api/brokers/{broker}/settings")
-async def _settings(context: DashboardContext, request: ApiRequest) -> BrokerSettingsResponse:
-    name = request.path("broker")
-    found = await context.admin.brokers.config(name)
-    return BrokerSettingsResponse(
-        {key: _HIDDEN if value and is_secret_setting(key) else value for key, value in sorted(found.items())},
-        _FLUSH_MODES.get(found.get("flushDiskType", "")),
-        parse_int(found.get("flushIntervalCommitLog")),
-        context.command("broker", "config", "show", name),
-    )
-
-
-def _broker_row(broker: BrokerStatus) -> BrokerRow:
-    return BrokerRow(
-        broker=broker.name,
-        cluster=broker.cluster,
-        addresses=broker.addresses,
-        version=broker.version,
-        started_at=broker.started_at,
-        up_ms=_ms(broker.up),
-        in_tps=broker.put_tps,
-        out_tps=broker.get_tps,
-        disk_used=broker.disk_used,
-        problem=broker.problem,
-        health=_storage_health(broker.reports or BrokerReports()),
-    )
-
-
-def _broker_response(context: DashboardContext, state: BrokerRuntime) -> BrokerResponse:
-    return BrokerResponse(
+@live_route("/api/brokers/{broker}/live", lambda: _ONE_PERIOD_MS)
+async def _broker(context: DashboardContext, request: ApiRequest) -> _BrokerResponse:
+    state = await context.admin.brokers.describe(request.path("broker"))
+    return copy_fields(
+        _BrokerResponse,
+        state,
         broker=state.server.broker,
         cluster=state.server.cluster,
         address=state.server.address,
-        version=state.version,
-        started_at=state.started_at,
         up_ms=_ms(state.up),
-        put=state.put,
-        delivered=state.delivered,
-        stored_today=state.stored_today,
-        delivered_today=state.delivered_today,
-        log_start=state.log_start,
-        log_end=state.log_end,
-        oldest_at=state.oldest_at,
         disk_used=state.log_disk_used,
-        index_behind_bytes=state.index_behind_bytes,
-        page_cache_ms=state.page_cache_ms,
-        sends_waiting=state.sends_waiting,
-        pulls_waiting=state.pulls_waiting,
         health=_storage_health(state.reports),
         command=context.command("broker", "show", state.server.broker),
     )
 
 
-def _storage_health(reports: BrokerReports) -> StorageHealth:
+@query_route("/api/brokers/{broker}/settings")
+async def _settings(context: DashboardContext, request: ApiRequest) -> dict[str, object]:
+    name = request.path("broker")
+    found = await context.admin.brokers.config(name)
+    shown = {key: _HIDDEN if value and is_secret_setting(key) else value for key, value in sorted(found.items())}
+    return {
+        "settings": shown,
+        "flush": _FLUSH_MODES.get(found.get("flushDiskType", "")),
+        "flush_interval_ms": parse_int(found.get("flushIntervalCommitLog")),
+        "command": context.command("broker", "config", "show", name),
+    }
+
+
+def _broker_row(broker: BrokerStatus) -> _BrokerRow:
+    return copy_fields(
+        _BrokerRow,
+        broker,
+        broker=broker.name,
+        up_ms=_ms(broker.up),
+        in_tps=broker.put_tps,
+        out_tps=broker.get_tps,
+        health=_storage_health(broker.reports or BrokerReports()),
+    )
+
+
+def _storage_health(reports: BrokerReports) -> _StorageHealth:
     disk, flushing = reports.disk or BrokerDisk(None, None), reports.flushing or FlushStatus(None, None, None)
-    return StorageHealth(
+    recovery = reports.recovery
+    return copy_fields(
+        _StorageHealth,
+        reports,
         disk_bytes=disk.size_bytes,
         free_bytes=disk.free_bytes,
         log_bytes=disk.log_bytes,
@@ -215,21 +165,7 @@ def _storage_health(reports: BrokerReports) -> StorageHealth:
         flush_interval_ms=flushing.interval_ms,
         unflushed_bytes=flushing.unflushed_bytes,
         last_flush_ms=flushing.last_ms,
-        recovery=None if reports.recovery is None else _last_recovery(reports.recovery),
-        damages=reports.damages,
-        lost=reports.lost,
-        refusal=reports.refusal,
-    )
-
-
-def _last_recovery(recovery: BrokerRecovery) -> LastRecovery:
-    return LastRecovery(
-        recovery.found,
-        recovery.records,
-        recovery.read_bytes,
-        recovery.cut_bytes,
-        recovery.damages,
-        _ms(recovery.took),
+        recovery=None if recovery is None else copy_fields(_LastRecovery, recovery, took_ms=_ms(recovery.took)),
     )
 
 

@@ -1,16 +1,16 @@
 """Dead letters: what groups gave up, one letter in full, and resending.
 
-A dead letter is identified by its offset id, since one that was resent and given up again has its message id twice. A
-resend is previewed first; for "all of them" the preview returns where they end, so that later ones are not included.
+A dead letter is identified by its offset id, since one that was given up again has its message id twice. For a resend
+of all, the preview returns where they end, so that later ones are not included.
 """
 
 from collections.abc import AsyncIterator
-from datetime import datetime
+from dataclasses import dataclass
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from steelyard.client.admin.dead_letters import DeadLetterCount, dead_letter_topic, origin_message_id, unreadable_reason
+from steelyard.client.admin.dead_letters import dead_letter_topic, origin_message_id, unreadable_reason
 from steelyard.client.namespace import ClientNamespace
 from steelyard.dashboard.api_routing import ApiRequest, action_route, preview_route, query_route
 from steelyard.dashboard.context import DashboardContext
@@ -19,40 +19,12 @@ from steelyard.errors import ConfigurationError, MalformedRecord, NoMessage, NoR
 from steelyard.model import Queue, StoredMessage
 from steelyard.model.reserved_names import DLQ_PREFIX
 
-__all__ = [
-    "ROUTES",
-    "DeadLetterGroupRow",
-    "DeadLetterGroupsResponse",
-    "DeadLetterListResponse",
-    "DeadLetterOrigin",
-    "DeadLetterRange",
-    "DeadLetterResendRequest",
-    "DeadLetterResendResponse",
-    "DeadLetterResponse",
-    "DeadLetterRow",
-]
-
+__all__ = ["ROUTES"]
 
 _NonNegative = Annotated[int, Meta(ge=0)]
 
 
-class DeadLetterGroupRow(Struct, frozen=True):
-    """A group with dead letters."""
-
-    group: str
-    messages: int
-    last_at: datetime | None
-
-
-class DeadLetterGroupsResponse(Struct, frozen=True):
-    """All groups with dead letters."""
-
-    groups: tuple[DeadLetterGroupRow, ...]
-    messages: int
-    command: str
-
-
-class DeadLetterRow(Struct, frozen=True):
+class _DeadLetterRow(Struct, frozen=True):
     """A dead letter in a list."""
 
     id: str  # its offset id
@@ -62,17 +34,7 @@ class DeadLetterRow(Struct, frozen=True):
     born_ms: int
 
 
-class DeadLetterListResponse(Struct, frozen=True):
-    """The newest dead letters of a group."""
-
-    group: str
-    rows: tuple[DeadLetterRow, ...]
-    total: int
-    max_retries: int | None  # retries before the group gives a message up; None if its brokers do not agree
-    command: str
-
-
-class DeadLetterOrigin(Struct, frozen=True):
+class _DeadLetterOrigin(Struct, frozen=True):
     """Where the original message is stored."""
 
     topic: str
@@ -81,19 +43,19 @@ class DeadLetterOrigin(Struct, frozen=True):
     offset: int
 
 
-class DeadLetterResponse(Struct, frozen=True):
+class _DeadLetterResponse(Struct, frozen=True):
     """One dead letter in full."""
 
-    row: DeadLetterRow
+    row: _DeadLetterRow
     body: BodyView
     properties: dict[str, str]
     born_host: str
-    origin: DeadLetterOrigin | None
+    origin: _DeadLetterOrigin | None
     command: str
     notes: tuple[str, ...]
 
 
-class DeadLetterRange(Struct, frozen=True):
+class _DeadLetterRange(Struct, frozen=True):
     """The dead letters of one queue."""
 
     broker: str
@@ -102,26 +64,26 @@ class DeadLetterRange(Struct, frozen=True):
     end: _NonNegative
 
 
-class DeadLetterResendRequest(Struct, frozen=True, forbid_unknown_fields=True):
+class _DeadLetterResendRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """Which dead letters to resend: some by their offset ids, or all."""
 
     ids: list[str] = []
     all: bool = False
-    ranges: list[DeadLetterRange] | None = None  # of all: these ranges, as the preview returned them
+    ranges: list[_DeadLetterRange] | None = None  # of all: these ranges, as the preview returned them
 
 
-class DeadLetterResendResponse(Struct, frozen=True):
+class _DeadLetterResendResponse(Struct, frozen=True):
     """What would be resent, or was."""
 
     messages: int
-    rows: tuple[DeadLetterRow, ...]  # the first of them
-    ranges: tuple[DeadLetterRange, ...]
+    rows: tuple[_DeadLetterRow, ...]  # the first of them
+    ranges: tuple[_DeadLetterRange, ...]
     notes: tuple[str, ...] = ()
 
 
-def _dead_letter_row(letter: StoredMessage, names: ClientNamespace) -> DeadLetterRow:
+def _dead_letter_row(letter: StoredMessage, names: ClientNamespace) -> _DeadLetterRow:
     """Return a dead letter as a list shows it."""
-    return DeadLetterRow(
+    return _DeadLetterRow(
         letter.offset_id or letter.message_id,
         message_row(letter.topic, letter),
         names.unwrap(dead_letter_topic(letter)) or None,
@@ -141,34 +103,32 @@ _PUT_BACK_NOTE = "Apache brokers from 5.1.3 on move it straight back while order
 
 
 @query_route("/api/dead-letters")
-async def _groups(context: DashboardContext, _: ApiRequest) -> DeadLetterGroupsResponse:
-    async def poll(_: list[DeadLetterCount] | None) -> list[DeadLetterCount]:
-        return await context.admin.dead_letters.counts()
-
-    found = await context.polls.latest("dead letters", _POLL_MS, poll)
-    rows = tuple(DeadLetterGroupRow(each.group, each.messages, each.last_at) for each in found)
-    return DeadLetterGroupsResponse(rows, sum(row.messages for row in rows), context.command("dead-letters", "ls"))
+async def _groups(context: DashboardContext, _: ApiRequest) -> dict[str, object]:
+    found = await context.polls.latest("dead letters", _POLL_MS, lambda _: context.admin.dead_letters.counts())
+    messages = sum(each.messages for each in found)
+    return {"groups": found, "messages": messages, "command": context.command("dead-letters", "ls")}
 
 
 @query_route("/api/groups/{group}/dead-letters")
-async def _list_of_group(context: DashboardContext, request: ApiRequest) -> DeadLetterListResponse:
+async def _list_of_group(context: DashboardContext, request: ApiRequest) -> dict[str, object]:
     group, most = request.path("group"), request.integer("most", _DEFAULT_LISTED, minimum=1, maximum=_MAX_LISTED)
     rules = await context.admin.groups.configs(group)
     found = await context.admin.dead_letters.list(group, most=most, newest=True, opened=False)
     total = (await context.admin.topics.describe(f"{DLQ_PREFIX}{group}")).messages if found else 0
     retries = {each.retries for each in rules.values()}
     names = ClientNamespace(context.client_config.namespace)
-    return DeadLetterListResponse(
-        group,
-        tuple(_dead_letter_row(dead, names) for dead in reversed(found)),
-        max(total, len(found)),
-        retries.pop() if len(retries) == 1 else None,
-        context.command("dead-letters", "ls", group, "--count", most),
-    )
+    return {
+        "group": group,
+        "rows": [_dead_letter_row(dead, names) for dead in reversed(found)],
+        "total": max(total, len(found)),
+        # Retries before the group gives a message up; null if its brokers do not agree.
+        "max_retries": retries.pop() if len(retries) == 1 else None,
+        "command": context.command("dead-letters", "ls", group, "--count", most),
+    }
 
 
 @query_route("/api/groups/{group}/dead-letters/{id}")
-async def _letter(context: DashboardContext, request: ApiRequest) -> DeadLetterResponse:
+async def _letter(context: DashboardContext, request: ApiRequest) -> _DeadLetterResponse:
     group, id_ = request.path("group"), request.path("id")
     dead = await context.admin.dead_letters.find(group, id_)
     origin = await _find_origin(context, dead)
@@ -178,7 +138,7 @@ async def _letter(context: DashboardContext, request: ApiRequest) -> DeadLetterR
         notes = [f"no handler got it, since its body could not be read: {why}"]
     if origin is None:
         notes.append("the original message is not stored any more")
-    return DeadLetterResponse(
+    return _DeadLetterResponse(
         _dead_letter_row(dead, ClientNamespace(context.client_config.namespace)),
         body_view(dead.body),
         dict(dead.properties),
@@ -189,7 +149,7 @@ async def _letter(context: DashboardContext, request: ApiRequest) -> DeadLetterR
     )
 
 
-async def _find_origin(context: DashboardContext, dead: StoredMessage) -> DeadLetterOrigin | None:
+async def _find_origin(context: DashboardContext, dead: StoredMessage) -> _DeadLetterOrigin | None:
     """Find the original message, in the topic that it was sent to."""
     topic = ClientNamespace(context.client_config.namespace).unwrap(dead_letter_topic(dead))
     for id_ in dict.fromkeys(filter(None, (origin_message_id(dead), dead.message_id))):
@@ -198,18 +158,18 @@ async def _find_origin(context: DashboardContext, dead: StoredMessage) -> DeadLe
         except (NoMessage, NoRoute, TopicNotFound, MalformedRecord):
             continue
         if found.topic == topic:
-            return DeadLetterOrigin(topic, found.queue.broker, found.queue.queue_id, found.offset)
+            return _DeadLetterOrigin(topic, found.queue.broker, found.queue.queue_id, found.offset)
     return None
 
 
 @preview_route("/api/groups/{group}/dead-letters/preview")
-async def _preview(context: DashboardContext, request: ApiRequest) -> DeadLetterResendResponse:
+async def _preview(context: DashboardContext, request: ApiRequest) -> _DeadLetterResendResponse:
     chosen = await _select(context, request)
     return await _resend_response(context, chosen, chosen.messages)
 
 
 @action_route("/api/groups/{group}/dead-letters/resend")
-async def _resend(context: DashboardContext, request: ApiRequest) -> DeadLetterResendResponse:
+async def _resend(context: DashboardContext, request: ApiRequest) -> _DeadLetterResendResponse:
     chosen, sent = await _select(context, request), 0
     try:
         async for dead in chosen.each(context):
@@ -225,7 +185,7 @@ async def _resend(context: DashboardContext, request: ApiRequest) -> DeadLetterR
     return await _resend_response(context, chosen, sent)
 
 
-async def _resend_response(context: DashboardContext, chosen: "_Selection", messages: int) -> DeadLetterResendResponse:
+async def _resend_response(context: DashboardContext, chosen: "_Selection", messages: int) -> _DeadLetterResendResponse:
     names, rows = ClientNamespace(context.client_config.namespace), []
     async for dead in chosen.each(context):
         rows.append(_dead_letter_row(dead, names))
@@ -233,16 +193,17 @@ async def _resend_response(context: DashboardContext, chosen: "_Selection", mess
             break
     # Only our brokers record a rebalance history: so these are Apache's.
     notes = () if await context.admin.groups.has_rebalance_history() else (_PUT_BACK_NOTE,)
-    return DeadLetterResendResponse(messages, tuple(rows), chosen.ranges, notes)
+    return _DeadLetterResendResponse(messages, tuple(rows), chosen.ranges, notes)
 
 
+@dataclass(frozen=True, slots=True)
 class _Selection:
     """The dead letters to resend: some that were read already, or ranges of offsets."""
 
-    def __init__(
-        self, group: str, named: list[StoredMessage], ranges: tuple[DeadLetterRange, ...], messages: int
-    ) -> None:
-        self.group, self.named, self.ranges, self.messages = group, named, ranges, messages
+    group: str
+    named: list[StoredMessage]
+    ranges: tuple[_DeadLetterRange, ...]
+    messages: int
 
     async def each(self, context: DashboardContext) -> AsyncIterator[StoredMessage]:
         """Iterate over them; ranges are read part by part, since they may be long."""
@@ -264,7 +225,7 @@ class _Selection:
 
 async def _select(context: DashboardContext, request: ApiRequest) -> _Selection:
     """Find the dead letters to resend, and set the command line."""
-    group, wanted = request.path("group"), await request.body(DeadLetterResendRequest)
+    group, wanted = request.path("group"), await request.body(_DeadLetterResendRequest)
     ids = list(dict.fromkeys(wanted.ids))
     if bool(ids) == wanted.all:
         raise ConfigurationError("no dead letters are selected", next_step="select some, or all")
@@ -273,7 +234,7 @@ async def _select(context: DashboardContext, request: ApiRequest) -> _Selection:
             f"{len(ids)} dead letters are selected", next_step=f"select {_MAX_CHOSEN} at most, or all"
         )
     words = [word for id_ in ids for word in ("--id", id_)] or ["--all"]
-    request.set_command(context.command("dead-letters", "resend", group, *words, "--yes"))
+    request.command = context.command("dead-letters", "resend", group, *words, "--yes")
     if ids:
         named = [await context.admin.dead_letters.find(group, id_, opened=False) for id_ in ids]
         return _Selection(group, named, (), len(named))
@@ -287,13 +248,13 @@ async def _select(context: DashboardContext, request: ApiRequest) -> _Selection:
     return _Selection(group, [], ranges, messages)
 
 
-async def _queue_ranges(context: DashboardContext, group: str) -> tuple[DeadLetterRange, ...]:
+async def _queue_ranges(context: DashboardContext, group: str) -> tuple[_DeadLetterRange, ...]:
     if not await context.admin.dead_letters.queues(group):
         await context.admin.groups.configs(group)
         return ()
     view = await context.admin.topics.describe(f"{DLQ_PREFIX}{group}")
     return tuple(
-        DeadLetterRange(each.queue.broker, each.queue.queue_id, each.start, each.end)
+        _DeadLetterRange(each.queue.broker, each.queue.queue_id, each.start, each.end)
         for each in view.queues
         if each.messages
     )

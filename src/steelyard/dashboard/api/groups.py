@@ -1,8 +1,7 @@
 """Groups: the list, and one group with its ownership grid and rebalance history, live.
 
-The grid is compact, since it is sent twice a second: a member is named once, and a queue has the index of its owner in
-the list of members. Where our brokers know owners by their queue locks, a group is polled twice a second and no member
-is asked. On Apache's each poll asks every member, so there are fewer of them.
+The grid is compact, since it is sent twice a second: a queue has the index of its owner in the list of members. Where
+our brokers know owners by their queue locks, no member is asked. On Apache's each poll asks every member.
 """
 
 from collections.abc import AsyncIterator, Iterable
@@ -11,35 +10,23 @@ import msgspec
 from msgspec import Struct
 
 from steelyard.client.admin.group_description import GroupDescription, MemberDescription
-from steelyard.dashboard.api_routing import ApiRequest, query_route, stream_route
+from steelyard.dashboard.api_routing import ApiRequest, copy_fields, query_route, stream_route
 from steelyard.dashboard.cluster_poller import cluster_poller
-from steelyard.dashboard.cluster_snapshot import DashboardSnapshot, GroupRow
+from steelyard.dashboard.cluster_snapshot import DashboardSnapshot
 from steelyard.dashboard.context import DashboardContext
 from steelyard.dashboard.polling import PollFailure
 from steelyard.dashboard.rebalance_history import GroupHistory, HistoryRecord, history_for
 from steelyard.model.reserved_names import RETRY_PREFIX
 from steelyard.net.clock import now_ms
 
-__all__ = [
-    "ROUTES",
-    "GroupCommands",
-    "GroupHistoryResponse",
-    "GroupListResponse",
-    "GroupPoll",
-    "GroupStatus",
-    "GroupStreamEvent",
-    "MemberColumn",
-    "QueueGrid",
-    "group_status",
-]
-
+__all__ = ["ROUTES", "group_status"]
 
 _BROADCAST_NOTE = (
     "every member of this broadcast group reads all queues and keeps its own offsets, so its lag is unknown to brokers"
 )
 
 
-class MemberColumn(Struct, frozen=True):
+class _MemberColumn(Struct, frozen=True):
     """A member: a column of the grid."""
 
     id: str
@@ -52,7 +39,7 @@ class MemberColumn(Struct, frozen=True):
     idle: bool  # whether it has no queue because there are more members than queues
 
 
-class QueueGrid(Struct, frozen=True):
+class _QueueGrid(Struct, frozen=True):
     """The queues of one topic on one broker. The lists have as many entries as there are queues."""
 
     topic: str
@@ -63,7 +50,7 @@ class QueueGrid(Struct, frozen=True):
     lags: tuple[int | None, ...]
 
 
-class GroupStatus(Struct, frozen=True):
+class _GroupStatus(Struct, frozen=True):
     """A group as it is now."""
 
     group: str
@@ -73,27 +60,30 @@ class GroupStatus(Struct, frozen=True):
     strategy: str | None
     state: str  # ``stable``, ``rebalancing``, ``empty`` (no members) or ``unknown`` (no owner is known)
     lag: int | None  # None for a broadcast group
-    members: tuple[MemberColumn, ...]
-    queue_grids: tuple[QueueGrid, ...]
+    members: tuple[_MemberColumn, ...]
+    queue_grids: tuple[_QueueGrid, ...]
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
 
 
-def group_status(view: GroupDescription, *, is_rebalancing: bool = False, notes: Iterable[str] = ()) -> GroupStatus:
+def group_status(view: GroupDescription, *, is_rebalancing: bool = False, notes: Iterable[str] = ()) -> _GroupStatus:
     """Return a description as a grid; ``is_rebalancing`` says that queues moved just now."""
     places = {member.id: place for place, member in enumerate(view.members)}
     # Owners that are no members any more are shown, too.
     former = dict.fromkeys(owner for each in view.queues for owner in each.owners if owner not in places)
     places |= {name: len(places) + place for place, name in enumerate(former)}
     busy = {owner for each in view.queues if not each.queue.topic.startswith(RETRY_PREFIX) for owner in each.owners}
-    columns = [_member_column(member, idle=_is_idle(view, member, busy)) for member in view.members]
+    # A member that just joined is not idle yet: only if there are more members than queues.
+    staying = sum(not each.leaving for each in view.members)
+    users = sum(not each.queue.topic.startswith(RETRY_PREFIX) for each in view.queues)
+    has_idle = not view.broadcast and staying > users > 0
+    columns = [
+        _member_column(each, idle=has_idle and each.id not in busy and not each.leaving) for each in view.members
+    ]
     columns += [_member_column(MemberDescription(name), idle=False) for name in former]
-    return GroupStatus(
-        group=view.group,
-        at_ms=view.at_ms,
-        broadcast=view.broadcast,
-        kind=view.kind,
-        strategy=view.strategy,
+    return copy_fields(
+        _GroupStatus,
+        view,
         state=_group_state(view, is_rebalancing=is_rebalancing),
         lag=None if view.broadcast else view.lag,
         members=tuple(columns),
@@ -103,24 +93,8 @@ def group_status(view: GroupDescription, *, is_rebalancing: bool = False, notes:
     )
 
 
-def _member_column(member: MemberDescription, *, idle: bool) -> MemberColumn:
-    return MemberColumn(
-        id=member.id,
-        address=member.address,
-        language=member.language,
-        release=member.release,
-        is_steelyard=member.ours,
-        strategy=member.strategy,
-        leaving=member.leaving,
-        idle=idle,
-    )
-
-
-def _is_idle(view: GroupDescription, member: MemberDescription, busy: set[str]) -> bool:
-    """Say whether a member has no queue because there are too many members; one that just joined is not idle yet."""
-    staying = sum(not each.leaving for each in view.members)
-    users = sum(not each.queue.topic.startswith(RETRY_PREFIX) for each in view.queues)
-    return not view.broadcast and member.id not in busy and not member.leaving and staying > users > 0
+def _member_column(member: MemberDescription, *, idle: bool) -> _MemberColumn:
+    return copy_fields(_MemberColumn, member, is_steelyard=member.ours, idle=idle)
 
 
 def _group_state(view: GroupDescription, *, is_rebalancing: bool) -> str:
@@ -134,7 +108,7 @@ def _group_state(view: GroupDescription, *, is_rebalancing: bool) -> str:
     return "stable" if is_owned and not is_rebalancing else "rebalancing"
 
 
-def _queue_grids(view: GroupDescription, places: dict[str, int]) -> Iterable[QueueGrid]:
+def _queue_grids(view: GroupDescription, places: dict[str, int]) -> Iterable[_QueueGrid]:
     rows: dict[tuple[str, str], list[tuple[int, tuple[int, ...], int | None]]] = {}
     all_members = tuple(range(len(view.members)))
     for each in view.queues:
@@ -144,7 +118,7 @@ def _queue_grids(view: GroupDescription, places: dict[str, int]) -> Iterable[Que
     # Retry topics come last: they are collapsed.
     for topic, broker in sorted(rows, key=lambda part: (part[0].startswith(RETRY_PREFIX), part)):
         queues, owners, lags = zip(*sorted(rows[topic, broker], key=lambda row: row[0]), strict=True)
-        yield QueueGrid(topic, broker, topic.startswith(RETRY_PREFIX), queues, owners, lags)
+        yield _QueueGrid(topic, broker, topic.startswith(RETRY_PREFIX), queues, owners, lags)
 
 
 _LOCK_POLL_MS, _MEMBER_POLL_MS = 500, 2_000
@@ -152,63 +126,39 @@ _LOCK_POLL_MS, _MEMBER_POLL_MS = 500, 2_000
 _SETTLE_MS = 1_500
 
 
-class GroupPoll(Struct, frozen=True):
+class _GroupPoll(Struct, frozen=True):
     """A group at a moment, with its history up to it."""
 
     view: GroupDescription
-    status: GroupStatus
+    status: _GroupStatus
     history: GroupHistory
 
 
-async def _poll_group(context: DashboardContext, group: str, previous: GroupPoll | None = None) -> GroupPoll:
+async def _poll_group(context: DashboardContext, group: str, previous: _GroupPoll | None = None) -> _GroupPoll:
     """Poll a group once."""
     earlier = None if previous is None else previous.view
     view = await context.admin.groups.describe(group, earlier, is_known=previous is not None, ask_members=False)
     history = history_for(context, group)
     await history.update(context.admin, view)
     is_rebalancing = history.changed_within(_SETTLE_MS, view.at_ms)
-    return GroupPoll(view, group_status(view, is_rebalancing=is_rebalancing, notes=history.notes()), history)
-
-
-async def _stream_group(context: DashboardContext, group: str) -> AsyncIterator[GroupPoll | PollFailure]:
-    """Poll a group while it has subscribers."""
-    period_ms = _LOCK_POLL_MS if await context.admin.groups.has_rebalance_history() else _MEMBER_POLL_MS
-    polls = context.polls.subscribe(("group", group), period_ms, lambda before: _poll_group(context, group, before))
-    async for each in polls:
-        yield each
+    return _GroupPoll(view, group_status(view, is_rebalancing=is_rebalancing, notes=history.notes()), history)
 
 
 _RESEND_UNCHANGED_MS = 3_000  # after this time a group is sent although nothing changed, since its clock goes on
 
 
-class GroupListResponse(Struct, frozen=True):
-    """All groups, as of the last poll; one that was not polled yet has only a name."""
-
-    groups: tuple[GroupRow, ...]
-    command: str
-
-
-class GroupCommands(Struct, frozen=True):
-    """The command lines that show the same."""
-
-    show: str
-    explain: str
-    watch: str
-    history: str
-
-
-class GroupStreamEvent(Struct, frozen=True):
+class _GroupStreamEvent(Struct, frozen=True):
     """A group as it is now, and what is new in its history since the last event; at first all of it."""
 
-    status: GroupStatus
+    status: _GroupStatus
     history: tuple[HistoryRecord, ...]
     is_full: bool
     is_persisted: bool  # whether brokers record the history; otherwise the dashboard observed it
-    commands: GroupCommands
+    commands: dict[str, str]  # the command lines that show the same
 
 
 @query_route("/api/groups")
-async def _groups(context: DashboardContext, _: ApiRequest) -> GroupListResponse:
+async def _groups(context: DashboardContext, _: ApiRequest) -> dict[str, object]:
     return _group_list(context, await cluster_poller(context).snapshot())
 
 
@@ -219,16 +169,19 @@ async def _groups_live(context: DashboardContext, _: ApiRequest) -> AsyncIterato
 
 
 @query_route("/api/groups/{group}")
-async def _group(context: DashboardContext, request: ApiRequest) -> GroupStatus:
+async def _group(context: DashboardContext, request: ApiRequest) -> _GroupStatus:
     return (await _poll_group(context, request.path("group"))).status
 
 
 @stream_route("/api/groups/{group}/live")
 async def _group_live(context: DashboardContext, request: ApiRequest) -> AsyncIterator[object]:
     group = request.path("group")
-    commands = GroupCommands(*(context.command("group", verb, group) for verb in ("show", "explain", "watch", "moves")))
+    verbs = {"show": "show", "explain": "explain", "watch": "watch", "history": "moves"}
+    commands = {name: context.command("group", verb, group) for name, verb in verbs.items()}
     sent, sent_ms, count = b"", 0, 0
-    async for poll in _stream_group(context, group):
+    period_ms = _LOCK_POLL_MS if await context.admin.groups.has_rebalance_history() else _MEMBER_POLL_MS
+    polls = context.polls.subscribe(("group", group), period_ms, lambda before: _poll_group(context, group, before))
+    async for poll in polls:
         if isinstance(poll, PollFailure):
             yield poll
             continue
@@ -237,38 +190,29 @@ async def _group_live(context: DashboardContext, request: ApiRequest) -> AsyncIt
         if shown == sent and poll.history.total_records == count and at_ms - sent_ms < _RESEND_UNCHANGED_MS:
             continue
         new = poll.history.records_since(count)
-        yield GroupStreamEvent(poll.status, tuple(new), not sent, bool(poll.history.is_persisted), commands)
+        yield _GroupStreamEvent(poll.status, tuple(new), not sent, bool(poll.history.is_persisted), commands)
         sent, sent_ms, count = shown, at_ms, poll.history.total_records
 
 
-def _group_list(context: DashboardContext, snapshot: DashboardSnapshot) -> GroupListResponse:
-    return GroupListResponse(tuple(snapshot.groups.values()), context.command("group", "ls"))
+def _group_list(context: DashboardContext, snapshot: DashboardSnapshot) -> dict[str, object]:
+    """Return all groups, as of the last poll; one that was not polled yet has only a name."""
+    return {"groups": tuple(snapshot.groups.values()), "command": context.command("group", "ls")}
 
 
 _DEFAULT_LIMIT, _MAX_LIMIT = 200, 1_000
 
 
-class GroupHistoryResponse(Struct, frozen=True):
-    """The newest records, the oldest of them first."""
-
-    group: str
-    is_persisted: bool  # whether brokers record it; otherwise the dashboard observed it
-    records: tuple[HistoryRecord, ...]
-    notes: tuple[str, ...]
-    command: str
-
-
 @query_route("/api/groups/{group}/history")
-async def _group_history(context: DashboardContext, request: ApiRequest) -> GroupHistoryResponse:
+async def _group_history(context: DashboardContext, request: ApiRequest) -> dict[str, object]:
     group, limit = request.path("group"), request.integer("limit", _DEFAULT_LIMIT, minimum=1, maximum=_MAX_LIMIT)
     history = (await _poll_group(context, group)).history
-    return GroupHistoryResponse(
-        group,
-        bool(history.is_persisted),
-        tuple(history.records)[-limit:],
-        tuple(history.notes()),
-        context.command("group", "moves", group, "--limit", limit),
-    )
+    return {
+        "group": group,
+        "is_persisted": bool(history.is_persisted),
+        "records": tuple(history.records)[-limit:],
+        "notes": history.notes(),
+        "command": context.command("group", "moves", group, "--limit", limit),
+    }
 
 
 ROUTES = (_groups, _groups_live, _group, _group_live, _group_history)

@@ -1,4 +1,4 @@
-"""Messages: search, and everything about one of them.
+"""Messages: search, everything about one of them, and its redelivery: to one member of a group, or as a new copy.
 
 They are found among the newest, from an offset or a time on, by key or by id; the first three also by tag and by a text
 in the body, within limits that the response names.
@@ -6,30 +6,30 @@ in the body, within limits that the response names.
 
 from datetime import UTC, datetime
 
-from msgspec import Struct, convert
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from steelyard.client.describe import MessageHistory, MessageProperty, message_history, message_properties
-from steelyard.dashboard.api_routing import ApiRequest, error_response, query_route
+from steelyard.client.producer.producer import Producer
+from steelyard.dashboard.api_routing import (
+    ApiRequest,
+    action_route,
+    copy_fields,
+    error_response,
+    preview_route,
+    query_route,
+)
 from steelyard.dashboard.context import DashboardContext
-from steelyard.dashboard.message_search import MessageSearch, SearchLimits, SearchResult, parse_queues, search_messages
-from steelyard.dashboard.message_view import BodyView, MessageRow, body_view, message_at, message_row, show_command
+from steelyard.dashboard.message_search import MessageSearch, SearchLimits, parse_queues, search_messages
+from steelyard.dashboard.message_view import BodyView, MessageRow, body_view, message_at, message_row
 from steelyard.errors import ConfigurationError, MalformedRecord, NoMessage, SteelyardError, TopicNotFound
+from steelyard.model import Message, StoredMessage
+from steelyard.model.message import RESERVED_PROPERTIES
 from steelyard.model.time_text import parse_time
 
-__all__ = [
-    "ROUTES",
-    "MessageReaderRow",
-    "MessageReadersResponse",
-    "MessageResponse",
-    "MessageSearchResponse",
-    "MessageTraceResponse",
-    "QueueNamesResponse",
-    "TopicNamesResponse",
-    "TraceRow",
-]
+__all__ = ["ROUTES"]
 
 _MAX_ROWS = 1_000
 _MAX_BY_KEY = 64
@@ -38,21 +38,11 @@ _MAX_SCANNED = 1_000_000
 _SHORT_SEARCH_S, _LONG_SEARCH_S = 8.0, 30.0
 _MAX_READERS = 200
 _MAX_TOPICS = 5_000
+_MAX_MEMBERS = 200
+_ONE_MESSAGE = "/api/messages/{topic}/{broker}/{queue}/{offset}"
 
 
-class TopicNamesResponse(Struct, frozen=True):
-    """Topics that a form can offer."""
-
-    topics: list[str]
-
-
-class QueueNamesResponse(Struct, frozen=True):
-    """The readable queues of a topic."""
-
-    queues: list[str]  # as ``broker-0:3``
-
-
-class MessageSearchResponse(Struct, frozen=True):
+class _MessageSearchResponse(Struct, frozen=True):
     """What was found, and how much was scanned."""
 
     rows: list[MessageRow]
@@ -63,7 +53,7 @@ class MessageSearchResponse(Struct, frozen=True):
     notes: list[str]
 
 
-class MessageResponse(Struct, frozen=True):
+class _MessageResponse(Struct, frozen=True):
     """One message in full."""
 
     row: MessageRow
@@ -83,22 +73,7 @@ class MessageResponse(Struct, frozen=True):
     command: str
 
 
-class MessageReaderRow(Struct, frozen=True):
-    """A group that reads the topic."""
-
-    group: str
-    is_past: bool
-    committed: int | None
-
-
-class MessageReadersResponse(Struct, frozen=True):
-    """Which groups have consumed a message."""
-
-    readers: list[MessageReaderRow]
-    command: str
-
-
-class TraceRow(Struct, frozen=True):
+class _TraceRow(Struct, frozen=True):
     """One event of a message; what is not recorded is None."""
 
     what: str
@@ -113,32 +88,25 @@ class TraceRow(Struct, frozen=True):
     request_id: str | None
 
 
-class MessageTraceResponse(Struct, frozen=True):
-    """The trace of a message, recorded by clients."""
-
-    traces: list[TraceRow]
-    command: str
-    notes: list[str]
-
-
 @query_route("/api/message-topics")
-async def _topics(context: DashboardContext, request: ApiRequest) -> TopicNamesResponse:
+async def _topics(context: DashboardContext, request: ApiRequest) -> dict[str, list[str]]:
     with_system = request.flag("system")
 
     async def poll(_: list[str] | None) -> list[str]:
         return [topic.name for topic in await context.admin.topics.list(system=with_system)]
 
-    return TopicNamesResponse((await context.polls.latest(("message-topics", with_system), 10_000, poll))[:_MAX_TOPICS])
+    names = await context.polls.latest(("message-topics", with_system), 10_000, poll)
+    return {"topics": names[:_MAX_TOPICS]}
 
 
 @query_route("/api/message-queues")
-async def _queues(context: DashboardContext, request: ApiRequest) -> QueueNamesResponse:
+async def _queues(context: DashboardContext, request: ApiRequest) -> dict[str, list[str]]:
     route = await context.admin.topics.route(request.required_text("topic"))
-    return QueueNamesResponse([f"{each.broker}:{each.queue_id}" for each in route.readable_queues()])
+    return {"queues": [f"{each.broker}:{each.queue_id}" for each in route.readable_queues()]}
 
 
 @query_route("/api/messages")
-async def _find(context: DashboardContext, request: ApiRequest) -> MessageSearchResponse:
+async def _find(context: DashboardContext, request: ApiRequest) -> _MessageSearchResponse:
     by = request.text("by", "newest")
     if by == "id":
         return await _by_id(context, request)
@@ -153,7 +121,7 @@ async def _find(context: DashboardContext, request: ApiRequest) -> MessageSearch
     return await _by_offset_or_time(context, request, topic, by)
 
 
-async def _by_id(context: DashboardContext, request: ApiRequest) -> MessageSearchResponse:
+async def _by_id(context: DashboardContext, request: ApiRequest) -> _MessageSearchResponse:
     wanted, topic = request.required_text("id").strip(), request.text("topic")
     try:
         message = await context.admin.messages.find(wanted.upper(), topic, opened=False)
@@ -163,14 +131,12 @@ async def _by_id(context: DashboardContext, request: ApiRequest) -> MessageSearc
             next_step="it has 32, 34 or 56 hexadecimal digits; or search for it as a key",
         ) from None
     command = context.command("message", "show", message.offset_id or wanted, "--topic", topic)
-    return MessageSearchResponse([message_row(message.topic, message)], None, 0, None, command, [])
+    return _MessageSearchResponse([message_row(message.topic, message)], None, 0, None, command, [])
 
 
-async def _by_key(context: DashboardContext, request: ApiRequest, topic: str) -> MessageSearchResponse:
-    key, count = (
-        request.required_text("key"),
-        min(request.integer("count", _MAX_BY_KEY, minimum=1, maximum=_MAX_ROWS), _MAX_BY_KEY),
-    )
+async def _by_key(context: DashboardContext, request: ApiRequest, topic: str) -> _MessageSearchResponse:
+    key = request.required_text("key")
+    count = min(request.integer("count", _MAX_BY_KEY, minimum=1, maximum=_MAX_ROWS), _MAX_BY_KEY)
     start, end = _parse_time(request, "from"), _parse_time(request, "until")
     found = await context.admin.messages.find_by_key(topic, key, start=start, end=end, most=count, opened=False)
     times = ("--since", _iso_time(start), "--until", _iso_time(end))
@@ -182,12 +148,12 @@ async def _by_key(context: DashboardContext, request: ApiRequest, topic: str) ->
         notes.append(f"These are the newest {count} with this key; a broker returns no more at a time.")
     if request.text("tag") or request.text("text"):
         notes.append("Tag and text are ignored in a search by key.")
-    return MessageSearchResponse([message_row(topic, each) for each in found], None, 0, None, command, notes)
+    return _MessageSearchResponse([message_row(topic, each) for each in found], None, 0, None, command, notes)
 
 
 async def _by_offset_or_time(
     context: DashboardContext, request: ApiRequest, topic: str, by: str
-) -> MessageSearchResponse:
+) -> _MessageSearchResponse:
     count = request.integer("count", 100, minimum=1, maximum=_MAX_ROWS)
     depth = request.integer("depth", _DEFAULT_SCANNED, minimum=1, maximum=_MAX_SCANNED)
     tags, text, listed = request.text("tag"), request.text("text"), request.text("queue")
@@ -199,6 +165,7 @@ async def _by_offset_or_time(
             raise ConfigurationError("messages are found in one queue or in all", next_step="name one, or none")
         queue = chosen[0]._replace(topic=topic)
     start: int | datetime | None = None
+    begin: int | datetime | str | None
     end = None
     if by == "offset":
         start = request.integer("offset", 0, maximum=(1 << 63) - 1)
@@ -208,19 +175,15 @@ async def _by_offset_or_time(
     found = await search_messages(
         context.client_config, MessageSearch(topic, queue, start, end, tags, text, count, limits)
     )
-    begin = (
-        start if start is None or isinstance(start, int) else (_iso_time(start) if request.text("from") else "first")
-    )
+    begin = start
+    if isinstance(start, datetime):
+        begin = _iso_time(start) if request.text("from") else "first"
     span = ("--queue", listed, "--from", begin, "--until", _iso_time(end))
     command = context.command("message", "ls", topic, *span, "--tags", tags, "--count", count)
-    return _search_response(found, command, text)
-
-
-def _search_response(found: SearchResult, command: str, text: str | None) -> MessageSearchResponse:
     notes = []
     if text:
         notes.append("The command line does not search bodies: it lists the messages that were scanned.")
-    return MessageSearchResponse(found.rows, found.scanned, found.remaining, found.limit_reached, command, notes)
+    return copy_fields(_MessageSearchResponse, found, command=command, notes=notes)
 
 
 def _parse_time(request: ApiRequest, name: str) -> datetime | None:
@@ -232,8 +195,8 @@ def _iso_time(when: datetime | None) -> str | None:
     return None if when is None else when.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-@query_route("/api/messages/{topic}/{broker}/{queue}/{offset}")
-async def _message(context: DashboardContext, request: ApiRequest) -> MessageResponse:
+@query_route(_ONE_MESSAGE)
+async def _message(context: DashboardContext, request: ApiRequest) -> _MessageResponse:
     message = await message_at(context, request)
     first = end = None
     try:
@@ -243,44 +206,39 @@ async def _message(context: DashboardContext, request: ApiRequest) -> MessageRes
     except SteelyardError:
         # The bounds only help to browse to the next message.
         pass
-    return MessageResponse(
-        message_row(message.topic, message),
-        message.offset_id,
-        message.born_ms,
-        message.born_host,
-        message.store_host,
-        message.position,
-        message.size,
-        message.flag,
-        message.sys_flag,
-        message_history(message),
-        message_properties(message),
-        body_view(message.body),
-        first,
-        end,
-        show_command(context, message),
+    place = f"{message.queue.broker}:{message.queue.queue_id}:{message.offset}"
+    return copy_fields(
+        _MessageResponse,
+        message,
+        row=message_row(message.topic, message),
+        stored_size=message.size,
+        delivery=message_history(message),
+        properties=message_properties(message),
+        body=body_view(message.body),
+        min_offset=first,
+        max_offset=end,
+        command=context.command("message", "show", "--topic", message.topic, "--at", place),
     )
 
 
-@query_route("/api/messages/{topic}/{broker}/{queue}/{offset}/readers")
-async def _readers(context: DashboardContext, request: ApiRequest) -> MessageReadersResponse:
+@query_route(f"{_ONE_MESSAGE}/readers")
+async def _readers(context: DashboardContext, request: ApiRequest) -> dict[str, object]:
     message = await message_at(context, request)
     found = await context.admin.messages.group_progress(message)
-    rows = [MessageReaderRow(each.group, each.is_past, each.committed) for each in found[:_MAX_READERS]]
-    return MessageReadersResponse(
-        rows, context.command("message", "readers", message.offset_id, "--topic", message.topic)
-    )
+    command = context.command("message", "readers", message.offset_id, "--topic", message.topic)
+    return {"readers": found[:_MAX_READERS], "command": command}
 
 
-@query_route("/api/messages/{topic}/{broker}/{queue}/{offset}/trace")
-async def _trace(context: DashboardContext, request: ApiRequest) -> MessageTraceResponse:
+@query_route(f"{_ONE_MESSAGE}/trace")
+async def _trace(context: DashboardContext, request: ApiRequest) -> dict[str, object]:
     message = await message_at(context, request)
-    command = context.command("message", "trace", message.message_id)
+    traces, notes = list[_TraceRow](), list[str]()
     try:
         found = await context.admin.messages.traces(message.message_id)
-        return MessageTraceResponse([convert(each, TraceRow, from_attributes=True) for each in found], command, [])
+        traces = [copy_fields(_TraceRow, each) for each in found]
     except (NoMessage, TopicNotFound) as error:
-        return MessageTraceResponse([], command, [str(error)])
+        notes = [str(error)]
+    return {"traces": traces, "command": context.command("message", "trace", message.message_id), "notes": notes}
 
 
 async def _download(request: Request) -> Response:
@@ -295,6 +253,98 @@ async def _download(request: Request) -> Response:
     return Response(message.body, headers=headers, media_type="application/octet-stream")
 
 
+class _RedeliverRequest(Struct, frozen=True):
+    """The group that is to handle it, and the member; any, if None."""
+
+    group: str
+    member: str | None = None
+
+
+class _RedeliverResult(Struct, frozen=True):
+    """The outcome."""
+
+    group: str
+    member: str
+    outcome: str
+    is_done: bool
+    took_ms: int
+    remark: str | None
+
+
+class _ResendRequest(Struct, frozen=True):
+    """The topic of the copy; None: that of the message."""
+
+    to: str | None = None
+
+
+@preview_route(f"{_ONE_MESSAGE}/redeliver/preview")
+async def _redeliver_preview(context: DashboardContext, request: ApiRequest) -> dict[str, object]:
+    message, wanted = await message_at(context, request), await request.body(_RedeliverRequest)
+    _set_redeliver_command(context, request, message, wanted)
+    online = [
+        each.id for each in await context.admin.groups.members(wanted.group) if message.queue.broker in each.brokers
+    ]
+    progress = await context.admin.messages.group_progress(message)
+    reader = next((each for each in progress if each.group == wanted.group), None)
+    return {
+        "group": wanted.group,
+        "member": wanted.member or (online[0] if online else None),  # null if no member is online
+        "members": online[:_MAX_MEMBERS],  # those that are connected to the message's broker
+        "is_past": None if reader is None else reader.is_past,  # null if the group does not read the topic
+        "committed": None if reader is None else reader.committed,
+    }
+
+
+@action_route(f"{_ONE_MESSAGE}/redeliver")
+async def _redeliver(context: DashboardContext, request: ApiRequest) -> _RedeliverResult:
+    message, wanted = await message_at(context, request), await request.body(_RedeliverRequest)
+    _set_redeliver_command(context, request, message, wanted)
+    done = await context.admin.messages.redeliver(message, wanted.group, wanted.member)
+    return copy_fields(_RedeliverResult, done)
+
+
+def _set_redeliver_command(
+    context: DashboardContext, request: ApiRequest, message: StoredMessage, wanted: _RedeliverRequest
+) -> None:
+    words = ("--group", wanted.group, "--member", wanted.member, "--topic", message.topic)
+    request.command = context.command("message", "redeliver", message.offset_id, *words)
+
+
+@preview_route(f"{_ONE_MESSAGE}/resend/preview")
+async def _resend_preview(context: DashboardContext, request: ApiRequest) -> dict[str, object]:
+    message, wanted = await message_at(context, request), await request.body(_ResendRequest)
+    copy = _make_copy(context, request, message, wanted)
+    groups = await context.admin.topics.groups(copy.topic)
+    return {
+        "to": copy.topic,
+        "size": len(copy.body),
+        "tag": copy.tags,
+        "keys": copy.keys,
+        "properties": len(copy.properties),
+        "groups": groups,
+    }
+
+
+@action_route(f"{_ONE_MESSAGE}/resend")
+async def _resend(context: DashboardContext, request: ApiRequest) -> dict[str, object]:
+    message, wanted = await message_at(context, request), await request.body(_ResendRequest)
+    copy = _make_copy(context, request, message, wanted)
+    async with Producer(context.client_config) as producer:
+        sent = await producer.send(copy)
+    topic, broker, queue_id = sent.queue
+    return {"topic": topic, "broker": broker, "queue": queue_id, "offset": sent.offset, "id": sent.message_id}
+
+
+def _make_copy(
+    context: DashboardContext, request: ApiRequest, message: StoredMessage, wanted: _ResendRequest
+) -> Message:
+    """Return the copy, without the properties that the protocol itself wrote."""
+    to = wanted.to or None
+    request.command = context.command("message", "resend", message.offset_id, "--topic", message.topic, "--to", to)
+    own = {name: text for name, text in message.properties.items() if name not in RESERVED_PROPERTIES}
+    return Message(to or message.topic, message.body, message.tags, message.keys, own, message.flag)
+
+
 ROUTES = (
     _topics,
     _queues,
@@ -302,5 +352,9 @@ ROUTES = (
     _message,
     _readers,
     _trace,
-    Route("/api/messages/{topic}/{broker}/{queue}/{offset}/body", _download, methods=["GET"]),
+    _redeliver_preview,
+    _redeliver,
+    _resend_preview,
+    _resend,
+    Route(f"{_ONE_MESSAGE}/body", _download, methods=["GET"]),
 )

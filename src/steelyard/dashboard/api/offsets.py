@@ -1,33 +1,31 @@
 """Offsets of a group in each queue, and resetting them, with a preview.
 
-Resets are planned and applied as `steelyard offset reset` does it (client/admin/offsets.py). A relative time such as
-"2 hours ago" is returned as the timestamp that the preview used: what is applied then is what was shown.
+A relative time is returned as the timestamp that the preview used: what is applied then is what was shown.
 """
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from steelyard.client.admin.group_description import MemberDescription
-from steelyard.client.admin.offsets import GroupOffset, ResetPlan, parse_reset_target
+from steelyard.client.admin.offsets import ResetPlan, parse_reset_target
 from steelyard.client.describe import short_names
-from steelyard.dashboard.api_routing import ApiRequest, action_route, preview_route, stream_route
+from steelyard.dashboard.api_routing import ApiRequest, action_route, live_route, preview_route
 from steelyard.dashboard.context import DashboardContext
 from steelyard.errors import ConfigurationError
 from steelyard.model import Queue, sort_queues
 from steelyard.model.reserved_names import RETRY_PREFIX
 from steelyard.model.time_text import TIME_HINT
 
-__all__ = ["ROUTES", "OffsetRow", "OffsetsResponse", "ResetRequest", "ResetResponse", "ResetRow"]
+__all__ = ["ROUTES"]
 
 _POLL_MS = 1_000
 _MAX_TOPICS = 100
 _MAX_QUEUES = 2_000
 
 
-class OffsetRow(Struct, frozen=True):
+class _OffsetRow(Struct, frozen=True):
     """The committed offset of a group in a queue."""
 
     topic: str
@@ -39,11 +37,11 @@ class OffsetRow(Struct, frozen=True):
     consumed_at: datetime | None  # when the last message that the group consumed was stored
 
 
-class OffsetsResponse(Struct, frozen=True):
+class _OffsetsResponse(Struct, frozen=True):
     """The committed offsets of a group."""
 
     group: str
-    rows: tuple[OffsetRow, ...]
+    rows: tuple[_OffsetRow, ...]
     omitted: int  # how many queues are not shown
     lag: int
     topics: tuple[str, ...]  # its topics, without its retry topic
@@ -51,7 +49,7 @@ class OffsetsResponse(Struct, frozen=True):
     notes: tuple[str, ...]
 
 
-class ResetRequest(Struct, frozen=True, forbid_unknown_fields=True):
+class _ResetRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """Where to reset a group."""
 
     to: str
@@ -59,7 +57,7 @@ class ResetRequest(Struct, frozen=True, forbid_unknown_fields=True):
     queues: Annotated[list[str], Meta(max_length=_MAX_QUEUES)] = []  # some queues of one topic, as ``broker:3``
 
 
-class ResetRow(Struct, frozen=True):
+class _ResetRow(Struct, frozen=True):
     """What a reset does in one queue."""
 
     topic: str
@@ -71,30 +69,20 @@ class ResetRow(Struct, frozen=True):
     repeated: int
 
 
-class ResetResponse(Struct, frozen=True):
+class _ResetResponse(Struct, frozen=True):
     """What a reset does, or did."""
 
     to: str  # the target, with a relative time resolved
-    changes: tuple[ResetRow, ...]
+    changes: tuple[_ResetRow, ...]
     skipped: int
     repeated: int
     members: int  # members that were online when it was planned
 
 
-@stream_route("/api/groups/{group}/offsets/live")
-async def _offsets(context: DashboardContext, request: ApiRequest) -> AsyncIterator[object]:
+@live_route("/api/groups/{group}/offsets/live", lambda: _POLL_MS)
+async def _offsets(context: DashboardContext, request: ApiRequest) -> _OffsetsResponse:
     group = request.path("group")
-
-    async def poll(_: OffsetsResponse | None) -> OffsetsResponse:
-        return _offsets_response(
-            group, await context.admin.offsets.list(group), await context.admin.groups.members(group)
-        )
-
-    async for value in context.polls.subscribe(("offsets", group), _POLL_MS, poll):
-        yield value
-
-
-def _offsets_response(group: str, offsets: list[GroupOffset], members: list[MemberDescription]) -> OffsetsResponse:
+    offsets, members = await context.admin.offsets.list(group), await context.admin.groups.members(group)
     rows = sorted(offsets, key=lambda row: (row.queue.topic.startswith(RETRY_PREFIX), row.queue))
     topics = {row.queue.topic for row in rows}
     topics.update(topic for member in members for topic in member.topics or ())
@@ -103,9 +91,9 @@ def _offsets_response(group: str, offsets: list[GroupOffset], members: list[Memb
         notes.append("the group has not committed anything yet")
     if any(row.committed and row.lag and row.consumed_at is None for row in rows):
         notes.append("the time of the last consumed message is unknown once the broker has deleted that message")
-    return OffsetsResponse(
+    return _OffsetsResponse(
         group,
-        tuple(OffsetRow(*row.queue, row.committed, row.end, row.lag, row.consumed_at) for row in rows[:_MAX_QUEUES]),
+        tuple(_OffsetRow(*row.queue, row.committed, row.end, row.lag, row.consumed_at) for row in rows[:_MAX_QUEUES]),
         max(0, len(rows) - _MAX_QUEUES),
         sum(row.lag for row in rows),
         tuple(sorted(topic for topic in topics if not topic.startswith(RETRY_PREFIX))),
@@ -115,12 +103,12 @@ def _offsets_response(group: str, offsets: list[GroupOffset], members: list[Memb
 
 
 @preview_route("/api/groups/{group}/offsets/preview")
-async def _preview(context: DashboardContext, request: ApiRequest) -> ResetResponse:
+async def _preview(context: DashboardContext, request: ApiRequest) -> _ResetResponse:
     return _reset_response(*await _plan_resets(context, request))
 
 
 @action_route("/api/groups/{group}/offsets/reset")
-async def _reset(context: DashboardContext, request: ApiRequest) -> ResetResponse:
+async def _reset(context: DashboardContext, request: ApiRequest) -> _ResetResponse:
     to, resets = await _plan_resets(context, request)
     for reset in resets:
         await context.admin.offsets.apply(reset)
@@ -129,11 +117,11 @@ async def _reset(context: DashboardContext, request: ApiRequest) -> ResetRespons
 
 async def _plan_resets(context: DashboardContext, request: ApiRequest) -> tuple[str, list[ResetPlan]]:
     """Plan the posted reset, and set the command line."""
-    group, wanted = request.path("group"), await request.body(ResetRequest)
+    group, wanted = request.path("group"), await request.body(_ResetRequest)
     to = _target_text(wanted.to)
     words = [word for topic in wanted.topics for word in ("--topic", topic)]
     words += (word for queue in wanted.queues for word in ("--queue", queue))
-    request.set_command(context.command("offset", "reset", group, "--to", to, *words, "--yes"))
+    request.command = context.command("offset", "reset", group, "--to", to, *words, "--yes")
     # Parsed again from what is returned, so that preview and reset mean the same millisecond.
     target = parse_reset_target(to, datetime.now(UTC))
     if not wanted.queues:
@@ -167,18 +155,17 @@ def _parse_queue(topic: str, text: str) -> Queue:
     return Queue(topic, broker, int(number))
 
 
-def _reset_response(to: str, resets: Iterable[ResetPlan]) -> ResetResponse:
-    planned = list(resets)
-    return ResetResponse(
+def _reset_response(to: str, resets: Sequence[ResetPlan]) -> _ResetResponse:
+    return _ResetResponse(
         to,
         tuple(
-            ResetRow(*move.queue, move.before, move.to, move.skipped, move.repeated)
-            for reset in planned
+            _ResetRow(*move.queue, move.before, move.to, move.skipped, move.repeated)
+            for reset in resets
             for move in reset.moves
         ),
-        sum(reset.skipped for reset in planned),
-        sum(reset.repeated for reset in planned),
-        max((reset.members for reset in planned), default=0),
+        sum(reset.skipped for reset in resets),
+        sum(reset.repeated for reset in resets),
+        max((reset.members for reset in resets), default=0),
     )
 
 

@@ -1,7 +1,6 @@
 """The overview of the cluster: rates, lag, brokers and warnings; and what every view must know of the dashboard itself.
 
-All of it comes from the cluster poller, so a response costs the cluster nothing. It is short however large the cluster
-is: the groups with the largest lag, the busiest topics, and of each kind of warning the first few.
+All of it comes from the cluster poller. It is short however large the cluster is.
 """
 
 from collections import Counter
@@ -9,14 +8,14 @@ from collections.abc import AsyncIterator, Iterable
 
 from msgspec import Struct
 
-from steelyard.dashboard.api_routing import ApiRequest, query_route, stream_route
+from steelyard.dashboard.api_routing import ApiRequest, copy_fields, query_route, stream_route
 from steelyard.dashboard.cluster_poller import cluster_poller
 from steelyard.dashboard.cluster_snapshot import DashboardSnapshot, RatePoint, ServerRow, WarningRow
 from steelyard.dashboard.context import DashboardContext
 from steelyard.dashboard.polling import PollFailure
 from steelyard.version import __version__
 
-__all__ = ["ROUTES", "About", "BusyTopicRow", "LaggingGroupRow", "Overview", "make_overview"]
+__all__ = ["ROUTES", "Overview", "make_overview"]
 
 
 _MAX_ROWS = 8
@@ -24,7 +23,7 @@ _MAX_PER_KIND = 4
 _MAX_WARNINGS = 40
 
 
-class LaggingGroupRow(Struct, frozen=True):
+class _LaggingGroupRow(Struct, frozen=True):
     """A group with lag."""
 
     name: str
@@ -33,7 +32,7 @@ class LaggingGroupRow(Struct, frozen=True):
     members: int | None
 
 
-class BusyTopicRow(Struct, frozen=True):
+class _BusyTopicRow(Struct, frozen=True):
     """A topic with traffic."""
 
     name: str
@@ -54,8 +53,8 @@ class Overview(Struct, frozen=True, kw_only=True):
     groups_seen: int
     members: int
     brokers: tuple[ServerRow, ...]
-    lagging_groups: tuple[LaggingGroupRow, ...]
-    busiest_topics: tuple[BusyTopicRow, ...]
+    lagging_groups: tuple[_LaggingGroupRow, ...]
+    busiest_topics: tuple[_BusyTopicRow, ...]
     warnings: tuple[WarningRow, ...]
     more_warnings: int  # how many warnings are not among them
     notes: tuple[str, ...]
@@ -89,10 +88,8 @@ def make_overview(
         groups_seen=len(polled),
         members=sum(row.members or 0 for row in polled),
         brokers=snapshot.brokers,
-        lagging_groups=tuple(
-            LaggingGroupRow(row.name, row.lag or 0, row.out_rate, row.members) for row in lagging[:_MAX_ROWS]
-        ),
-        busiest_topics=tuple(BusyTopicRow(row.name, row.in_rate or 0.0, len(row.groups)) for row in busy[:_MAX_ROWS]),
+        lagging_groups=tuple(copy_fields(_LaggingGroupRow, row) for row in lagging[:_MAX_ROWS]),
+        busiest_topics=tuple(_BusyTopicRow(row.name, row.in_rate or 0.0, len(row.groups)) for row in busy[:_MAX_ROWS]),
         warnings=shown,
         more_warnings=len(snapshot.warnings) - len(shown),
         notes=snapshot.notes,
@@ -142,18 +139,16 @@ async def _live(context: DashboardContext, _: ApiRequest) -> AsyncIterator[Overv
             since_ms = snapshot.points[-1].at_ms if snapshot.points else since_ms
 
 
-class About(Struct, frozen=True):
-    """What every view must know."""
-
-    version: str
-    namesrv: str
-    namespace: str
-    read_only: bool
-
-
 @query_route("/api/about")
-async def _about(context: DashboardContext, _: ApiRequest) -> About:
-    return About(__version__, str(context.client_config), context.client_config.namespace, context.options.read_only)
+async def _about(context: DashboardContext, _: ApiRequest) -> dict[str, object]:
+    """Return what every view must know."""
+    config = context.client_config
+    return {
+        "version": __version__,
+        "namesrv": str(config),
+        "namespace": config.namespace,
+        "read_only": context.options.read_only,
+    }
 
 
 ROUTES = (_about, _live, _overview)

@@ -1,13 +1,13 @@
 """Dry run of a rebalance: what joining or leaving members, or another strategy, would move. Nothing is changed.
 
-The group is described as any other view does; the rest is arithmetic (client/admin/group_description.py), done for all
-strategies that need no options, so that they can be compared. Owners are indexes into one list of members, -1 for none.
+All strategies that need no options are tried. Owners are indexes into one list of members, -1 for none.
 """
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from steelyard.balance.assignors import BUILT_IN_STRATEGIES
 from steelyard.balance.assignors.explain import ChangeReason, Explanation
@@ -17,7 +17,7 @@ from steelyard.dashboard.api_routing import ApiRequest, query_route
 from steelyard.dashboard.context import DashboardContext
 from steelyard.errors import ConfigurationError
 
-__all__ = ["ROUTES", "PlanResponse", "PlannedChange", "PlannedMember", "PlannedQueue", "StrategyResult"]
+__all__ = ["ROUTES"]
 
 _POLL_MS = 1_500
 _MAX_QUEUES = 2_000
@@ -26,7 +26,7 @@ _MAX_NAME_LENGTH = 255
 _NO_OWNER = -1
 
 
-class PlannedMember(Struct, frozen=True):
+class _PlannedMember(Struct, frozen=True):
     """A member of the group, now or in the plan."""
 
     id: str
@@ -36,7 +36,7 @@ class PlannedMember(Struct, frozen=True):
     queues_now: int  # how many queues it owns now
 
 
-class PlannedQueue(Struct, frozen=True):
+class _PlannedQueue(Struct, frozen=True):
     """A queue that the group reads."""
 
     topic: str
@@ -46,7 +46,7 @@ class PlannedQueue(Struct, frozen=True):
     owner: int  # its owner now
 
 
-class PlannedChange(Struct, frozen=True):
+class _PlannedChange(Struct, frozen=True):
     """A queue that would move, and why."""
 
     queue: int
@@ -56,7 +56,7 @@ class PlannedChange(Struct, frozen=True):
     by: int
 
 
-class StrategyResult(Struct, frozen=True):
+class _StrategyResult(Struct, frozen=True):
     """The result of one strategy."""
 
     name: str
@@ -69,12 +69,12 @@ class StrategyResult(Struct, frozen=True):
     min_queues: int = 0
     owners: tuple[int, ...] = ()  # the owner of each queue
     counts: tuple[int, ...] = ()  # the number of queues of each member
-    changes: tuple[PlannedChange, ...] = ()
+    changes: tuple[_PlannedChange, ...] = ()
     overlaps: tuple[tuple[int, tuple[int, ...]], ...] = ()  # queues that would have several owners
     idle: tuple[int, ...] = ()
 
 
-class PlanResponse(Struct, frozen=True):
+class _PlanResponse(Struct, frozen=True):
     """A group, and the result of each strategy."""
 
     group: str
@@ -82,9 +82,9 @@ class PlanResponse(Struct, frozen=True):
     at_ms: int
     chosen: str  # the requested strategy, or that of the group
     broadcast: bool
-    members: tuple[PlannedMember, ...]
-    queues: tuple[PlannedQueue, ...]
-    strategies: tuple[StrategyResult, ...]
+    members: tuple[_PlannedMember, ...]
+    queues: tuple[_PlannedQueue, ...]
+    strategies: tuple[_StrategyResult, ...]
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
 
@@ -99,13 +99,14 @@ class _PlanRequest(Struct, frozen=True):
 
 
 @query_route("/api/groups/{group}/plan")
-async def _plan(context: DashboardContext, request: ApiRequest) -> PlanResponse:
+async def _plan(context: DashboardContext, request: ApiRequest) -> _PlanResponse:
     group = request.path("group")
 
-    async def poll(earlier: GroupDescription | None) -> GroupDescription:
-        return await context.admin.groups.describe(group, earlier, is_known=earlier is not None, ask_members=False)
-
-    view = await context.polls.latest(("plan", group), _POLL_MS, poll)
+    view = await context.polls.latest(
+        ("plan", group),
+        _POLL_MS,
+        lambda earlier: context.admin.groups.describe(group, earlier, is_known=earlier is not None, ask_members=False),
+    )
     if len(view.queues) > _MAX_QUEUES:
         raise ConfigurationError(
             f"group {group} reads {len(view.queues)} queues, too many to show",
@@ -150,7 +151,7 @@ def _plan_request(view: GroupDescription, join: list[str], leave: list[str], str
     )
 
 
-def _plan_response(view: GroupDescription, request: _PlanRequest, command: Callable[..., str]) -> PlanResponse:
+def _plan_response(view: GroupDescription, request: _PlanRequest, command: Callable[..., str]) -> _PlanResponse:
     members = _planned_members(view, request)
     places = {member.id: place for place, member in enumerate(members)}
     own = effective_strategy(member for member in view.members if member.id not in request.leave) or view.strategy
@@ -161,7 +162,7 @@ def _plan_response(view: GroupDescription, request: _PlanRequest, command: Calla
     names = {member.id: member.name for member in members}
     words = [word for name in request.join for word in ("--join", name)]
     words += (word for id_ in request.leave for word in ("--leave", names[id_]))
-    return PlanResponse(
+    return _PlanResponse(
         view.group,
         command("plan", "--group", view.group, *words, "--strategy", named),
         view.at_ms,
@@ -169,7 +170,7 @@ def _plan_response(view: GroupDescription, request: _PlanRequest, command: Calla
         view.broadcast,
         members,
         tuple(
-            PlannedQueue(*each.queue, each.lag, places.get(each.owners[0], _NO_OWNER) if each.owners else _NO_OWNER)
+            _PlannedQueue(*each.queue, each.lag, places.get(each.owners[0], _NO_OWNER) if each.owners else _NO_OWNER)
             for each in view.queues
         ),
         () if view.broadcast else tuple(_try_strategies(view, request, own, places)),
@@ -178,12 +179,12 @@ def _plan_response(view: GroupDescription, request: _PlanRequest, command: Calla
     )
 
 
-def _planned_members(view: GroupDescription, request: _PlanRequest) -> tuple[PlannedMember, ...]:
+def _planned_members(view: GroupDescription, request: _PlanRequest) -> tuple[_PlannedMember, ...]:
     owned = view.owned()
     names = short_names([*owned, *request.join])
     there = {member.id: member for member in view.members}
     found = [
-        PlannedMember(
+        _PlannedMember(
             id_,
             names[id_],
             id_ in there and there[id_].ours,
@@ -193,28 +194,28 @@ def _planned_members(view: GroupDescription, request: _PlanRequest) -> tuple[Pla
         )
         for id_, queues in owned.items()
     ]
-    return (*found, *(PlannedMember(name, names[name], True, "joins", 0) for name in request.join))
+    return (*found, *(_PlannedMember(name, names[name], True, "joins", 0) for name in request.join))
 
 
 def _try_strategies(
     view: GroupDescription, request: _PlanRequest, own: str | None, places: dict[str, int]
-) -> Iterable[StrategyResult]:
+) -> Iterable[_StrategyResult]:
     own_known = None if own is None else BUILT_IN_STRATEGIES.get(own)
     for known in BUILT_IN_STRATEGIES.known:
         is_current = known is own_known
         try:
             explanation = dry_run_rebalance(view, join=request.join, leave=request.leave, strategy=known.name)
         except ConfigurationError as error:
-            yield StrategyResult(known.name, known.java, is_current, error.what)
+            yield _StrategyResult(known.name, known.java, is_current, error.what)
         else:
-            yield _strategy_result(StrategyResult(known.name, known.java, is_current), explanation, view, places)
+            yield _strategy_result(_StrategyResult(known.name, known.java, is_current), explanation, view, places)
     if own is not None and own_known is None:
-        yield StrategyResult(own, None, is_current=True, unavailable_reason=f"the strategy {own} is not known here")
+        yield _StrategyResult(own, None, is_current=True, unavailable_reason=f"the strategy {own} is not known here")
 
 
 def _strategy_result(
-    blank: StrategyResult, explanation: Explanation, view: GroupDescription, places: dict[str, int]
-) -> StrategyResult:
+    blank: _StrategyResult, explanation: Explanation, view: GroupDescription, places: dict[str, int]
+) -> _StrategyResult:
     numbers = {each.queue: number for number, each in enumerate(view.queues)}
 
     def place(name: str | None) -> int:
@@ -230,10 +231,8 @@ def _strategy_result(
     for number, several in overlaps:
         for member in several:
             counts[member] += member != owners[number]
-    return StrategyResult(
-        blank.name,
-        blank.java_name,
-        blank.is_current,
+    return replace(
+        blank,
         moved=explanation.moved,
         min_moves=explanation.least,
         max_queues=explanation.most,
@@ -241,7 +240,7 @@ def _strategy_result(
         owners=tuple(owners),
         counts=tuple(counts),
         changes=tuple(
-            PlannedChange(numbers[each.queue], place(each.before), place(each.now), each.why.name.lower(), each.by)
+            _PlannedChange(numbers[each.queue], place(each.before), place(each.now), each.why.name.lower(), each.by)
             for each in explanation.changes
             if each.why is not ChangeReason.KEPT
         ),

@@ -3,22 +3,22 @@
 Our producers with ``avoid_slow_brokers`` report it to our brokers. Of all others it is unknown: null here, not empty.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 from msgspec import Struct
 
 from steelyard.client.admin.producers import ProducerBrokerLatency, ProducerStatus
-from steelyard.dashboard.api_routing import ApiRequest, stream_route
+from steelyard.dashboard.api_routing import ApiRequest, copy_fields, live_route
 from steelyard.dashboard.context import DashboardContext
 
-__all__ = ["ROUTES", "ProducerRow", "ProducersResponse", "rank_producers"]
+__all__ = ["ROUTES", "rank_producers"]
 
 _PERIOD_MS = 1_000
 _MAX_ROWS = 2_000  # producers that are shown; all are counted
 
 
-class ProducerRow(Struct, frozen=True):
+class _ProducerRow(Struct, frozen=True):
     """One producer."""
 
     group: str
@@ -31,30 +31,16 @@ class ProducerRow(Struct, frozen=True):
     latency: tuple[ProducerBrokerLatency, ...] | None
 
 
-class ProducersResponse(Struct, frozen=True):
-    """All producers that brokers know."""
-
-    count: int
-    producers: list[ProducerRow]
-    brokers: list[str]  # the brokers of all latency reports
-    command: str
-
-
-@stream_route("/api/producers/live")
-async def _live(context: DashboardContext, _: ApiRequest) -> AsyncIterator[object]:
-    async def poll(_before: ProducersResponse | None) -> ProducersResponse:
-        return _producers_response(context, await context.admin.producers.list())
-
-    async for value in context.polls.subscribe("producers", _PERIOD_MS, poll):
-        yield value
-
-
-def _producers_response(context: DashboardContext, found: Sequence[ProducerStatus]) -> ProducersResponse:
+@live_route("/api/producers/live", lambda: _PERIOD_MS)
+async def _live(context: DashboardContext, _: ApiRequest) -> dict[str, object]:
+    found = await context.admin.producers.list()
     shown = rank_producers(found)[:_MAX_ROWS]
-    brokers = {row.broker for each in shown for row in each.latencies or ()}
-    return ProducersResponse(
-        len(found), [_producer_row(each) for each in shown], sorted(brokers), context.command("producer", "latency")
-    )
+    return {
+        "count": len(found),
+        "producers": [_producer_row(each) for each in shown],
+        "brokers": sorted({row.broker for each in shown for row in each.latencies or ()}),
+        "command": context.command("producer", "latency"),
+    }
 
 
 def rank_producers(found: Sequence[ProducerStatus]) -> list[ProducerStatus]:
@@ -66,16 +52,10 @@ def _avoids_a_broker(producer: ProducerStatus) -> bool:
     return any(row.avoided_ms is not None for row in producer.latencies or ())
 
 
-def _producer_row(producer: ProducerStatus) -> ProducerRow:
-    return ProducerRow(
-        producer.group,
-        producer.id,
-        producer.address,
-        f"{producer.language} {producer.release}".strip(),
-        producer.brokers,
-        producer.seen_at,
-        producer.reported_at,
-        producer.latencies,
+def _producer_row(producer: ProducerStatus) -> _ProducerRow:
+    client = f"{producer.language} {producer.release}".strip()
+    return copy_fields(
+        _ProducerRow, producer, client=client, last_heartbeat_at=producer.seen_at, latency=producer.latencies
     )
 
 

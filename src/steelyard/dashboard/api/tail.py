@@ -1,8 +1,7 @@
 """The live tail: a topic's new messages as they arrive, with a filter, ten batches a second, within bounded memory.
 
-A pull consumer that joins no group and commits nothing starts at the end of each queue. Matches are buffered for the
-browser up to a limit. If the browser, or the limit of messages scanned per second, does not keep up, the oldest are
-skipped and counted. Queues that the topic gets later are read from their start.
+A pull consumer that joins no group and commits nothing starts at the end of each queue. If the browser, or the limit of
+messages scanned per second, does not keep up, the oldest are skipped and counted.
 """
 
 import asyncio

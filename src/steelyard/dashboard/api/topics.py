@@ -1,7 +1,6 @@
 """Topics: the list, from the cluster poller; and one topic by its queues, polled each second while it is shown.
 
-Its groups are polled every few seconds, a few at a time: a topic may have hundreds of readers, and each takes requests
-of its own.
+Its groups are polled every few seconds, a few at a time: a topic may have hundreds of readers.
 """
 
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -27,7 +26,7 @@ from steelyard.model import Queue, QueueCounts
 from steelyard.model.reserved_names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
 from steelyard.net.clock import now_ms
 
-__all__ = ["ROUTES", "QueueRow", "TopicBroker", "TopicListResponse", "TopicPoller", "TopicReaderRow", "TopicResponse"]
+__all__ = ["ROUTES"]
 
 
 _GROUPS_MS = 3_000
@@ -35,7 +34,7 @@ _MAX_GROUPS = 24  # groups that are polled, every few seconds
 _MAX_QUEUES = 4_096
 
 
-class QueueRow(Struct, frozen=True):
+class _QueueRow(Struct, frozen=True):
     """A queue, and how much of the topic is in it."""
 
     broker: str
@@ -49,7 +48,7 @@ class QueueRow(Struct, frozen=True):
     in_share: float | None  # of the messages that arrive now; None if none do
 
 
-class TopicBroker(Struct, frozen=True):
+class _TopicBroker(Struct, frozen=True):
     """The topic on one broker."""
 
     broker: str
@@ -61,7 +60,7 @@ class TopicBroker(Struct, frozen=True):
     share: float | None
 
 
-class TopicReaderRow(Struct, frozen=True):
+class _TopicReaderRow(Struct, frozen=True):
     """A group that reads the topic."""
 
     name: str
@@ -71,28 +70,28 @@ class TopicReaderRow(Struct, frozen=True):
     problem: str | None = None  # why it could not be polled
 
 
-class TopicResponse(Struct, frozen=True, kw_only=True):
+class _TopicResponse(Struct, frozen=True, kw_only=True):
     """One topic."""
 
     topic: str
     kind: str
     at_ms: int
-    queues: tuple[QueueRow, ...]
-    brokers: tuple[TopicBroker, ...]
+    queues: tuple[_QueueRow, ...]
+    brokers: tuple[_TopicBroker, ...]
     messages: int
     in_rate: float | None
     stored_ms: int | None
     order: str | None  # the fixed list of an ordered topic
     skew: str  # how evenly messages are distributed, in a sentence
     hot_queue: str | None  # a queue that gets far more messages than the others now
-    groups: tuple[TopicReaderRow, ...]
+    groups: tuple[_TopicReaderRow, ...]
     groups_more: int  # how many more groups read it, which were not polled
     groups_at_ms: int
     notes: tuple[str, ...]
     commands: tuple[str, ...]  # the command lines that show the same
 
 
-class TopicPoller:
+class _TopicPoller:
     """Polls one topic, and keeps what is needed to measure its rates."""
 
     def __init__(self, context: DashboardContext, topic: str) -> None:
@@ -101,12 +100,11 @@ class TopicPoller:
         self._in_meter = RateMeter[Queue]()
         self._out_meters: dict[str, RateMeter[Queue]] = {}
         self._names: list[str] = []
-        self._groups: tuple[TopicReaderRow, ...] = ()
+        self._groups: tuple[_TopicReaderRow, ...] = ()
         self._groups_at_ms = 0
 
-    async def poll(self, previous: TopicResponse | None) -> TopicResponse:
+    async def poll(self, _: _TopicResponse | None) -> _TopicResponse:
         """Poll once."""
-        del previous
         view = await self._context.admin.topics.describe(self.topic)
         at_ms = now_ms()
         self._in_meter.add(at_ms, {each.queue: each.end for each in view.queues})
@@ -117,26 +115,25 @@ class TopicPoller:
     async def _poll_groups(self) -> None:
         self._names = await self._context.admin.topics.groups(self.topic)
         self._groups = tuple(await gather_limited(self._poll_group, self._names[:_MAX_GROUPS], limit=4))
-        self._out_meters = {
-            row.name: self._out_meters[row.name] for row in self._groups if row.name in self._out_meters
-        }
+        names = {row.name for row in self._groups}
+        self._out_meters = {name: meter for name, meter in self._out_meters.items() if name in names}
         self._groups_at_ms = now_ms()
 
-    async def _poll_group(self, name: str) -> TopicReaderRow:
+    async def _poll_group(self, name: str) -> _TopicReaderRow:
         try:
             view = await self._context.admin.groups.summarize(name)
         except SteelyardError as error:
-            return TopicReaderRow(name, problem=error.what)
+            return _TopicReaderRow(name, problem=error.what)
         mine = [each for each in view.queues if each.queue.topic == self.topic]
         meter = self._out_meters.setdefault(name, RateMeter())
         meter.add(view.at_ms, {each.queue: each.committed for each in mine if each.committed is not None})
-        return TopicReaderRow(name, len(view.members), _lag(view, self.topic), None if view.broadcast else meter.rate)
+        return _TopicReaderRow(name, len(view.members), _lag(view, self.topic), None if view.broadcast else meter.rate)
 
-    def _response(self, view: TopicDescription, at_ms: int) -> TopicResponse:
+    def _response(self, view: TopicDescription, at_ms: int) -> _TopicResponse:
         growth, span_ms = self._in_meter.growth(), self._in_meter.span_ms
         rates = {queue: count * 1_000 / span_ms for queue, count in growth.items()} if span_ms > 0 else {}
         total, total_rate = view.messages, sum(rates.values())
-        return TopicResponse(
+        return _TopicResponse(
             topic=self.topic,
             kind=_kind(self.topic),
             at_ms=at_ms,
@@ -174,9 +171,9 @@ def _lag(view: GroupDescription, topic: str) -> int | None:
     return None if view.broadcast or not known else sum(known)
 
 
-def _queue_row(each: QueueOffsets, rates: dict[Queue, float], total: int, total_rate: float) -> QueueRow:
+def _queue_row(each: QueueOffsets, rates: dict[Queue, float], total: int, total_rate: float) -> _QueueRow:
     rate = rates.get(each.queue)
-    return QueueRow(
+    return _QueueRow(
         each.queue.broker,
         each.queue.queue_id,
         each.start,
@@ -189,10 +186,10 @@ def _queue_row(each: QueueOffsets, rates: dict[Queue, float], total: int, total_
     )
 
 
-def _topic_broker(counts: QueueCounts, view: TopicDescription, rates: dict[Queue, float]) -> TopicBroker:
+def _topic_broker(counts: QueueCounts, view: TopicDescription, rates: dict[Queue, float]) -> _TopicBroker:
     messages = sum(each.messages for each in view.queues if each.queue.broker == counts.broker)
     mine = [rate for queue, rate in rates.items() if queue.broker == counts.broker]
-    return TopicBroker(
+    return _TopicBroker(
         counts.broker,
         counts.read,
         counts.write,
@@ -218,7 +215,7 @@ def _ms(when: datetime | None) -> int | None:
 _PERIOD_MS = 1_000
 
 
-class TopicListResponse(Struct, frozen=True, kw_only=True):
+class _TopicListResponse(Struct, frozen=True, kw_only=True):
     """All topics, or those that changed since the last event."""
 
     at_ms: int
@@ -232,9 +229,9 @@ class TopicListResponse(Struct, frozen=True, kw_only=True):
 
 def _topic_list(
     snapshot: DashboardSnapshot, command: str, previous: Mapping[str, TopicRow] | None = None
-) -> TopicListResponse:
+) -> _TopicListResponse:
     rows = snapshot.topics.values()
-    return TopicListResponse(
+    return _TopicListResponse(
         at_ms=snapshot.at_ms,
         topics_seen_ms=snapshot.topics_seen_ms,
         is_full=previous is None,
@@ -245,12 +242,12 @@ def _topic_list(
 
 
 @query_route("/api/topics")
-async def _topics(context: DashboardContext, _: ApiRequest) -> TopicListResponse:
+async def _topics(context: DashboardContext, _: ApiRequest) -> _TopicListResponse:
     return _topic_list(await cluster_poller(context).snapshot(), context.command("topic", "ls"))
 
 
 @stream_route("/api/topics/live")
-async def _topics_live(context: DashboardContext, _: ApiRequest) -> AsyncIterator[TopicListResponse | PollFailure]:
+async def _topics_live(context: DashboardContext, _: ApiRequest) -> AsyncIterator[_TopicListResponse | PollFailure]:
     before: Mapping[str, TopicRow] | None = None
     command = context.command("topic", "ls")
     async for snapshot in cluster_poller(context).subscribe():
@@ -262,16 +259,15 @@ async def _topics_live(context: DashboardContext, _: ApiRequest) -> AsyncIterato
 
 
 @query_route("/api/topics/{topic}")
-async def _topic(context: DashboardContext, request: ApiRequest) -> TopicResponse:
-    poller = TopicPoller(context, request.path("topic"))
+async def _topic(context: DashboardContext, request: ApiRequest) -> _TopicResponse:
+    poller = _TopicPoller(context, request.path("topic"))
     return await context.polls.latest(("topic", poller.topic), _PERIOD_MS, poller.poll)
 
 
 @stream_route("/api/topics/{topic}/live")
-async def _topic_live(context: DashboardContext, request: ApiRequest) -> AsyncIterator[TopicResponse | PollFailure]:
-    poller = TopicPoller(context, request.path("topic"))
-    async for response in context.polls.subscribe(("topic", poller.topic), _PERIOD_MS, poller.poll):
-        yield response
+def _topic_live(context: DashboardContext, request: ApiRequest) -> AsyncIterator[_TopicResponse | PollFailure]:
+    poller = _TopicPoller(context, request.path("topic"))
+    return context.polls.subscribe(("topic", poller.topic), _PERIOD_MS, poller.poll)
 
 
 ROUTES = (_topics, _topics_live, _topic, _topic_live)

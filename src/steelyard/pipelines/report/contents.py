@@ -1,4 +1,4 @@
-"""The data of a balance report as one value: traffic by queue, key, broker and time, the group, and its history. Pure.
+"""The data of a balance report as one value: traffic by queue, key, broker and time; its skew, and findings. Pure.
 
 Traffic is aggregated by Spark (report/traffic_query.py): few values, however many messages there were. A *step* is a
 minute, or whatever divides the period into at most a hundred. Bytes are those of bodies as a consumer gets them.
@@ -6,23 +6,26 @@ minute, or whatever divides the period into at most a hundred. Bytes are those o
 *Skew* is the maximum over the mean. 1.0 is even; 4.1 means that the busiest queue has 4.1 times the mean, and since a
 group is done only when its busiest queue is, everything takes 4.1 times as long as it could. Small numbers are uneven
 by chance: `Skew.is_uneven` requires more than chance explains.
+
+A finding names its figure and what it is compared with; advice is given only where the figures show the cause. Findings
+are about load: what is wrong with the group itself is shown by ``steelyard group explain`` and the dashboard.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from math import sqrt
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import ceil, sqrt
 from typing import Generic, TypeVar
 
 from steelyard.client.admin.group_description import GroupDescription
 from steelyard.client.describe import short_names
 from steelyard.model import Queue
-from steelyard.pipelines.report.formatting import printable
-from steelyard.pipelines.report.rebalance_history import OwnershipHistory
+from steelyard.model.finding import Finding, Severity
+from steelyard.pipelines.report.formatting import format_bytes, format_count, format_percent, format_ratio, printable
+from steelyard.pipelines.report.ownership import LagSample, QueueHolding
 
 __all__ = [
     "KeyInQueue",
     "KeyLoad",
-    "LagSample",
     "MemberLoad",
     "QueueLoad",
     "ReportContents",
@@ -31,6 +34,8 @@ __all__ = [
     "TopicTraffic",
     "choose_step_ms",
     "measure_skew",
+    "report_findings",
+    "summary_line",
 ]
 
 
@@ -99,8 +104,6 @@ class TopicTraffic:
     distinct_keys: int = 0
     step_ms: int = 60_000
     steps: tuple[TimeStepLoad, ...] = ()  # by time, then by broker; empty steps are left out
-    queue_steps: Mapping[Queue, Mapping[int, int]] = field(default_factory=dict)
-    """Messages of each queue by the start of the step; empty if there are too many queues to show."""
 
     @property
     def messages(self) -> int:
@@ -129,14 +132,6 @@ def choose_step_ms(start_ms: int, end_ms: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class LagSample:
-    """The lag of the group in the topic at a moment."""
-
-    at_ms: int
-    messages: int
-
-
-@dataclass(frozen=True, slots=True)
 class MemberLoad:
     """The traffic of a member's queues."""
 
@@ -158,7 +153,7 @@ class ReportContents:
     since_ms: int | None = None
     until_ms: int | None = None
     group_view: GroupDescription | None = None
-    history: OwnershipHistory | None = None
+    holdings: tuple[QueueHolding, ...] = ()
     lag_samples: tuple[LagSample, ...] = ()  # by time
     notes: tuple[str, ...] = ()  # what is unknown, or less exact than it seems
 
@@ -175,8 +170,6 @@ class ReportContents:
     def member_names(self) -> dict[str, str]:
         """Return short printable names of members, by id."""
         ids = [member.id for member in self.group_view.members] if self.group_view is not None else []
-        if self.history is not None:
-            ids += self.history.members
         ids += (owner for owners in self.owners().values() for owner in owners)
         return {each: printable(name) for each, name in short_names(ids).items()}
 
@@ -194,16 +187,12 @@ class ReportContents:
             MemberLoad(
                 name,
                 len(queues),
-                _total(queues, loads, lambda load: load.messages),
-                _total(queues, loads, lambda load: load.body_bytes),
+                sum(loads[queue].messages for queue in queues if queue in loads),
+                sum(loads[queue].body_bytes for queue in queues if queue in loads),
                 sum(lags.get(queue, 0) for queue in queues),
             )
             for name, queues in mine.items()
         )
-
-
-def _total(queues: list[Queue], loads: Mapping[Queue, QueueLoad], of: Callable[[QueueLoad], int]) -> int:
-    return sum(of(loads[queue]) for queue in queues if queue in loads)
 
 
 _NOTABLE_RATIO = 1.25
@@ -249,3 +238,144 @@ def measure_skew(loads: Mapping[T, float]) -> Skew[T]:
     busiest = max(loads, key=loads.__getitem__, default=None) if total else None
     most = loads[busiest] if busiest is not None else 0.0
     return Skew(len(loads), total, busiest, most, sum(not load for load in loads.values()))
+
+
+_HEAVY_KEY_SHARE = 0.1  # a key with a larger share of all messages is reported
+_MOSTLY_ONE_KEY = 0.5  # a queue is busy because of one key if that key is a larger share of its surplus
+_NAMED = 3
+
+
+def summary_line(contents: ReportContents) -> str:
+    """Summarise the traffic in a sentence.
+
+    >>> summary_line(ReportContents(topic="orders", at_ms=0, traffic=TopicTraffic(queues=())))
+    'topic orders has 0 messages (0 B) in 0 queues on 0 brokers'
+    """
+    traffic = contents.traffic
+    size = f"{format_count(traffic.messages, 'message')} ({format_bytes(traffic.body_bytes)})"
+    line = (
+        f"topic {printable(contents.topic)} has {size} in {format_count(len(traffic.queues), 'queue')} on "
+        f"{format_count(len(traffic.brokers), 'broker')}"
+    )
+    if contents.group_view is not None:
+        view, lag = contents.group_view, sum(contents.lags().values())
+        line += (
+            f"; group {printable(view.group)} has {format_count(len(view.members), 'member')} "
+            f"and a lag of {format_count(lag, 'message')}"
+        )
+    return line
+
+
+def report_findings(contents: ReportContents) -> list[Finding]:
+    """Return all findings, the worst first."""
+    found = [
+        *_queue_findings(contents),
+        *_key_findings(contents),
+        *_broker_findings(contents),
+        *_member_findings(contents),
+    ]
+    order = list(Severity)[::-1]
+    return sorted(found, key=lambda each: order.index(each.severity))
+
+
+def _queue_findings(contents: ReportContents) -> Iterator[Finding]:
+    traffic = contents.traffic
+    if not traffic.messages:
+        yield _finding(Severity.WARNING, f"{printable(contents.topic)} got no messages in this period")
+        return
+    weighed = measure_skew({each: each.messages for each in traffic.queues})
+    busiest = weighed.busiest
+    if len(traffic.queues) < 2 or busiest is None:
+        return
+    if not weighed.is_uneven:
+        yield _finding(
+            Severity.OK,
+            f"queues are even: the busiest, {busiest.name}, has {format_ratio(weighed.ratio)} the mean",
+        )
+        return
+    sentence = f"queue {busiest.name} has {format_ratio(weighed.ratio)} the mean"
+    if busiest.heaviest is not None:
+        part = format_percent(busiest.heaviest.messages, busiest.messages)
+        sentence += f"; key {printable(busiest.heaviest.key)} alone is {part} of it"
+    yield _finding(Severity.WARNING, sentence, _advice_for(busiest, weighed.mean, traffic.keyed / traffic.messages))
+    if weighed.empty:
+        yield _finding(
+            Severity.WARNING,
+            f"{weighed.empty} of {format_count(weighed.parts, 'queue')} are empty",
+            f"{format_count(traffic.distinct_keys, 'key')} cannot fill {format_count(weighed.parts, 'queue')}"
+            if traffic.keyed and traffic.distinct_keys < 3 * weighed.parts
+            else "",
+        )
+
+
+def _advice_for(busiest: QueueLoad, mean: float, keyed: float) -> str:
+    """Advise on a queue with too much load: it depends on whether one key causes it, or several."""
+    if keyed < _MOSTLY_ONE_KEY:
+        return "most messages have no key: check how their producer selects queues"
+    if busiest.heaviest is not None and busiest.heaviest.messages > _MOSTLY_ONE_KEY * (busiest.messages - mean):
+        return "more queues do not help: use a finer key, such as customer and order instead of customer"
+    return "several heavy keys share it: use more queues, or a key with more values"
+
+
+def _key_findings(contents: ReportContents) -> Iterator[Finding]:
+    traffic = contents.traffic
+    heavy = [each for each in traffic.keys if each.messages > _HEAVY_KEY_SHARE * traffic.messages]
+    parts = len(traffic.queues)
+    for each in heavy[:_NAMED]:
+        # A key that fits into an even queue is no problem.
+        if parts > 1 and each.messages * parts > traffic.messages:
+            yield _finding(
+                Severity.WARNING,
+                f"key {printable(each.key)} is {format_percent(each.messages, traffic.messages)} of all messages: "
+                f"while it is in one queue, more than {ceil(traffic.messages / each.messages)} queues do not help",
+            )
+    spread = [each for each in traffic.keys if each.queues > 1]
+    if traffic.keys and len(spread) < len(traffic.keys) / 2:
+        for each in spread[:_NAMED]:
+            yield _finding(
+                Severity.WARNING,
+                f"key {printable(each.key)} is in {each.queues} queues, while most keys are in one: its messages are "
+                "not consumed in order",
+                "that happens once when queues are added, and always if producers select queues differently",
+            )
+
+
+def _broker_findings(contents: ReportContents) -> Iterator[Finding]:
+    loads = dict.fromkeys(contents.traffic.brokers, 0)
+    for each in contents.traffic.queues:
+        loads[each.queue.broker] += each.messages
+    weighed = measure_skew(loads)
+    if weighed.parts > 1 and weighed.is_uneven and weighed.busiest is not None:
+        queues = sum(each.queue.broker == weighed.busiest for each in contents.traffic.queues)
+        yield _finding(
+            Severity.WARNING,
+            f"broker {printable(weighed.busiest)} got {format_percent(weighed.max_load, weighed.total)} of all "
+            f"messages with {format_percent(queues, len(contents.traffic.queues))} of the queues",
+        )
+
+
+def _member_findings(contents: ReportContents) -> Iterator[Finding]:
+    members, names = contents.members(), contents.member_names()
+    weighed = measure_skew({each.id: each.messages for each in members if each.queues})
+    if weighed.parts < 2 or weighed.busiest is None:
+        return
+    who = names.get(weighed.busiest, weighed.busiest)
+    if not weighed.is_uneven:
+        yield _finding(
+            Severity.OK,
+            f"members are even: the queues of the busiest, {who}, got {format_ratio(weighed.ratio)} the mean",
+        )
+        return
+    queues = {each.id: each.queues for each in members}
+    is_share = queues[weighed.busiest] > 1 + min(many for many in queues.values() if many)
+    yield _finding(
+        Severity.WARNING,
+        f"the queues of {who} got {format_ratio(weighed.ratio)} the mean of members",
+        f"it has {queues[weighed.busiest]} of them, more than its share: check that all members use the same strategy"
+        if is_share
+        else "it has no more queues than others, but busier ones: balance the queues first",
+    )
+
+
+def _finding(severity: Severity, message: str, next_step: str = "") -> Finding:
+    return Finding("", message, severity, next_step=next_step)

@@ -4,25 +4,24 @@
 |---|---|---|
 | made_at | timestamp | when the report was made, the same in all of its rows |
 | topic, group | string | its subject; group is null if there is none |
-| subject | string | its kind: topic, queue, broker, key, step, member, look, holding, hand-over, overlap, change |
+| subject | string | its kind: topic, queue, broker, key, step, member, look (a poll of the group), holding |
 | name | string | its name: ``broker-a:3``, a key, a member's id; null if the time identifies it |
 | at | timestamp | when, for subjects with a time |
-| measure | string | messages, bytes, skew, lag, gap, moves … |
+| measure | string | messages, bytes, skew, lag, held … |
 | value | double | the value; durations are milliseconds, shares are 0 to 1 |
-| text | string | what is not a number: an owner, a reason |
+| text | string | what is not a number: an owner, a key |
 
 Ids and keys are unabridged here.
 """
 
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from steelyard.model import Queue
 from steelyard.pipelines.report.contents import ReportContents, measure_skew
-from steelyard.pipelines.report.formatting import MAX_TIMESTAMP_MS
+from steelyard.pipelines.report.formatting import to_datetime
 
 __all__ = ["FACT_SCHEMA", "ReportFact", "fact_table"]
 
@@ -58,13 +57,15 @@ def _report_facts(contents: ReportContents) -> Iterator[ReportFact]:
     """Yield all facts of a report."""
     yield from _traffic_facts(contents)
     yield from _group_facts(contents)
-    yield from _history_facts(contents)
+    for held in contents.holdings:
+        span = held.ended_ms - held.acquired_ms
+        yield ReportFact("holding", _queue_name(held.queue), "held", span, held.member, at_ms=held.acquired_ms)
 
 
 def fact_table(contents: ReportContents) -> pa.Table:
     """Return the facts as an Arrow table."""
     rows = list(_report_facts(contents))
-    made_at = _timestamp(contents.at_ms)
+    made_at = to_datetime(contents.at_ms)
     return pa.Table.from_pydict(
         {
             "made_at": [made_at] * len(rows),
@@ -72,7 +73,7 @@ def fact_table(contents: ReportContents) -> pa.Table:
             "group": [_storable(contents.group)] * len(rows),
             "subject": [row.subject for row in rows],
             "name": [_storable(row.name) for row in rows],
-            "at": [None if row.at_ms is None else _timestamp(row.at_ms) for row in rows],
+            "at": [None if row.at_ms is None else to_datetime(row.at_ms) for row in rows],
             "measure": [row.measure for row in rows],
             "value": [row.value for row in rows],
             "text": [_storable(row.text) for row in rows],
@@ -130,28 +131,6 @@ def _group_facts(contents: ReportContents) -> Iterator[ReportFact]:
         yield ReportFact("look", None, "lag", sample.messages, at_ms=sample.at_ms)
 
 
-def _history_facts(contents: ReportContents) -> Iterator[ReportFact]:
-    history = contents.history
-    if history is None:
-        return
-    for held in history.holdings.values():
-        for each in held:
-            span = each.ended_ms - each.acquired_ms
-            yield ReportFact("holding", _queue_name(each.queue), "held", span, each.member, at_ms=each.acquired_ms)
-    for over in history.handovers:
-        name, gap = _queue_name(over.queue), over.gap_ms
-        yield ReportFact("hand-over", name, "gap", gap, over.why or None, at_ms=over.acquired_ms)
-        yield ReportFact("hand-over", name, "from", text=over.before, at_ms=over.acquired_ms)
-        yield ReportFact("hand-over", name, "to", text=over.after, at_ms=over.acquired_ms)
-    for both in history.overlaps:
-        who = f"{both.before} and {both.after}"
-        yield ReportFact("overlap", _queue_name(both.queue), "two owners", both.span_ms, who, at_ms=both.start_ms)
-    for change in history.changes:
-        yield ReportFact("change", None, "moves", change.moves, change.cause, at_ms=change.start_ms)
-        yield ReportFact("change", None, "least moves", change.minimum_moves, at_ms=change.start_ms)
-        yield ReportFact("change", None, "members", change.members, at_ms=change.start_ms)
-
-
 def _facts_of(subject: str, name: str, **measures: float | None) -> Iterable[ReportFact]:
     return (
         ReportFact(subject, name, what.replace("_", " "), much) for what, much in measures.items() if much is not None
@@ -160,11 +139,6 @@ def _facts_of(subject: str, name: str, **measures: float | None) -> Iterable[Rep
 
 def _queue_name(queue: Queue) -> str:
     return f"{queue.broker}:{queue.queue_id}"
-
-
-def _timestamp(at_ms: int) -> datetime:
-    at_ms = min(max(at_ms, 0), MAX_TIMESTAMP_MS)
-    return datetime.fromtimestamp(at_ms // 1_000, UTC).replace(microsecond=at_ms % 1_000 * 1_000)
 
 
 def _storable(text: str | None) -> str | None:

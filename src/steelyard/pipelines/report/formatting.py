@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 
 __all__ = [
     "MAX_TIMESTAMP_MS",
-    "format_axis_time",
     "format_bytes",
     "format_count",
     "format_duration",
@@ -17,6 +16,7 @@ __all__ = [
     "format_ratio",
     "format_timestamp",
     "printable",
+    "to_datetime",
 ]
 
 MAX_TIMESTAMP_MS = 253_402_300_799_999  # the last millisecond of the year 9999, the end of `datetime`
@@ -109,26 +109,16 @@ def format_duration(span_ms: float) -> str:
     )
 
 
+def to_datetime(at_ms: int) -> datetime:
+    """Return a time, at most the end of `datetime`."""
+    at_ms = min(max(at_ms, 0), MAX_TIMESTAMP_MS)
+    return datetime.fromtimestamp(at_ms // 1_000, UTC).replace(microsecond=at_ms % 1_000 * 1_000)
+
+
 def format_timestamp(at_ms: int) -> str:
     """Return a timestamp, in UTC.
 
     >>> format_timestamp(1_793_520_000_123)
     '2026-11-01 08:00:00.123'
     """
-    return f"{_moment(at_ms):%Y-%m-%d %H:%M:%S}.{at_ms % 1_000:03d}"
-
-
-def format_axis_time(at_ms: int, span_ms: int) -> str:
-    """Return a time for the axis of a plot: only what changes over its span.
-
-    >>> [format_axis_time(1_793_520_000_123, span_ms) for span_ms in (60_000, 10_000_000, 10**9)]
-    ['08:00:00', '08:00', '11-01 08:00']
-    """
-    moment = _moment(at_ms)
-    if span_ms < _MINUTES_MS:
-        return f"{moment:%H:%M:%S}"
-    return f"{moment:%H:%M}" if span_ms < _DAYS_MS else f"{moment:%m-%d %H:%M}"
-
-
-def _moment(at_ms: int) -> datetime:
-    return datetime.fromtimestamp(min(max(at_ms, 0), MAX_TIMESTAMP_MS) // 1_000, UTC)
+    return f"{to_datetime(at_ms):%Y-%m-%d %H:%M:%S}.{at_ms % 1_000:03d}"

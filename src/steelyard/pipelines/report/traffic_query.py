@@ -40,7 +40,6 @@ _COLUMNS = "broker string, queue_id int, body binary, keys string, stored_at tim
 _PROPERTIES = "properties map<string, string>"
 _BLANKS = r"\s+"
 _MIN_SHUFFLE_PARTITIONS = 4
-_MAX_CELL_QUEUES = 512  # with more queues there are no sums per queue and step
 
 
 def query_traffic(
@@ -72,7 +71,7 @@ def _aggregate_traffic(
         loads, keyed, span = _queue_loads(rows, listed)
         keys, heaviest, distinct = _key_loads(rows, listed, top) if keyed else ((), {}, 0)
         step_ms = choose_step_ms(*span)
-        steps, cells = _step_loads(rows, listed, step_ms, with_cells=len(loads) <= _MAX_CELL_QUEUES)
+        steps = _step_loads(rows, step_ms)
     finally:
         rows.unpersist()
     return TopicTraffic(
@@ -82,7 +81,6 @@ def _aggregate_traffic(
         distinct_keys=distinct,
         step_ms=step_ms,
         steps=steps,
-        queue_steps=cells,
     )
 
 
@@ -150,27 +148,13 @@ def _key_loads(
     return keys, {_queue(topic, row): KeyInQueue(row.key, row.messages) for row in firsts}, distinct
 
 
-def _step_loads(
-    rows: "DataFrame", listed: list[Queue], step_ms: int, *, with_cells: bool
-) -> tuple[tuple[TimeStepLoad, ...], dict[Queue, dict[int, int]]]:
-    topic = listed[0].topic if listed else ""
-    by = ["broker", "queue_id"] if with_cells else ["broker"]
+def _step_loads(rows: "DataFrame", step_ms: int) -> tuple[TimeStepLoad, ...]:
     step = (sql.col("at_ms") - sql.col("at_ms") % sql.lit(step_ms)).alias("step")
-    sums = (
-        rows.groupBy(step, *by)
-        .agg(sql.count("*").alias("messages"), sql.sum("body_bytes").alias("body_bytes"))
-        .collect()
+    sums = rows.groupBy(step, "broker").agg(sql.count("*").alias("messages"), sql.sum("body_bytes").alias("body_bytes"))
+    return tuple(
+        TimeStepLoad(row.step, row.broker, row.messages, row.body_bytes or 0)
+        for row in sums.orderBy("step", "broker").collect()
     )
-    steps: dict[tuple[int, str], TimeStepLoad] = {}
-    cells: dict[Queue, dict[int, int]] = {}
-    for row in sums:
-        before = steps.get((row.step, row.broker), TimeStepLoad(row.step, row.broker, 0, 0))
-        steps[row.step, row.broker] = replace(
-            before, messages=before.messages + row.messages, body_bytes=before.body_bytes + (row.body_bytes or 0)
-        )
-        if with_cells:
-            cells.setdefault(_queue(topic, row), {})[row.step] = row.messages
-    return tuple(steps[place] for place in sorted(steps)), cells
 
 
 def _queue(topic: str, row: "Row") -> Queue:

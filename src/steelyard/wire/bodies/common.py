@@ -49,11 +49,7 @@ _SETTINGS = "body of settings"
 
 
 def decode_settings(data: bytes) -> dict[str, str]:
-    r"""Decode settings; the last of several with one name counts.
-
-    >>> decode_settings(b"# comment\nbrokerName=broker-a\nrack = \n")
-    {'brokerName': 'broker-a', 'rack': ''}
-    """
+    """Decode settings; the last of several with one name counts."""
     if len(data) > limits.SETTINGS_BYTES:
         raise LimitExceeded("size in bytes", where=_SETTINGS, limit=limits.SETTINGS_BYTES, found=len(data))
     try:
@@ -69,11 +65,7 @@ def decode_settings(data: bytes) -> dict[str, str]:
 
 
 def encode_settings(settings: Mapping[str, str]) -> bytes:
-    r"""Encode settings, in their order.
-
-    >>> encode_settings({"brokerName": "broker-a"})
-    b'brokerName=broker-a\n'
-    """
+    """Encode settings, in their order."""
     # Half of a surrogate pair becomes a question mark, and is refused below.
     text = "".join(f"{name}={value}\n" for name, value in settings.items()).encode(errors="replace")
     if decode_settings(text) != settings:

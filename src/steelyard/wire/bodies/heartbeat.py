@@ -61,14 +61,7 @@ class ConsumeFromWhere(Enum):
 
 
 class SubscriptionBody(JsonBody, frozen=True, kw_only=True):
-    """A group's subscription to a topic (Java: SubscriptionData).
-
-    >>> body = SubscriptionBody.of(Subscription("orders", "paid || refunded", version=7))
-    >>> body.tags, body.hashes
-    (('paid', 'refunded'), (3433164, -707924457))
-    >>> body.subscription() == Subscription("orders", "paid || refunded", version=7)
-    True
-    """
+    """A group's subscription to a topic (Java: SubscriptionData)."""
 
     class_filter_mode: bool = always_written(False)
     hashes: tuple[Int32, ...] = always_written((), "codeSet")

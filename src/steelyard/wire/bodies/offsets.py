@@ -11,7 +11,6 @@ from steelyard.wire.json_body import ById, ByQueue, JsonBody, always_written, al
 
 __all__ = [
     "ConsumerOffsetTable",
-    "CorrectionOffsets",
     "DelayOffsetTable",
     "MemberOffsets",
     "ResetOffsets",
@@ -21,10 +20,7 @@ __all__ = [
 
 
 class ConsumerOffsetTable(JsonBody, frozen=True, kw_only=True):
-    """Every committed offset of a broker, by ``topic@group`` and queue (Java: ConsumerOffsetSerializeWrapper).
-
-    A broker's offset file has the same form.
-    """
+    """Committed offsets by ``topic@group`` and queue, as in a broker's file (Java: ConsumerOffsetSerializeWrapper)."""
 
     version: TableVersion | None = field(default=None, name="dataVersion")
     offsets: Mapping[str, ById[Int64]] = always_written_map("offsetTable")
@@ -35,12 +31,6 @@ class DelayOffsetTable(JsonBody, frozen=True, kw_only=True):
 
     version: TableVersion | None = field(default=None, name="dataVersion")
     offsets: ById[Int64] = always_written(ById(), "offsetTable")
-
-
-class CorrectionOffsets(JsonBody, frozen=True, kw_only=True):
-    """The lowest offset of other groups in each queue of a topic (Java: QueryCorrectionOffsetBody)."""
-
-    offsets: ById[Int64] = always_written(ById(), "correctionOffsets")
 
 
 class ResetOffsets(JsonBody, frozen=True, kw_only=True):
@@ -59,12 +49,7 @@ class ResetQueue(JsonBody, frozen=True, kw_only=True):
 
 
 class ResetOffsetsList(JsonBody, frozen=True, kw_only=True):
-    """The same reset as a list, the only form for C++ clients (Java: ResetOffsetBodyForC).
-
-    >>> reset = ResetOffsets(offsets=ByQueue({Queue("orders", "broker-a", 3): 41}))
-    >>> ResetOffsetsList.of(reset).to_table() == reset
-    True
-    """
+    """The same reset as a list, the only form for C++ clients (Java: ResetOffsetBodyForC)."""
 
     offsets: tuple[ResetQueue, ...] = always_written((), "offsetTable")
 

@@ -8,7 +8,7 @@ from msgspec import field
 
 from steelyard.wire.bodies.heartbeat import MessageModel
 from steelyard.wire.java_json import Int32, Int64
-from steelyard.wire.json_body import JsonBody, QueueRef, always_written, always_written_map
+from steelyard.wire.json_body import JsonBody, QueueRef, always_written
 
 __all__ = [
     "AssignedQueue",
@@ -21,7 +21,6 @@ __all__ = [
     "LockResponseExtension",
     "MessageRequestMode",
     "MessageRequestModeSetting",
-    "MessageRequestModeTable",
 ]
 
 
@@ -63,12 +62,6 @@ class MessageRequestModeSetting(JsonBody, frozen=True, kw_only=True):
     mode: MessageRequestMode = always_written(MessageRequestMode.PULL)
     pop_share_queues: Int32 = always_written(0, "popShareQueueNum")
     topic: str | None = None
-
-
-class MessageRequestModeTable(JsonBody, frozen=True, kw_only=True):
-    """Every such setting of a broker, by topic and group (Java: MessageRequestModeSerializeWrapper)."""
-
-    modes: Mapping[str, Mapping[str, MessageRequestModeSetting]] = always_written_map("messageRequestModeMap")
 
 
 class LockExtension(JsonBody, frozen=True, kw_only=True):

@@ -26,8 +26,6 @@ __all__ = [
     "DamageReport",
     "QueueTimeSpan",
     "RecoveryReport",
-    "ReplicaConnection",
-    "ReplicaSyncState",
     "ReplicationState",
     "TopicOffset",
     "TopicStats",
@@ -183,34 +181,10 @@ class BrokerReport(JsonBody, frozen=True, kw_only=True):
     v: Int32 = always_written(1)
 
 
-class ReplicaConnection(JsonBody, frozen=True, kw_only=True):
-    """A replica as its master sees it (Java: HAConnectionRuntimeInfo)."""
-
-    address: str | None = field(default=None, name="addr")
-    behind_bytes: Int64 = always_written(0, "diff")
-    in_sync: bool = always_written(False)
-    acked: Int64 = always_written(0, "slaveAckOffset")
-    sent_from: Int64 = always_written(0, "transferFromWhere")
-    bytes_a_second: Int64 = always_written(0, "transferredByteInSecond")
-
-
-class ReplicaSyncState(JsonBody, frozen=True, kw_only=True):
-    """How a replica follows its master (Java: HAClientRuntimeInfo)."""
-
-    is_active: bool = always_written(False, "activated")
-    read_ms: Int64 = always_written(0, "lastReadTimestamp")
-    written_ms: Int64 = always_written(0, "lastWriteTimestamp")
-    master_address: str | None = field(default=None, name="masterAddr")
-    master_flushed: Int64 = always_written(0, "masterFlushOffset")
-    end: Int64 = always_written(0, "maxOffset")
-    bytes_a_second: Int64 = always_written(0, "transferredByteInSecond")
-
-
 class ReplicationState(JsonBody, frozen=True, kw_only=True):
-    """A broker's part in replication (Java: HARuntimeInfo): a master has connections, a replica follows."""
+    """A broker's part in replication (Java: HARuntimeInfo): ours is a master without replicas."""
 
-    following: ReplicaSyncState | None = field(default=None, name="haClientRuntimeInfo")
-    connections: tuple[ReplicaConnection, ...] = always_written((), "haConnectionInfo")
+    connections: tuple[str, ...] = always_written((), "haConnectionInfo")
     in_sync: Int32 = always_written(0, "inSyncSlaveNums")
     is_master: bool = always_written(False, "master")
     end: Int64 = always_written(0, "masterCommitLogMaxOffset")

@@ -7,7 +7,6 @@ system flag of topics.
 """
 
 from collections.abc import Iterator, Mapping
-from struct import pack
 from typing import ClassVar
 
 import msgspec
@@ -18,10 +17,10 @@ from steelyard.model import BrokerAddresses, Permission, QueueCounts, TopicRoute
 from steelyard.wire import limits
 from steelyard.wire.bodies.common import TableVersion
 from steelyard.wire.codes import Version
-from steelyard.wire.compression import compress, decompress
+from steelyard.wire.compression import decompress
 from steelyard.wire.java_json import Int32, Int64
-from steelyard.wire.json_body import ById, JsonBody, always_written, always_written_map, decode_body, encode_body
-from steelyard.wire.sysflag import COMPRESSED, Compression
+from steelyard.wire.json_body import ById, JsonBody, always_written, always_written_map, decode_body
+from steelyard.wire.sysflag import COMPRESSED
 
 __all__ = [
     "BrokerEntry",
@@ -37,7 +36,6 @@ __all__ = [
     "TopicConfig",
     "TopicConfigList",
     "TopicConfigTable",
-    "compress_registration",
     "decompress_registration",
 ]
 
@@ -80,17 +78,7 @@ class QueueMapping(JsonBody, frozen=True, kw_only=True):
 
 
 class RouteBody(JsonBody, frozen=True, kw_only=True):
-    """The route of a topic (Java: TopicRouteData).
-
-    >>> body = RouteBody(
-    ...     brokers=(BrokerEntry(broker_name="broker-a", addresses=ById({0: "127.0.0.1:10911"})),),
-    ...     queues=(QueueEntry(broker_name="broker-a", read_queues=2, write_queues=1, sys_flag=0),),
-    ... )
-    >>> [str(queue) for queue in body.route("orders").readable_queues()]
-    ['orders@broker-a:0', 'orders@broker-a:1']
-    >>> RouteBody.of(body.route("orders")).route("orders") == body.route("orders")
-    True
-    """
+    """The route of a topic (Java: TopicRouteData)."""
 
     brokers: tuple[BrokerEntry, ...] = always_written((), "brokerDatas")
     filter_servers: Mapping[str, tuple[str, ...]] = always_written_map("filterServerTable")
@@ -226,24 +214,6 @@ class BrokerRegistration(JsonBody, frozen=True, kw_only=True):
     table: TopicConfigTable = always_written(TopicConfigTable(), "topicConfigSerializeWrapper")
 
 
-def compress_registration(body: BrokerRegistration, *, version: int) -> bytes:
-    """Encode a registration in the compressed form of a version.
-
-    >>> body = BrokerRegistration(table=TopicConfigTable(version=TableVersion(), topics={"t": TopicConfig(name="t")}))
-    >>> decompress_registration(compress_registration(body, version=407), version=407) == body
-    True
-    """
-    table = body.table
-    out = [_with_length(encode_body(table.version or TableVersion())), pack(">i", len(table.topics))]
-    out += (_with_length(_encode_topic(topic, version).encode()) for topic in table.topics.values())
-    out.append(_with_length(encode_body(body.filter_servers)))
-    if version >= Version.V5_0_0:
-        mappings = table.mappings or {}
-        out.append(pack(">i", len(mappings)))
-        out += (_with_length(encode_body(mapping)) for mapping in mappings.values())
-    return compress(b"".join(out), Compression.ZLIB)
-
-
 def decompress_registration(data: bytes, *, version: int) -> BrokerRegistration:
     """Decode a registration in the compressed form of a broker's version."""
     try:
@@ -294,19 +264,6 @@ class _PartReader:
             )
         self._at += 4
         return number
-
-
-def _with_length(part: bytes) -> bytes:
-    return pack(">i", len(part)) + part
-
-
-def _encode_topic(topic: TopicConfig, version: int) -> str:
-    fields = (topic.name, topic.read_queues, topic.write_queues, topic.permission, topic.filter_type)
-    line = " ".join(map(str, fields))
-    # A name server before 5.0 fails on a line with more fields than these.
-    if topic.attributes is None or version < Version.V5_0_0:
-        return line
-    return f"{line} {encode_body(topic.attributes).decode()}"
 
 
 def _decode_topic(line: bytes) -> TopicConfig:

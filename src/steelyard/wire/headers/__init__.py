@@ -3,6 +3,6 @@
 Only here are Java's names of fields: most are our names in camel case, the others stand beside the field.
 """
 
-from steelyard.wire.headers.table import HEADER_OF_REQUEST, HEADER_OF_RESPONSE
+from steelyard.wire.headers.table import HEADER_OF_REQUEST
 
-__all__ = ["HEADER_OF_REQUEST", "HEADER_OF_RESPONSE"]
+__all__ = ["HEADER_OF_REQUEST"]

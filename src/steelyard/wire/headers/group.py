@@ -15,7 +15,6 @@ __all__ = [
     "GroupTopicRequest",
     "HeartbeatResponse",
     "QueryConsumerOffset",
-    "QueryCorrectionOffset",
     "ResetOffset",
     "SearchOffset",
     "UnregisterClient",
@@ -96,14 +95,6 @@ class GroupTopicRequest(TopicRequest, frozen=True):
     group: str
     topic: str | None = None
     client_addr: str | None = None
-
-
-class QueryCorrectionOffset(TopicRequest, frozen=True):
-    """308 QUERY_CORRECTION_OFFSET: the lowest offsets of other groups; ``filter_groups`` is joined by commas."""
-
-    topic: str
-    compare_group: str
-    filter_groups: str | None = None
 
 
 class GetConsumerRunningState(BrokerRequest, frozen=True):

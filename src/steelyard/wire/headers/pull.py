@@ -1,4 +1,4 @@
-"""Headers of pulls and message queries, and of POP, which 5.x has beside pulls."""
+"""Headers of pulls and message queries."""
 
 from functools import lru_cache
 
@@ -10,21 +10,11 @@ from steelyard.wire.headers.common import BOOL_TEXTS, TopicRequest
 from steelyard.wire.java_json import Int32, Int64
 
 __all__ = [
-    "AckMessage",
-    "ChangeInvisibleTime",
-    "ChangeInvisibleTimeResponse",
-    "GetPollingCount",
-    "GetPollingCountResponse",
-    "PopMessage",
-    "PopMessageResponse",
-    "PopNotification",
-    "PopNotificationResponse",
     "PullMessage",
     "PullMessageResponse",
     "QueryConsumeQueue",
     "QueryMessages",
     "QueryMessagesResponse",
-    "RecallMessageResponse",
     "ViewMessage",
 ]
 
@@ -139,21 +129,15 @@ class PullMessageResponse(Header, frozen=True):
 
     def texts(self) -> tuple[str, ...]:
         """Return the fields as texts; by hand, because every pull has one."""
-        delta, topic, group, forbidden = (
-            self.offset_delta,
-            self.topic_sys_flag,
-            self.group_sys_flag,
-            self.forbidden_type,
-        )
         return (
             str(self.suggest_which_broker_id),
             str(self.next_begin_offset),
             str(self.min_offset),
             str(self.max_offset),
-            "" if delta is None else str(delta),
-            "" if topic is None else str(topic),
-            "" if group is None else str(group),
-            "" if forbidden is None else str(forbidden),
+            "" if self.offset_delta is None else str(self.offset_delta),
+            "" if self.topic_sys_flag is None else str(self.topic_sys_flag),
+            "" if self.group_sys_flag is None else str(self.group_sys_flag),
+            "" if self.forbidden_type is None else str(self.forbidden_type),
         )
 
     def packed(self) -> bytes | None:
@@ -214,97 +198,3 @@ class QueryConsumeQueue(TopicRequest, frozen=True):
     index: Int64
     count: Int32
     consumer_group: str | None = None
-
-
-class RecallMessageResponse(Header, frozen=True):
-    """The response to 370: the id of the recalled message."""
-
-    msg_id: str
-
-
-class PopMessage(TopicRequest, frozen=True):
-    """200050 POP_MESSAGE and 200052 PEEK_MESSAGE: messages of any queue, invisible to others for a time."""
-
-    consumer_group: str
-    topic: str
-    queue_id: Int32
-    max_msg_nums: Int32
-    invisible_time: Int64 | None = None
-    poll_time: Int64 | None = None
-    born_time: Int64 | None = None
-    init_mode: Int32 | None = None
-    exp_type: str | None = None
-    exp: str | None = None
-    order: bool | None = None
-    attempt_id: str | None = None
-
-
-class PopMessageResponse(Header, frozen=True):
-    """The response to 200050. A poll without messages has it, too, with empty texts."""
-
-    pop_time: Int64
-    invisible_time: Int64
-    revive_qid: Int32
-    rest_num: Int64
-    start_offset_info: str | None = None
-    msg_offset_info: str | None = None
-    order_count_info: str | None = None
-
-
-class AckMessage(TopicRequest, frozen=True):
-    """200051 ACK_MESSAGE: a popped message is handled."""
-
-    consumer_group: str
-    topic: str
-    queue_id: Int32
-    extra_info: str
-    offset: Int64
-
-
-class ChangeInvisibleTime(AckMessage, frozen=True):
-    """200053 CHANGE_MESSAGE_INVISIBLETIME: change how long a popped message is invisible."""
-
-    invisible_time: Int64
-
-
-class ChangeInvisibleTimeResponse(Header, frozen=True):
-    """The response to 200053: the parts of the new receipt."""
-
-    pop_time: Int64
-    invisible_time: Int64
-    revive_qid: Int32
-
-
-class PopNotification(TopicRequest, frozen=True):
-    """200054 NOTIFICATION: wait for messages to pop."""
-
-    consumer_group: str
-    topic: str
-    queue_id: Int32
-    poll_time: Int64
-    born_time: Int64
-    order: bool | None = None
-    attempt_id: str | None = None
-    exp_type: str | None = None
-    exp: str | None = None
-
-
-class PopNotificationResponse(Header, frozen=True):
-    """The response to 200054."""
-
-    has_msg: bool
-    polling_full: bool | None = None
-
-
-class GetPollingCount(TopicRequest, frozen=True):
-    """200055 POLLING_INFO: the number of held polls."""
-
-    consumer_group: str
-    topic: str
-    queue_id: Int32
-
-
-class GetPollingCountResponse(Header, frozen=True):
-    """The response to 200055."""
-
-    polling_num: Int32

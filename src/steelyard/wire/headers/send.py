@@ -1,7 +1,7 @@
-"""Headers of sending: plain, short names, batch, reply, send-back, transactions, recall.
+"""Headers of sending: plain, short names, batch, reply, send-back, transactions.
 
 Java's clients send with `SendMessageV2` (310), with one letter per field, since it is the hottest request.
-`SendMessage` (10) is the same with full names, and `SendMessageV2.to_v1` converts.
+`SendMessage` (10) is the same with full names.
 """
 
 from functools import lru_cache
@@ -17,7 +17,6 @@ __all__ = [
     "CheckTransactionState",
     "EndTransaction",
     "PushReplyMessage",
-    "RecallMessage",
     "SendMessage",
     "SendMessageBack",
     "SendMessageResponse",
@@ -73,9 +72,9 @@ class SendMessageV2(Header, frozen=True):
             str(self.born_timestamp),
             str(self.flag),
             self.properties or "",
-            _optional_int_text(self.reconsume_times),
+            "" if self.reconsume_times is None else str(self.reconsume_times),
             BOOL_TEXTS[self.unit_mode],
-            _optional_int_text(self.max_reconsume_times),
+            "" if self.max_reconsume_times is None else str(self.max_reconsume_times),
             BOOL_TEXTS[self.batch],
             self.broker or "",
         )
@@ -100,25 +99,6 @@ class SendMessageV2(Header, frozen=True):
             _pack_retry_fields(self.reconsume_times, self.unit_mode, self.max_reconsume_times, self.batch, self.broker),
         )
 
-    def to_v1(self) -> SendMessage:
-        """Return the same with full names."""
-        return SendMessage(
-            self.producer_group,
-            self.topic,
-            self.default_topic,
-            self.default_topic_queue_nums,
-            self.queue_id,
-            self.sys_flag,
-            self.born_timestamp,
-            self.flag,
-            self.properties,
-            self.reconsume_times,
-            self.unit_mode,
-            self.batch,
-            self.max_reconsume_times,
-            broker=self.broker,
-        )
-
 
 @lru_cache(maxsize=4096)
 def _pack_topic_fields(group: str, topic: str, default: str, queues: int) -> bytes:
@@ -129,12 +109,9 @@ def _pack_topic_fields(group: str, topic: str, default: str, queues: int) -> byt
 def _pack_retry_fields(
     retries: int | None, unit: bool | None, most: int | None, batch: bool | None, broker: str | None
 ) -> bytes:
-    texts = (_optional_int_text(retries), BOOL_TEXTS[unit], _optional_int_text(most), BOOL_TEXTS[batch], broker or "")
+    counts = ["" if each is None else str(each) for each in (retries, most)]
+    texts = (counts[0], BOOL_TEXTS[unit], counts[1], BOOL_TEXTS[batch], broker or "")
     return pack_fields(zip("jklmn", texts, strict=True))
-
-
-def _optional_int_text(value: int | None) -> str:
-    return "" if value is None else str(value)
 
 
 class SendMessageResponse(Header, frozen=True):
@@ -229,11 +206,3 @@ class PushReplyMessage(SendMessage, frozen=True, kw_only=True):
     born_host: str
     store_host: str
     store_timestamp: Int64
-
-
-class RecallMessage(TopicRequest, frozen=True):
-    """370 RECALL_MESSAGE: cancel a delayed message."""
-
-    topic: str
-    recall_handle: str
-    producer_group: str | None = None

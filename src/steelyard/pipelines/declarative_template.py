@@ -1,4 +1,4 @@
-"""Writes a project for Spark Declarative Pipelines: ``project/`` beside this file, with names filled in.
+"""Writes a project for Spark Declarative Pipelines: ``declarative_project/`` beside this file, with names filled in.
 
 The files are templates of `string.Template`, and every name is quoted as its file needs it: the name of a topic may
 have characters that the name of a table, Python or YAML must not.
@@ -62,7 +62,7 @@ def render_project(root: Path, *, namesrv: str, topic: str) -> dict[str, str]:
         "topic": json.dumps(topic),
         "index": json.dumps(index),
     }
-    project = files("steelyard.pipelines.declarative") / "project"
+    project = files("steelyard.pipelines") / "declarative_project"
     return {name: Template(text).substitute(names) for name, text in _template_files(project, "")}
 
 

@@ -1,1 +1,0 @@
-"""Diagnostics of a cluster from outside, server by server."""
