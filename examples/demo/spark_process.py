@@ -104,7 +104,7 @@ class SparkProcess:
             # `-m examples.demo.spark_job` is found whatever the current directory is.
             "PYTHONPATH": os.pathsep.join(filter(None, (str(_CHECKOUT), os.environ.get("PYTHONPATH")))),
         }
-        self._commits = directory / "lake.checkpoint" / "query" / "commits"
+        self._manifests = directory / "lake.checkpoint" / "output" / "sealed"
         self._command = [
             *(sys.executable, "-m", "examples.demo.spark_job"),
             *(namesrv, topic, str(directory), str(begin_ms)),
@@ -169,12 +169,13 @@ class SparkProcess:
         with self._lock:
             return list(self._archived)
 
-    def last_committed(self) -> int:
-        """Return the last batch that Spark committed, from its checkpoint: its events come a little later.
+    def last_published(self) -> int:
+        """Return the last batch whose files were published, from the manifests: its events come a little later.
 
+        Spark may not have committed it. It replays the batch then, reads nothing, and the next one is the first with rows.
         Call it once it has written something.
         """
-        return max(int(commit.name) for commit in self._commits.iterdir() if commit.name.isdigit())
+        return max(int(manifest.stem.removeprefix("batch-")) for manifest in self._manifests.glob("batch-*.json"))
 
     def table(self) -> WindowTable:
         """Return the windowed table."""

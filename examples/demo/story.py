@@ -244,7 +244,7 @@ class _Story:
             return
         self._wait_for_spark("Spark writes", self._spark.has_written)
         self._spark.kill()
-        last = self._spark.last_committed()
+        last = self._spark.last_published()
         self._screen.print_event(
             f"Spark was up after {self._spark.up_after_s:.1f} s; it is killed (-9) after batch {last}"
         )

@@ -184,7 +184,7 @@ class LossySparkProcess(SparkProcess):
     def archived(self) -> list[BatchArchived]:
         return [BatchArchived(0, 1)]
 
-    def last_committed(self) -> int:
+    def last_published(self) -> int:
         return 0
 
     def table(self) -> WindowTable:
