@@ -78,6 +78,7 @@ def test_nearby_names_its_inner_strategy(name: str, java: str) -> None:
         ("CONSISTANT_HASH", "CONSISTENT_HASH"),
         ("MACHINE_ROOM_NEARBY-avrage", "average"),
         ("?", None),
+        ("", None),
     ],
 )
 def test_an_unknown_name_says_which_is_nearest(name: str, nearest: str | None) -> None:

@@ -5,12 +5,17 @@ import pytest
 from simulator.disk import SimulatedDisk
 from steelyard.errors import ConfigurationError, LimitExceeded
 from steelyard.store.options import StoreOptions
+from steelyard.store.tags_code import SCHEDULE_TOPIC, compute_tags_code
 from steelyard.wire.record import BLANK_BYTES, BLANK_MAGIC, MIN_RECORD_BYTES, peek_record
 from tests.store.sample_messages import OPTIONS, PAGE, Message, append, everything, files, opened
 
 _QUEUE = (b"orders", 0)
 _EMPTY_BYTES = MIN_RECORD_BYTES + len(b"orders")
 _FIRST, _SECOND = "commitlog/00000000000000000000", "commitlog/00000000000000004096"
+
+
+def test_files_are_as_large_as_apaches_unless_asked_otherwise() -> None:
+    assert StoreOptions().segment_bytes == 1_073_741_824
 
 
 @pytest.mark.parametrize("left", range(20))
@@ -123,6 +128,15 @@ def test_a_file_that_is_being_synced_is_not_removed() -> None:
     store.end_sync(job)
     assert len(store.delete_expired_segments(now_ms=0)) == 3
     assert [path for path in files(disk) if path.startswith("commitlog/")] == [f"commitlog/{3 * 4096:020d}"]
+
+
+@pytest.mark.parametrize(
+    ("properties", "due_ms"),
+    [(b"DELAY\x013\x02", 11_000), (b"DELAY\x0118\x02", 7_201_000), (b"DELAY\x0119\x02", 2_000), (b"", 2_000)],
+)
+def test_the_mark_of_a_delayed_message_is_when_it_is_due(properties: bytes, due_ms: int) -> None:
+    # Apache's broker reads it in a directory that was ours, and delivers the message then.
+    assert compute_tags_code(SCHEDULE_TOPIC, properties, 1_000) == due_ms
 
 
 def test_a_delayed_message_without_a_sensible_delay_has_a_mark_all_the_same() -> None:

@@ -9,7 +9,7 @@ from steelyard.errors import LimitExceeded, MalformedFrame, MalformedHeader, Pro
 from steelyard.wire import limits
 from steelyard.wire.codes import HeaderType
 from steelyard.wire.command import ONEWAY_FLAG, RESPONSE_FLAG, Command, response_to
-from steelyard.wire.frames import FrameDecoder, encode_frame
+from steelyard.wire.frames import FrameDecoder, decode_frame_at, encode_frame
 from tests.fuzzing import mutations, rounds
 from tests.golden_frames import golden_frames
 from tests.memory import assert_peak_below
@@ -72,6 +72,17 @@ def test_real_frames_come_out_equal_whole_and_byte_by_byte() -> None:
     single = [command for byte in stream for command in splitter.feed(bytes([byte]))]
     assert len(whole) == len(golden_frames()) == 519
     assert list(map(meaning, whole)) == list(map(meaning, single))
+
+
+def test_a_frame_that_is_not_complete_says_how_many_bytes_it_needs() -> None:
+    # A reader waits for as many: one too many would be waited for until the next response comes.
+    frame = encode_frame(Command(34, opaque=1))
+    view = memoryview(b"?" * 5 + frame)
+    for size in range(len(frame)):
+        assert decode_frame_at(view, 5, 5 + size) == (None, 5 + (8 if size < 8 else len(frame)))
+    command, end = decode_frame_at(view, 5, len(view))
+    assert command is not None
+    assert (command.code, command.opaque, end) == (34, 1, len(view))
 
 
 def test_what_arrives_in_a_reused_buffer_is_kept() -> None:

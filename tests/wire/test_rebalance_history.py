@@ -63,6 +63,23 @@ def test_moves_have_from_and_to() -> None:
     assert (written["from"], written["to"], written["gap_ms"]) == ("c1", "c2", 7)
 
 
+def test_a_stored_record_has_the_shape_that_users_read() -> None:
+    # It stays in topics for days and is read with Spark, so a later release must write and read the same.
+    stored = (
+        b'{"version":1,"group":"billing","broker":"broker-0","at_ms":500,"members":["c-1","c-2"],'
+        b'"changed":[{"member":"c-2","what":"joined","at_ms":405}],"owners":{"orders":[0,1]},'
+        b'"moves":[{"topic":"orders","queue":1,"from":"c-1","to":"c-2","gap_ms":3,"kind":"given up",'
+        b'"why":"c-2 joined","at_ms":412}],'
+        b'"rebalance":{"began_ms":405,"ended_ms":412,"moved":1,"least":1},"left_out":0}'
+    )
+    record = decode_history_record(stored)
+    assert record is not None
+    assert (record.group, record.moves[0].before, record.moves[0].after) == ("billing", "c-1", "c-2")
+    assert encode_history_record(record) == stored
+    short = decode_history_record(b'{"version":1,"group":"billing","broker":"broker-0","at_ms":5}')
+    assert short == RebalanceHistoryRecord(group="billing", broker="broker-0", at_ms=5)
+
+
 def test_deep_and_long_texts_are_none() -> None:
     assert decode_history_record(b"[" * 100_000) is None
     assert decode_history_record(b'{"group":"g","broker":"b","at_ms":' + b"9" * 5_000 + b"}") is None
