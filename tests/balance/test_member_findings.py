@@ -14,7 +14,7 @@ _MINUTE_MS = 60_000
 
 
 def finding_messages(member: PlanningMember) -> list[str]:
-    return [report.sentence for report in member.reports if report.kind == "hazard"]
+    return [report.sentence for report in member.reports if report.kind == "warning"]
 
 
 # -- the group ---------------------------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ def pass_time(harness: MemberHarness, time_ms: int, *queues: Queue) -> None:
 
 
 def stalls(harness: MemberHarness) -> list[str]:
-    return [report.sentence for report in harness.emitted(MemberReport) if report.kind == "hazard"]
+    return [report.sentence for report in harness.emitted(MemberReport) if report.kind == "warning"]
 
 
 @pytest.mark.parametrize("mode", [ConsumeMode.CONCURRENT, ConsumeMode.ORDERLY])

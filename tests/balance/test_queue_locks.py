@@ -186,7 +186,7 @@ def test_towards_foreign_members_a_drain_is_short() -> None:
     harness.rebalancer.foreign = True
     harness.plan()
     harness.wait(1_000)
-    assert harness.reports()[-1] == "drain-bound"
+    assert harness.reports()[-1] == "drain-timeout"
     assert harness.state() is QueueState.COMMITTING
 
 
@@ -333,7 +333,7 @@ def test_the_time_to_leave_counts_from_the_wish_also_for_what_was_doubted_then()
     harness.wait(1_999)
     assert harness.state() is QueueState.DRAINING
     harness.wait(1)
-    assert harness.reports()[-1] == "drain-bound"
+    assert harness.reports()[-1] == "drain-timeout"
     harness.unlocked(Q)
     assert harness.member.has_left
 
@@ -345,7 +345,7 @@ def test_to_be_asked_to_leave_again_can_only_make_it_sooner() -> None:
     harness.step(LeaveRequested(60_000))
     harness.step(LeaveRequested(1_000))
     harness.wait(1_000)
-    assert harness.reports()[-1] == "drain-bound"
+    assert harness.reports()[-1] == "drain-timeout"
     assert harness.state() is QueueState.RELEASING
 
 

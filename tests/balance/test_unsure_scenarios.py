@@ -101,7 +101,7 @@ def test_an_overtaken_window_is_dropped_after_a_lost_connection() -> None:
     assert harness.emitted(PullMessages)[-1].generation > first
     harness.actions.clear()
     harness.step(Handled(Q, first, [0, 1, 2, 3]))
-    assert harness.reports() == ["stranger"]
+    assert harness.reports() == ["late-result"]
     harness.wait(2_000)
     assert not harness.emitted(Commit)
 
@@ -250,12 +250,12 @@ def test_a_handler_past_the_drain_bound_cannot_commit() -> None:
     harness.wait(29_900)
     assert harness.state() is QueueState.DRAINING
     harness.wait(200)
-    assert harness.reports()[-1] == "drain-bound"
+    assert harness.reports()[-1] == "drain-timeout"
     assert harness.state() is QueueState.RELEASING
     assert not harness.emitted(Commit)
-    assert [report for report in harness.reports() if report == "stranger"] == []
+    assert [report for report in harness.reports() if report == "late-result"] == []
     harness.handled(Q, 0)
-    assert harness.reports()[-1] == "stranger"
+    assert harness.reports()[-1] == "late-result"
     assert not harness.emitted(Commit)
     assert not harness.emitted(SendBackMessage)
 

@@ -22,7 +22,7 @@ def main(namesrv: str, topic: str, group: str, count: int, kind: str) -> None:
             if read >= count:
                 done.set()
 
-    if kind == "puller":
+    if kind == "pull_consumer":
         with PullConsumer(namesrv, group, start_from="first") as puller:
             puller.subscribe(topic)
             while not done.is_set():

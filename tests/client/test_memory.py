@@ -23,7 +23,7 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("kind", ["consumer", "batches", "puller"])
+@pytest.mark.parametrize("kind", ["consumer", "batches", "pull_consumer"])
 def test_a_reader_of_small_messages_with_large_bodies_stays_small(kind: str) -> None:
     body = zlib.compress(bytes(16 << 20))
     with Cluster() as cluster:

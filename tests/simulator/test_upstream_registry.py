@@ -139,7 +139,7 @@ def test_an_id_that_is_listed_twice_is_reported(bug: Mutant | None) -> None:
     cluster.run(2_000)
     ApacheTestClient(cluster.world, "phantom", apache_of(cluster)).heartbeat(member.name)
     cluster.run(60_000)
-    text = [sentence for kind, sentence in cluster.reports() if kind == "hazard" and "more than once" in sentence]
+    text = [sentence for kind, sentence in cluster.reports() if kind == "warning" and "more than once" in sentence]
     with fails_with(bug):
         assert len(text) == 1
 

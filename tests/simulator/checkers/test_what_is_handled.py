@@ -61,7 +61,7 @@ def test_the_same_member_repeating_itself_is_found_but_not_its_tries() -> None:
         cut("m1", 300),
         ProcessPaused(at_ms=300, name="m1"),
         gone("b", 300),
-        MemberReported(at_ms=300, member="m1", group="g", kind="drain-bound", sentence="", queues=(Q0,)),
+        MemberReported(at_ms=300, member="m1", group="g", kind="drain-timeout", sentence="", queues=(Q0,)),
         joined("j", 300, kind="java"),
     ],
 )

@@ -117,7 +117,7 @@ def test_a_holder_that_is_listed_and_silent_is_not_robbed(no_excuse: Fact) -> No
         unlisted("m1", 3_000),
         gone("b", 3_000),
         gone("m1", 3_000),
-        MemberReported(at_ms=3_000, member="m1", group="g", kind="drain-bound", sentence="", queues=(Q0,)),
+        MemberReported(at_ms=3_000, member="m1", group="g", kind="drain-timeout", sentence="", queues=(Q0,)),
         joined("j", 3_000, kind="java"),
     ],
 )

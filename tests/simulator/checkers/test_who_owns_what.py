@@ -60,7 +60,7 @@ def test_a_released_queue_may_be_acquired() -> None:
         ProcessPaused(at_ms=3_000, name="b"),
         gone("b", 3_000),
         Situation(at_ms=3_000, name="a clock jumped forward", about={"process": "b"}),
-        MemberReported(at_ms=3_000, member="m1", group="g", kind="drain-bound", sentence="", queues=(Q0,)),
+        MemberReported(at_ms=3_000, member="m1", group="g", kind="drain-timeout", sentence="", queues=(Q0,)),
         joined("j", 3_000, kind="java"),
     ],
 )
