@@ -104,18 +104,18 @@ def _running_apache(*, is_sync: bool) -> Iterator[Broker]:
 @contextmanager
 def running_ours(*, is_sync: bool = False) -> Iterator[Broker]:
     """Run ours as a person does, with `steelyard up`."""
-    with TemporaryDirectory(prefix="steelyard-bench-") as folder, (Path(folder) / "said").open("w+b") as said:
+    with TemporaryDirectory(prefix="steelyard-bench-") as folder, (Path(folder) / "said").open("w+b") as output:
         flush = "sync" if is_sync else "async"
         command = [sys.executable, "-m", "steelyard", "up", "--port", "0", "--json", "--flush", flush]
         process = subprocess.Popen(
-            [*command, "--data", f"{folder}/data"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said
+            [*command, "--data", f"{folder}/data"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=output
         )
         try:
             assert process.stdout is not None
             ready = process.stdout.readline()
             if not ready:
-                said.seek(0)
-                raise RuntimeError(f"steelyard up does not start: {said.read().decode()[-2000:]}")
+                output.seek(0)
+                raise RuntimeError(f"steelyard up does not start: {output.read().decode()[-2000:]}")
             places = json.loads(ready)
             (address,) = places["brokers"].values()
             yield Broker(OURS, places["namesrv"], int(address.rpartition(":")[2]), process.pid)

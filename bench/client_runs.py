@@ -82,17 +82,17 @@ def consume(client: Client, broker: Broker, topic: str, group: str, messages: in
             if isinstance(load, JavaLoad):
                 return ClientRun(Measurement(rate, cpu_us))
             load.wait()
-            counts = load.told()
+            counts = load.reported()
         faults = [f"{counts['wrong']} were not what was sent"] if counts["wrong"] else []
         if counts["handled"] != messages:
             faults.append(f"{counts['handled']:,} handled of {messages:,}")
-        if (told := committed()) != messages:
-            faults.append(f"{told:,} committed of {messages:,}")
+        if (reported := committed()) != messages:
+            faults.append(f"{reported:,} committed of {messages:,}")
     return ClientRun(Measurement(rate, cpu_us, ", ".join(faults)), memory.early_bytes, memory.late_bytes)
 
 
 def _reported_count(load: Load) -> Callable[[], int]:
-    return lambda: load.told().get("handled", 0)
+    return lambda: load.reported().get("handled", 0)
 
 
 class _Memory:

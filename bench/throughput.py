@@ -65,7 +65,7 @@ def measure_throughput(
         if done > seen:
             seen, moved_at = done, now
         if not is_running or now > moved_at + _STALLED_S:
-            raise Stalled(f"{done:,} of {timed.stop:,}; the load says: {load.said()[-300:]}")
+            raise Stalled(f"{done:,} of {timed.stop:,}; the load says: {load.output()[-300:]}")
         sleep(_LOOK_S)
     messages, seconds, taken_s = done - first[0], now - first[1], cpu_s - first[2]
     return messages / max(seconds, _LOOK_S), taken_s / max(messages, 1) * 1e6

@@ -21,14 +21,14 @@ _HELD = {Queue("orders", "a", 0): 17}
 _TIMES = MemberTimings()
 
 
-def _lines() -> BrokerSessions:
+def _sessions() -> BrokerSessions:
     sessions = BrokerSessions(_OPTIONS)
     sessions.held_leases = lambda broker: _HELD if broker == "a" else {}
     return sessions
 
 
 def _registered(*brokers: str, ours: bool = True) -> BrokerSessions:
-    sessions = _lines()
+    sessions = _sessions()
     for broker in brokers:
         sessions.step(ConnectionOpened(broker), 0)
         sessions.step(HeartbeatAcknowledged(broker, is_steelyard=ours, heartbeat_ms=3_000 if ours else None), 5)
@@ -41,12 +41,12 @@ def _beats(actions: list[Action]) -> list[SendHeartbeat]:
 
 
 def test_a_connection_begins_with_a_heartbeat_that_says_what_is_held() -> None:
-    actions = _lines().step(ConnectionOpened("a"), 0)
+    actions = _sessions().step(ConnectionOpened("a"), 0)
     assert actions == [SendHeartbeat("a", held=_HELD, strategy="STICKY", subscription_version=0), QueryUptime("a")]
 
 
 def test_what_is_held_is_said_until_a_heartbeat_was_answered_and_then_no_more() -> None:
-    sessions = _lines()
+    sessions = _sessions()
     sessions.step(ConnectionOpened("a"), 0)
     sessions.step(HeartbeatFailed("a"), 100)
     (again,) = _beats(sessions.step(Tick(), sessions.due_ms()))
@@ -110,7 +110,7 @@ def test_no_proof_is_newer_than_the_newest_answered_heartbeat(history: list[tupl
 def test_heartbeats_keep_the_rhythm_of_the_broker() -> None:
     assert _registered("a").due_ms() == 3_000
     assert _registered("a", ours=False).due_ms() == 30_000
-    sessions = _lines()
+    sessions = _sessions()
     sessions.step(ConnectionOpened("a"), 0)
     sessions.step(HeartbeatAcknowledged("a", is_steelyard=True, heartbeat_ms=1_000), 5)
     assert sessions.due_ms() == 1_000
@@ -143,7 +143,7 @@ def test_that_we_leave_is_said_at_once() -> None:
 
 
 def test_a_refused_heartbeat_is_tried_again_and_reported_once() -> None:
-    sessions = _lines()
+    sessions = _sessions()
     sessions.step(ConnectionOpened("a"), 0)
     reports = []
     for n in range(3):
@@ -157,7 +157,7 @@ def test_a_refused_heartbeat_is_tried_again_and_reported_once() -> None:
 
 
 def test_a_broker_that_is_not_ours_settles_after_its_start() -> None:
-    sessions = _lines()
+    sessions = _sessions()
     assert sessions.is_settling("a", 0, has_foreign=False), "nothing is known of it"
     sessions.step(ConnectionOpened("a"), 0)
     sessions.step(HeartbeatAcknowledged("a", is_steelyard=False), 5)
@@ -170,7 +170,7 @@ def test_a_broker_that_is_not_ours_settles_after_its_start() -> None:
 
 
 def test_a_broker_without_an_uptime_counts_from_our_connection() -> None:
-    sessions = _lines()
+    sessions = _sessions()
     sessions.step(ConnectionOpened("a"), 100)
     sessions.step(HeartbeatAcknowledged("a", is_steelyard=False), 105)
     sessions.step(UptimeReceived("a", None), 200)
@@ -179,7 +179,7 @@ def test_a_broker_without_an_uptime_counts_from_our_connection() -> None:
 
 
 def test_our_broker_settles_by_itself() -> None:
-    sessions = _lines()
+    sessions = _sessions()
     sessions.step(ConnectionOpened("a"), 0)
     sessions.step(HeartbeatAcknowledged("a", is_steelyard=True), 5)
     assert not sessions.is_settling("a", 6, has_foreign=True)

@@ -109,7 +109,7 @@ def test_an_entry_that_matches_no_member_is_reported_once_its_member_had_time_to
 
 
 @pytest.mark.parametrize("ours", [True, False], ids=["ours", "apache"])
-def test_a_member_for_whom_there_is_no_queue_says_so(*, ours: bool) -> None:
+def test_a_member_for_whom_there_is_no_queue_reports_it(*, ours: bool) -> None:
     cluster = GroupHarness({"a": {"t": 2, RETRY: 1}}, ours=ours)
     members = [cluster.join(name, "t") for name in NAMES[:3]]
     cluster.run(1_000)

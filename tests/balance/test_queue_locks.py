@@ -279,8 +279,8 @@ def test_claimed_queues_are_those_held_given_up_and_being_acquired() -> None:
     harness.plan(Q1)
     assert harness.member.claimed_queues(harness.now_ms).acquiring == ()
     harness.grant(Q1)
-    holdings = harness.member.claimed_queues(harness.now_ms)
-    assert (holdings.held, holdings.draining, holdings.acquiring) == ((Q,), (Q,), (Q1,))
+    claimed = harness.member.claimed_queues(harness.now_ms)
+    assert (claimed.held, claimed.draining, claimed.acquiring) == ((Q,), (Q,), (Q1,))
     assert harness.member.assignment() == ()
     assert harness.rebalancer.is_unsettled
 
@@ -349,7 +349,7 @@ def test_to_be_asked_to_leave_again_can_only_make_it_sooner() -> None:
     assert harness.state() is QueueState.RELEASING
 
 
-def test_a_grant_for_a_queue_of_an_earlier_life_is_given_back() -> None:
+def test_a_grant_for_a_queue_of_an_earlier_assignment_is_given_back() -> None:
     harness = MemberHarness().own(Q)
     harness.pulled(Q, 0)
     harness.disconnect()

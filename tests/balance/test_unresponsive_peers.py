@@ -144,7 +144,7 @@ def test_a_member_without_a_report_of_a_silent_peer_takes_what_others_know_it_ca
     assert not unlocks(harness.actions), "a lock that is needed is kept"
 
 
-def test_what_others_know_counts_for_as_long_as_the_lock_that_it_was_said_under() -> None:
+def test_peer_claims_count_for_as_long_as_the_lock_that_they_were_made_under() -> None:
     harness = MemberHarness(ours=False)
     probing(harness, PEER, OTHER)
     tickets = {ask.member: ask.request_id for ask in harness.emitted(ProbeOwnership)}
@@ -183,8 +183,8 @@ def test_an_answer_to_who_lost_the_lock_meanwhile_does_not_count() -> None:
 
 def test_a_member_reports_what_others_may_hold_to_one_that_acquires_a_queue() -> None:
     harness = _reported_then_silent(Q)
-    holdings = harness.member.claimed_queues(harness.now_ms, (Q, Q1))
-    assert holdings.may_hold == {PEER: (Q,)}
+    claimed = harness.member.claimed_queues(harness.now_ms, (Q, Q1))
+    assert claimed.may_hold == {PEER: (Q,)}
     harness.disconnect()
     assert harness.member.claimed_queues(harness.now_ms, (Q, Q1)).may_hold == {}
 

@@ -200,10 +200,10 @@ def test_javas_are_let_in_listed_once_and_reported() -> None:
     second.heartbeat()
     assert ids(harness) == ["c1"]
     assert len(connections(harness).connections) == 1
-    told_by_lines = connections(harness).steelyard
-    assert told_by_lines is not None
-    for told in (group_view(harness).findings, told_by_lines.findings):
-        (warning,) = told or ()
+    reported_by_connections = connections(harness).steelyard
+    assert reported_by_connections is not None
+    for reported in (group_view(harness).findings, reported_by_connections.findings):
+        (warning,) = reported or ()
         assert first.connection.address in warning
         assert second.connection.address in warning
         assert "they read the same queues, and each handles all their messages" in warning

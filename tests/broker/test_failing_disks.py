@@ -22,7 +22,7 @@ _KINDS: tuple[DiskFaultKind, ...] = ("error", "no_space", "short_write", "crash_
 _NOT_NOW = ResponseCode.SERVICE_NOT_AVAILABLE
 
 
-def test_a_life_on_a_good_disk_keeps_every_promise() -> None:
+def test_a_run_on_a_good_disk_keeps_every_promise() -> None:
     for seed in range(rounds() // 100):
         for flush in ("async", "sync"):
             life = BrokerFuzz(seed, flush)
@@ -35,9 +35,7 @@ def test_a_life_on_a_good_disk_keeps_every_promise() -> None:
 @pytest.mark.parametrize("kind", _KINDS)
 @pytest.mark.parametrize("operation", _OPERATIONS)
 @pytest.mark.parametrize("flush", ["async", "sync"])
-def test_a_life_on_a_failing_disk_keeps_every_promise(
-    flush: str, operation: DiskOperation, kind: DiskFaultKind
-) -> None:
+def test_a_run_on_a_failing_disk_keeps_every_promise(flush: str, operation: DiskOperation, kind: DiskFaultKind) -> None:
     for seed in range(max(3, rounds() // 300)):
         life = BrokerFuzz(seed, flush)
         calls = life.disk.calls[operation]

@@ -40,7 +40,7 @@ def test_a_question_goes_to_the_member_and_its_answer_back_both_untouched(header
     assert answer.header_type is header_type
 
 
-def test_two_callers_may_ask_one_member_and_each_gets_its_own_answer() -> None:
+def test_two_clients_may_ask_one_member_and_each_gets_its_own_answer() -> None:
     harness = BrokerHarness()
     client = FakeConsumer(harness, "c1")
     client.heartbeat()
@@ -150,8 +150,8 @@ def test_the_offsets_of_all_members_are_put_together() -> None:
     harness.advance(5_000)
     answer = harness.take_response(number)
     assert answer is not None
-    told = decode_body(MemberOffsets, answer.body).members
-    assert {name: list(held.values()) for name, held in told.items()} == {"c0": [10], "c1": [11]}
+    reported = decode_body(MemberOffsets, answer.body).members
+    assert {name: list(held.values()) for name, held in reported.items()} == {"c0": [10], "c1": [11]}
 
 
 def test_one_member_alone_can_be_asked_and_nobody_is_an_error() -> None:

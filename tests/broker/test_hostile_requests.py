@@ -282,22 +282,22 @@ def test_promises_are_kept_in_the_middle_of_a_storm_through_restarts(flush: str,
     codes = [code for code in CODES if code != Code.UPDATE_BROKER_CONFIG]
 
     def strike(harness: BrokerHarness) -> None:
-        line = harness.connect()
+        own_peer = harness.connect()
         for _ in range(3):
             made = storm.request(random.choice(codes))
             harness.send(
                 made.code,
                 made.fields,
                 made.body,
-                peer=line,
+                peer=own_peer,
                 oneway=made.oneway,
                 header_type=made.header_type,
                 language=made.language,
                 flush=False,
             )
         if random.random() < 0.5:
-            harness.disconnect(line)
-        harness.sent_to(line)
+            harness.disconnect(own_peer)
+        harness.sent_to(own_peer)
         harness.state.warnings.clear()
         storm.positions = [random.randrange(max(1, harness.state.store.end)), *storm.positions[:20]]
 

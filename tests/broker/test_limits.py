@@ -89,12 +89,12 @@ def test_questions_that_wait_keep_no_bodies_and_go_with_their_connection() -> No
     harness = BrokerHarness()
     store_messages(harness, [b"x"] * 5_000, properties=b"UNIQ_KEY\x01k\x02")
     header = QueryMessages("orders", "k", 32, 0, harness.now_ms)
-    line = harness.connect()
-    for peer in (harness.peer, line):
+    own_peer = harness.connect()
+    for peer in (harness.peer, own_peer):
         harness.send(Code.QUERY_MESSAGE, header, b"x" * 100_000, peer=peer)
     harness.send(Code.QUERY_MESSAGE, header, oneway=True)
     assert [len(request.body) for request, _ in harness.state.key_queries] == [0, 0]
-    harness.disconnect(line)
+    harness.disconnect(own_peer)
     assert len(harness.state.key_queries) == 1
 
 
@@ -165,12 +165,12 @@ def test_settings_that_could_not_be_saved_with_the_others_are_refused() -> None:
 
 
 def test_room_is_given_back() -> None:
-    room = TableSizeLimit("topics", max_bytes=100)
-    room.add("a", {"x": "y" * 50})
+    budget = TableSizeLimit("topics", max_bytes=100)
+    budget.add("a", {"x": "y" * 50})
     with pytest.raises(ServerError):
-        room.add("b", {"x": "y" * 50})
-    room.remove("a")
-    room.add("b", {"x": "y" * 50})
+        budget.add("b", {"x": "y" * 50})
+    budget.remove("a")
+    budget.add("b", {"x": "y" * 50})
 
 
 def test_one_half_that_stays_open_does_not_keep_those_that_end_behind_it() -> None:

@@ -46,7 +46,7 @@ def test_a_pull_that_finds_nothing_waits_and_is_answered_when_a_message_comes(ha
     assert len(held_pulls(harness)) == 0
 
 
-def test_members_of_another_make_are_told_when_the_broker_stops_and_ours_see_it_themselves(
+def test_members_of_another_make_are_reported_when_the_broker_stops_and_ours_see_it_themselves(
     harness: BrokerHarness,
 ) -> None:
     for number, is_ours in enumerate((True, False)):
@@ -54,8 +54,8 @@ def test_members_of_another_make_are_told_when_the_broker_stops_and_ours_see_it_
         client.heartbeat()
         start_pull(harness, pull_header(flags=WAITS, group=client.group), peer=client.connection)
     start_pull(harness, pull_header(), peer=harness.connect())  # of nobody's
-    told = [(each.peer, each.command.code) for each in harness.broker.notify_stopping() if isinstance(each, Reply)]
-    assert told == [(client.connection, 14)]
+    reported = [(each.peer, each.command.code) for each in harness.broker.notify_stopping() if isinstance(each, Reply)]
+    assert reported == [(client.connection, 14)]
     assert len(held_pulls(harness)) == 2
 
 
@@ -77,10 +77,13 @@ def test_a_message_of_the_same_read_of_the_socket_wakes_a_pull_that_came_after_i
 
 def test_a_message_wakes_only_the_pulls_of_its_queue_and_all_of_them(harness: BrokerHarness) -> None:
     peers = [harness.connect() for _ in range(3)]
-    same = [start_pull(harness, pull_header(group=f"g{number}"), peer=line) for number, line in enumerate(peers)]
+    same = [
+        start_pull(harness, pull_header(group=f"g{number}"), peer=peer_number)
+        for number, peer_number in enumerate(peers)
+    ]
     other = start_pull(harness, pull_header(queue_id=1))
     store_messages(harness, [b"a"])
-    assert all(harness.take_response(number, line) for number, line in zip(same, peers, strict=True))
+    assert all(harness.take_response(number, peer_number) for number, peer_number in zip(same, peers, strict=True))
     assert harness.take_response(other) is None
 
 
@@ -221,23 +224,25 @@ def test_a_commit_is_taken_before_the_waiting_and_once(harness: BrokerHarness) -
 EVERYTHING = compile_filter("TAG", "*")
 
 
-def parked(line: int = 1, queue_id: int = 0, until_ms: int = 100) -> HeldPull:
+def held_pull(peer_number: int = 1, queue_id: int = 0, until_ms: int = 100) -> HeldPull:
     """Make a pull that waits."""
     ask = PullSpec("g", "t", queue_id, 0, 32, 1 << 18, EVERYTHING, 0)
-    return HeldPull(ask, b"t", Peer.at("127.0.0.1", 1, connection_id=line), 0, HeaderType.JSON, until_ms, EVERYTHING, 0)
+    return HeldPull(
+        ask, b"t", Peer.at("127.0.0.1", 1, connection_id=peer_number), 0, HeaderType.JSON, until_ms, EVERYTHING, 0
+    )
 
 
 def test_what_was_answered_early_does_not_pile_up() -> None:
     table = HeldPulls()
     for _ in range(10_000):
-        each = parked(until_ms=1_000_000)
+        each = held_pull(until_ms=1_000_000)
         table.hold(each)
         assert table.release(each)
     assert len(table._deadlines) < 1_000
     assert table.pop_expired(2_000_000) == []
 
 
-class ParkingMachine(RuleBasedStateMachine):
+class HeldPullsMachine(RuleBasedStateMachine):
     """Pulls come, are woken, expire and lose their lines in any order; each leaves once."""
 
     def __init__(self) -> None:
@@ -245,10 +250,10 @@ class ParkingMachine(RuleBasedStateMachine):
         self.table, self.now_ms = HeldPulls(), 0
         self.waiting: dict[int, HeldPull] = {}
 
-    @rule(line=st.integers(1, 3), queue_id=st.integers(0, 2), wait_ms=st.integers(1, 50))
-    def park(self, line: int, queue_id: int, wait_ms: int) -> None:
+    @rule(peer_number=st.integers(1, 3), queue_id=st.integers(0, 2), wait_ms=st.integers(1, 50))
+    def start_hold(self, peer_number: int, queue_id: int, wait_ms: int) -> None:
         """Let a pull come."""
-        each = parked(line, queue_id, self.now_ms + wait_ms)
+        each = held_pull(peer_number, queue_id, self.now_ms + wait_ms)
         self.table.hold(each)
         self.waiting[each.number] = each
 
@@ -275,11 +280,11 @@ class ParkingMachine(RuleBasedStateMachine):
         for each in expected:
             self.gone(each)
 
-    @rule(line=st.integers(1, 3))
-    def close(self, line: int) -> None:
+    @rule(peer_number=st.integers(1, 3))
+    def close(self, peer_number: int) -> None:
         """Let a line close."""
-        self.table.drop_connection(line)
-        for each in [each for each in self.waiting.values() if each.peer.connection_id == line]:
+        self.table.drop_connection(peer_number)
+        for each in [each for each in self.waiting.values() if each.peer.connection_id == peer_number]:
             self.gone(each)
 
     def gone(self, each: HeldPull) -> None:
@@ -294,7 +299,7 @@ class ParkingMachine(RuleBasedStateMachine):
         assert set(self.table.queues()) == {(b"t", each.spec.queue_id) for each in self.waiting.values()}
 
 
-TestParkingMachine = ParkingMachine.TestCase
+TestHeldPullsMachine = HeldPullsMachine.TestCase
 
 
 @settings(max_examples=60, deadline=None)
@@ -309,14 +314,14 @@ def test_every_pull_is_answered_once_by_an_arrival_or_by_its_end(data: st.DataOb
         step = data.draw(st.sampled_from(["pull", "pull", "put", "time"]))
         queue_id = data.draw(st.integers(0, 1))
         if step == "pull":
-            line = data.draw(st.sampled_from(peers))
+            peer_number = data.draw(st.sampled_from(peers))
             header = pull_header(
                 sent[queue_id],
                 queue_id=queue_id,
                 wanted=data.draw(st.sampled_from(["*", "A"])),
                 wait_ms=data.draw(st.integers(100, 2_000)),
             )
-            open_pulls[start_pull(harness, header, peer=line), line.connection_id] = (
+            open_pulls[start_pull(harness, header, peer=peer_number), peer_number.connection_id] = (
                 harness.now_ms + header.suspend_timeout_millis
             )
         elif step == "put":
@@ -324,9 +329,9 @@ def test_every_pull_is_answered_once_by_an_arrival_or_by_its_end(data: st.DataOb
             sent[queue_id] += 1
         else:
             harness.advance(data.draw(st.integers(1, 1_500)))
-        for line in peers:
-            for answer in harness.sent_to(line):
+        for peer_number in peers:
+            for answer in harness.sent_to(peer_number):
                 assert answer.code in {0, 19, 20}
-                del open_pulls[answer.opaque, line.connection_id]
+                del open_pulls[answer.opaque, peer_number.connection_id]
         assert all(harness.now_ms < until_ms for until_ms in open_pulls.values())
         assert len(held_pulls(harness)) == len(open_pulls)

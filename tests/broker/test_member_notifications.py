@@ -21,7 +21,7 @@ def crowd(harness: BrokerHarness, count: int, *, ours: bool = True) -> list[Fake
     return clients
 
 
-def test_a_join_is_told_at_once_to_all_and_to_the_one_that_joined() -> None:
+def test_a_join_is_reported_at_once_to_all_and_to_the_one_that_joined() -> None:
     harness = BrokerHarness()
     (first,) = crowd(harness, 1)
     second = FakeConsumer(harness, "second")
@@ -46,7 +46,7 @@ def test_an_unregistration_is_told_at_once_to_those_who_stay() -> None:
     assert (first.take_notifications(), second.take_notifications()) == (0, 1)
 
 
-def test_a_closed_connection_is_told_after_the_grace() -> None:
+def test_a_closed_connection_is_reported_after_the_grace() -> None:
     harness = BrokerHarness()
     first, second = crowd(harness, 2)
     first.close()
@@ -77,12 +77,12 @@ def test_other_queues_of_a_topic_that_is_wanted_are_a_change() -> None:
     harness = BrokerHarness()
     (client,) = crowd(harness, 1)
     seed = harness.state.topics.get_or_create_single_queue("unrelated", harness.now_ms).settings
-    told = []
+    reported = []
     for queues in (4, 6, 6):
         harness.state.topics.put(structs.replace(seed, name="orders", read_queues=queues), harness.now_ms)
         harness.advance(600)
-        told.append(client.take_notifications())
-    assert told == [1, 1, 0]
+        reported.append(client.take_notifications())
+    assert reported == [1, 1, 0]
     harness.state.topics.get_or_create_single_queue("also-unrelated", harness.now_ms)
     harness.advance(600)
     assert client.take_notifications() == 0

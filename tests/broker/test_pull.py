@@ -267,7 +267,7 @@ def forbidden(answer: Command) -> tuple[int, str | None]:
     return answer.code, answer.texts().get("forbiddenType")
 
 
-def test_what_is_forbidden_says_why(harness: BrokerHarness) -> None:
+def test_what_is_forbidden_gives_the_reason(harness: BrokerHarness) -> None:
     harness.state.groups.put(SubscriptionGroupConfig(name="off", consume_enabled=False), harness.now_ms)
     assert forbidden(pull(harness, pull_header(group="off"))) == (16, "2")
     make_topic(harness, "shut", permission=2)

@@ -139,7 +139,7 @@ _REFUSALS: list[tuple[str, SendMessageV2, bytes, int]] = [
 @pytest.mark.parametrize(
     ("header", "body", "code"), [case[1:] for case in _REFUSALS], ids=[case[0] for case in _REFUSALS]
 )
-def test_a_refused_send_says_so_and_leaves_nothing_behind(header: SendMessageV2, body: bytes, code: int) -> None:
+def test_a_refused_send_reports_it_and_leaves_nothing_behind(header: SendMessageV2, body: bytes, code: int) -> None:
     harness = BrokerHarness(_BIG)
     topics = harness.state.topics.changes
     answer = harness.request(310, header, body)

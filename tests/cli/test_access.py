@@ -208,7 +208,9 @@ def test_what_fails_on_one_broker_is_reported_with_where_it_is_done(
     assert "broker-b answered 1: it failed (no room)" in said
 
 
-def test_a_broker_that_is_set_up_without_users_says_so(terminal: Terminal, brokers: dict[str, FakeUserBroker]) -> None:
+def test_a_broker_that_is_set_up_without_users_reports_it(
+    terminal: Terminal, brokers: dict[str, FakeUserBroker]
+) -> None:
     for broker in brokers.values():
         broker.settings["authenticationMetadataProvider"] = ""
         broker.answers[Code.AUTH_LIST_USER] = lambda asked: response_to(asked, 1, remark="An system error occurred")

@@ -36,8 +36,8 @@ def test_brokers_are_listed_in_every_form(cluster: Cluster, type_at: Type) -> No
     rows = [line.split() for line in out.splitlines()]
     assert (code, rows[1][:4]) == (0, ["broker-0", "DefaultCluster", cluster.brokers["broker-0"], "5.5.0"])
     assert rows[1][-1] == "%"
-    told = json.loads(type_at(cluster.namesrv, "ls", "--output", "json")[1])
-    assert [(each["broker"], each["replicas"], each["problem"]) for each in told] == [
+    reported = json.loads(type_at(cluster.namesrv, "ls", "--output", "json")[1])
+    assert [(each["broker"], each["replicas"], each["problem"]) for each in reported] == [
         ("broker-0", {}, None),
         ("broker-1", {}, None),
     ]
@@ -49,9 +49,9 @@ def test_brokers_are_listed_in_every_form(cluster: Cluster, type_at: Type) -> No
 def test_a_broker_that_is_down_is_listed_with_its_problem_and_cannot_be_shown(type_at: Type) -> None:
     dead = FakeServer(address="127.0.0.1:1")
     with fake_apache({"broker-a": {0: FakeServer()}, "broker-b": {0: dead}, "broker-c": {}}) as namesrv:
-        told = [json.loads(line) for line in type_at(namesrv, "ls", "--json")[1].splitlines()]
+        reported = [json.loads(line) for line in type_at(namesrv, "ls", "--json")[1].splitlines()]
         why = "127.0.0.1:1 cannot be reached (connection refused)"
-        assert [each["problem"] for each in told] == [None, why, "broker broker-c has no address"]
+        assert [each["problem"] for each in reported] == [None, why, "broker broker-c has no address"]
         assert type_at(namesrv, "ls")[2] == f"broker-b: {why}\nbroker-c: broker broker-c has no address\n"
         for words in (["show"], ["lag"], ["probe"], ["config", "show"]):
             for broker in ("broker-b", "broker-c"):
@@ -61,8 +61,8 @@ def test_a_broker_that_is_down_is_listed_with_its_problem_and_cannot_be_shown(ty
 def test_one_broker_is_shown_in_words_and_in_values(cluster: Cluster, type_at: Type) -> None:
     shown = dict(line.split(maxsplit=1) for line in type_at(cluster.namesrv, "show", "broker-0")[1].splitlines())
     assert (shown["broker"], shown["version"], ", from 0 to " in shown["log"]) == ("broker-0", "5.5.0", True)
-    told = json.loads(type_at(cluster.namesrv, "show", "broker-0", "--output", "json")[1])
-    assert (told["id"], told["page_cache_ms"], set(told["in_tps"])) == (
+    reported = json.loads(type_at(cluster.namesrv, "show", "broker-0", "--output", "json")[1])
+    assert (reported["id"], reported["page_cache_ms"], set(reported["in_tps"])) == (
         0,
         0,
         {"ten_seconds", "minute", "ten_minutes"},
@@ -70,7 +70,12 @@ def test_one_broker_is_shown_in_words_and_in_values(cluster: Cluster, type_at: T
     assert shown["flushing"].startswith("every 500 ms, ")
     for key, end in (("last", "the directory was empty"), ("takes", "yes"), ("damaged", "0")):
         assert shown[key].endswith(f" {end}")
-    assert (told["flush"], told["recovery"]["found"], told["damages"], told["refusal"]) == ("async", "nothing", 0, None)
+    assert (reported["flush"], reported["recovery"]["found"], reported["damages"], reported["refusal"]) == (
+        "async",
+        "nothing",
+        0,
+        None,
+    )
     raw = dict(
         line.split(",", 1)
         for line in type_at(cluster.namesrv, "show", "broker-0", "--all", "--output", "csv")[1].splitlines()
@@ -83,8 +88,8 @@ def test_one_broker_is_shown_in_words_and_in_values(cluster: Cluster, type_at: T
 
 def test_of_a_foreign_broker_no_more_is_shown_than_it_reports(type_at: Type) -> None:
     with fake_apache({"broker-a": {0: FakeServer()}}) as namesrv:
-        told = json.loads(type_at(namesrv, "show", "broker-a", "--output", "json")[1])
-        assert [told[key] for key in ("disk_bytes", "flush", "recovery", "damages", "refusal")] == [None] * 5
+        reported = json.loads(type_at(namesrv, "show", "broker-a", "--output", "json")[1])
+        assert [reported[key] for key in ("disk_bytes", "flush", "recovery", "damages", "refusal")] == [None] * 5
         shown = type_at(namesrv, "show", "broker-a")[1].splitlines()
         assert {line.split()[-1] for line in shown if line.startswith(("flushing", "last start", "takes"))} == {"-"}
 
@@ -110,9 +115,9 @@ def test_lag_is_by_topic_or_by_queue(cluster: Cluster, type_at: Type) -> None:
 
 
 def test_a_probe_shows_how_long_stores_take(cluster: Cluster, type_at: Type) -> None:
-    told = json.loads(type_at(cluster.namesrv, "probe", "broker-0", "--count", "5", "--size", "64", "--json")[1])
-    assert (told["messages"], told["size_bytes"]) == (5, 64)
-    assert 0 < told["min_ms"] <= told["avg_ms"] <= told["max_ms"]
+    reported = json.loads(type_at(cluster.namesrv, "probe", "broker-0", "--count", "5", "--size", "64", "--json")[1])
+    assert (reported["messages"], reported["size_bytes"]) == (5, 64)
+    assert 0 < reported["min_ms"] <= reported["avg_ms"] <= reported["max_ms"]
     each = type_at(cluster.namesrv, "probe", "broker-0", "--count", "3", "--each", "--output", "csv")[1]
     assert [line.split(",")[0] for line in each.splitlines()] == ["number", "1", "2", "3"]
     assert type_at(cluster.namesrv, "probe", "broker-9")[0] == ExitCode.NOT_FOUND
@@ -181,8 +186,8 @@ def test_a_broker_goes_out_of_service_only_if_that_is_said(type_at: Type) -> Non
 
 def test_a_name_server_that_was_not_updated_makes_it_a_failure(cluster: Cluster, type_at: Type) -> None:
     code, out, _ = type_at(f"{cluster.namesrv};127.0.0.1:1", "allow-writes", "broker-1", "--json")
-    told = [json.loads(line) for line in out.splitlines()]
-    assert (code, told[0]["problem"], "127.0.0.1:1" in told[1]["problem"]) == (ExitCode.FAILED, None, True)
+    reported = [json.loads(line) for line in out.splitlines()]
+    assert (code, reported[0]["problem"], "127.0.0.1:1" in reported[1]["problem"]) == (ExitCode.FAILED, None, True)
 
 
 def test_writing_is_not_allowed_to_read_only_topics_unasked(type_at: Type, capsys: Captured) -> None:
@@ -198,5 +203,5 @@ def test_cleaning_says_what_and_waits_for_a_yes(cluster: Cluster, type_at: Type)
     assert type_at(cluster.namesrv, "clean", "broker-0")[2].endswith("give --log, --indexes or --topics\n")
     code, _, said = type_at(cluster.namesrv, "clean", "broker-0", "--log")
     assert (code, "(it keeps them for 72 hours), at once" in said) == (ExitCode.USAGE, True)
-    told = json.loads(type_at(cluster.namesrv, "clean", "broker-0", "--log", "--topics", "--yes", "--json")[1])
-    assert told == {"broker": "broker-0", "cleaned": ["log", "topics"], "freed_bytes": 0}
+    reported = json.loads(type_at(cluster.namesrv, "clean", "broker-0", "--log", "--topics", "--yes", "--json")[1])
+    assert reported == {"broker": "broker-0", "cleaned": ["log", "topics"], "freed_bytes": 0}

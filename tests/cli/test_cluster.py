@@ -33,11 +33,11 @@ def orders(cluster: Cluster) -> Cluster:
         admin.topics.create("quiet", 1)
         producer.send_many([Message("orders", b"x")] * 10)
         admin.groups.create("billing")
-        with PullConsumer(cluster.namesrv, group="billing", start_from="first") as puller:
-            puller.subscribe("orders")
+        with PullConsumer(cluster.namesrv, group="billing", start_from="first") as consumer:
+            consumer.subscribe("orders")
             got = 0
             while got < 10:
-                got += len(puller.poll(timeout_s=5))
+                got += len(consumer.poll(timeout_s=5))
         admin.offsets.reset(
             "billing", "orders", {each.queue: each.start for each in admin.topics.describe("orders").queues}
         )

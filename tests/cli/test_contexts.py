@@ -54,7 +54,7 @@ def test_only_its_owner_may_read_the_file() -> None:
     assert load_contexts().clusters["prod"].secret_key == "secret"
 
 
-def test_a_file_that_is_not_ours_is_said_and_left_alone(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_not_ours_is_reported_and_left_alone(capsys: pytest.CaptureFixture[str]) -> None:
     contexts_path().parent.mkdir()
     contexts_path().write_text('{"clusters": 3}', encoding="utf-8")
     assert main(["context", "ls"]) == ExitCode.USAGE

@@ -58,7 +58,7 @@ class _SomebodyElses(Dashboard):
         return self._url.partition("?")[0]
 
 
-def test_a_cluster_that_is_not_there_is_said_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_cluster_that_is_not_there_is_reported_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     free = TcpListener.bind("127.0.0.1", 0)
     free.close()
     assert main(["dashboard", "--namesrv", free.address, "--port", "0", "--timeout", "0.3"]) == 5

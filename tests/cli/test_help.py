@@ -81,9 +81,9 @@ def test_a_word_of_other_tools_is_answered_with_ours(
 
 
 def test_help_and_the_version_can_be_asked_for_as_words(capsys: pytest.CaptureFixture[str]) -> None:
-    for words, told in ((["help", "topic", "ls"], "Usage: steelyard topic ls"), (["version"], "steelyard ")):
+    for words, reported in ((["help", "topic", "ls"], "Usage: steelyard topic ls"), (["version"], "steelyard ")):
         assert main(words) == ExitCode.DONE
-        assert capsys.readouterr().out.startswith(told)
+        assert capsys.readouterr().out.startswith(reported)
 
 
 def test_without_a_command_there_is_help(capsys: pytest.CaptureFixture[str]) -> None:

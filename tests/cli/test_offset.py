@@ -271,8 +271,8 @@ def ghost(cluster: Cluster, topic: str) -> Iterator[None]:
         ha_server_addr="127.0.0.1:1",
         body_crc32=crc(body),
     )
-    with RawConnection(cluster.namesrv) as line:
-        assert line.request(RequestCode.REGISTER_BROKER, header, body).code == 0
+    with RawConnection(cluster.namesrv) as connection:
+        assert connection.request(RequestCode.REGISTER_BROKER, header, body).code == 0
         yield
 
 

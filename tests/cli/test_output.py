@@ -32,8 +32,8 @@ def test_a_table_has_its_columns_and_what_is_not_known_is_a_dash(capsys: pytest.
 def test_people_see_that_there_is_nothing_and_programs_see_it(capsys: pytest.CaptureFixture[str]) -> None:
     for form, out in ((OutputFormat.TABLE, "name  bytes  at\n"), (OutputFormat.JSON, "[]\n"), (OutputFormat.JSONL, "")):
         Output(form).print_rows(_COLUMNS, [], if_empty="there is no topic yet")
-        told = capsys.readouterr()
-        assert (told.out, told.err) == (out, "there is no topic yet\n" if form is OutputFormat.TABLE else "")
+        reported = capsys.readouterr()
+        assert (reported.out, reported.err) == (out, "there is no topic yet\n" if form is OutputFormat.TABLE else "")
 
 
 def test_json_is_one_array_and_lines_of_json_are_an_object_each(capsys: pytest.CaptureFixture[str]) -> None:

@@ -59,11 +59,11 @@ def test_a_dry_run_shows_ranges_and_writes_nothing(
     send(cluster.namesrv, [Message("dry", b"x")] * 10)
     words = ["archive", "--topic", "dry", "--to", str(tmp_path / "lake"), "--namesrv", cluster.namesrv]
     assert main(["pipeline", "run", *words, "--dry-run"]) == 0
-    told = capsys.readouterr()
-    rows = [line.split() for line in told.out.splitlines()[1:]]
+    reported = capsys.readouterr()
+    rows = [line.split() for line in reported.out.splitlines()[1:]]
     assert [row[:2] for row in rows] == [["dry@broker-0:0", "0"], ["dry@broker-1:0", "0"]]
     assert sum(int(row[3]) for row in rows) == 10
-    assert "starts without a checkpoint: 10 messages in 2 queues" in told.err
+    assert "starts without a checkpoint: 10 messages in 2 queues" in reported.err
     assert list(tmp_path.iterdir()) == []
 
 

@@ -96,7 +96,7 @@ def test_the_command_line_gives_the_answers_of_the_java_classes(
             assert sorted(assignment[member]) == [list(case.queues[place]) for place in places]
 
 
-def test_rooms_come_from_the_configuration_and_the_brokers_names(
+def test_machine_rooms_come_from_the_configuration_and_the_brokers_names(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     for case in golden_allocations()[:20]:

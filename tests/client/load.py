@@ -28,7 +28,7 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-__all__ = ["WAYS", "Load", "Stay", "Told", "reading"]
+__all__ = ["WAYS", "Load", "SendReport", "Stay", "reading"]
 
 WAYS = ("blocking", "submit", "aio")
 
@@ -40,7 +40,7 @@ _numbers = itertools.count(1)
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class SendReport:
     """One send: what is told of it when it is over."""
 
     way: str
@@ -78,7 +78,7 @@ class Load:
         """Send to a topic; with a ``table`` slow brokers are avoided by it."""
         self.namesrv, self.topic = namesrv, topic
         self._timeout_s, self._table = timeout_s, table
-        self.told: list[Told] = []
+        self.reported: list[SendReport] = []
         self.broken: list[BaseException] = []
         """What ended a sender that nothing should end."""
         self.shares: dict[tuple[str, str], set[float]] = {}
@@ -117,21 +117,21 @@ class Load:
     @property
     def errors(self) -> list[str]:
         """What went wrong, in words."""
-        return [f"{each.way} after {each.took_ms:.0f} ms: {each.error}" for each in list(self.told) if each.error]
+        return [f"{each.way} after {each.took_ms:.0f} ms: {each.error}" for each in list(self.reported) if each.error]
 
     @property
     def acked(self) -> set[bytes]:
         """What brokers said is stored."""
-        return {each.uid for each in list(self.told) if each.sent is not None}
+        return {each.uid for each in list(self.reported) if each.sent is not None}
 
     @property
     def stays(self) -> list[Stay]:
         """When which broker was avoided, as the latency table say it themselves."""
         return list(self._stays.values())
 
-    def since(self, moment_ms: int, way: str | None = None) -> list[Told]:
+    def since(self, moment_ms: int, way: str | None = None) -> list[SendReport]:
         """Return the sends that began at a moment or later."""
-        return [each for each in list(self.told) if each.began_ms >= moment_ms and way in (None, each.way)]
+        return [each for each in list(self.reported) if each.began_ms >= moment_ms and way in (None, each.way)]
 
     def wait_for_stores(self, broker: str, count: int, since_ms: int = 0) -> None:
         """Wait until each way has stored so many messages on a broker."""
@@ -175,7 +175,7 @@ class Load:
     ) -> None:
         took_ms = (time.monotonic() - began_s) * 1000
         began_ms = now_ms() - round(took_ms)
-        self.told.append(Told(way, message.topic, message.body, began_ms, took_ms, sent, error))
+        self.reported.append(SendReport(way, message.topic, message.body, began_ms, took_ms, sent, error))
 
     def _send_and_wait(self) -> None:
         while not self._over.wait(_PAUSE_S):

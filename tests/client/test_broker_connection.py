@@ -34,10 +34,10 @@ class _Server:
         while data := await reader.read(65_536):
             for command in splitter.feed(data):
                 self.asked.append(command)
-                self.say(self.answers(command))
+                self.respond(self.answers(command))
         writer.close()
 
-    def say(self, command: Command | None) -> None:
+    def respond(self, command: Command | None) -> None:
         if command is not None:
             self.writers[-1].write(encode_frame(command))
 
@@ -64,7 +64,7 @@ class _Listener:
         self.at_opened: Callable[[BrokerConnection], object] = lambda _: None
         self.at_lost: Callable[[BrokerConnection], object] = lambda _: None
         self.at_heard: Callable[[BrokerConnection], object] = lambda _: None
-        self.switch = ConnectionSettings(self._opened, self._lost, self._heard)
+        self.switch = ConnectionSettings(self._opened, self._lost, self._received)
 
     def _opened(self, connection: BrokerConnection) -> None:
         self.happened.append("opened")
@@ -74,7 +74,7 @@ class _Listener:
         self.happened.append("lost" if was_open else "not opened")
         self.at_lost(connection)
 
-    def _heard(self, connection: BrokerConnection, _: Command) -> None:
+    def _received(self, connection: BrokerConnection, _: Command) -> None:
         self.happened.append("heard")
         self.at_heard(connection)
 
@@ -103,9 +103,9 @@ def test_an_answer_that_comes_after_its_time_is_nobody_else_s() -> None:
             asking = connection.request(_QUESTION, _LONG_MS)
             await _until(lambda: len(server.asked) == 2)
             first, second = server.asked
-            server.say(response_to(first, remark="late"))
-            server.say(response_to(second, remark="in time"))
-            server.say(response_to(second, remark="again"))
+            server.respond(response_to(first, remark="late"))
+            server.respond(response_to(second, remark="in time"))
+            server.respond(response_to(second, remark="again"))
             assert (await asking).remark == "in time"
 
     asyncio.run(play())
@@ -153,11 +153,11 @@ def test_a_listener_may_send_a_request_and_drop_the_connection_at_once() -> None
     async def play() -> None:
         listener, answers = _Listener(), list["asyncio.Future[Command]"]()
 
-        def ask(connection: BrokerConnection) -> None:
+        def send_request(connection: BrokerConnection) -> None:
             answers.append(connection.request(_QUESTION, _LONG_MS))
             connection.send(Command(RequestCode.GET_BROKER_CONFIG, opaque=1))
 
-        listener.at_opened = listener.at_lost = ask
+        listener.at_opened = listener.at_lost = send_request
         async with _served() as server, _caller(server, listener) as connection:
             connection.connect()
             await _until(lambda: "heard" in listener.happened)

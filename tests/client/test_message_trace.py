@@ -51,7 +51,7 @@ def test_our_brokers_have_the_topic(cluster: Cluster) -> None:
     assert (trace.topic, trace.what) == ("orders", "sent")
 
 
-def test_where_nothing_can_be_written_sends_go_on_and_it_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_where_nothing_can_be_written_sends_go_on_and_it_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     options = BrokerOptions(auto_create_topics=False, trace_topic=False)
     with Cluster(broker_options=options) as cluster, Admin(cluster.namesrv) as admin:
         admin.topics.create("orders", 1)

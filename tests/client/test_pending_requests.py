@@ -16,14 +16,14 @@ class _Late:
 
     def __init__(self) -> None:
         self.opaques: list[int] = []
-        self.heard = asyncio.Event()
+        self.received = asyncio.Event()
         self.answers: dict[int, asyncio.Future[Command]] = {}
         self.unanswered = PendingRequests(asyncio.get_running_loop(), self._late)
 
     def _late(self, opaque: int, asked: PendingRequest) -> None:
         asked.handler.on_error(ConnectionClosed(f"question {asked.code} was late"))
         self.opaques.append(opaque)
-        self.heard.set()
+        self.received.set()
 
     def add(self, opaque: int, timeout_ms: int) -> None:
         answer = self.answers[opaque] = asyncio.get_running_loop().create_future()
@@ -31,9 +31,9 @@ class _Late:
 
     async def next(self) -> int:
         while not self.opaques:
-            self.heard.clear()
+            self.received.clear()
             async with asyncio.timeout(10):
-                await self.heard.wait()
+                await self.received.wait()
         return self.opaques.pop(0)
 
 

@@ -57,7 +57,7 @@ def test_closing_leaves_no_thread_and_no_connection() -> None:
         producer.close()
 
 
-def test_a_closed_producer_says_so() -> None:
+def test_a_closed_producer_reports_it() -> None:
     with scene() as cluster:
         producer = Producer(cluster.namesrv)
         producer.send(ORDER)
@@ -69,14 +69,14 @@ def test_a_closed_producer_says_so() -> None:
         with pytest.raises(ConfigurationError, match="closed"):
             producer.send_many([ORDER])
 
-        async def story() -> None:
+        async def scenario() -> None:
             async with AsyncProducer(cluster.namesrv) as later:
                 await later.send(ORDER)
             await later.close()
             with pytest.raises(ConfigurationError, match="closed"):
                 await later.send(ORDER)
 
-        asyncio.run(story())
+        asyncio.run(scenario())
 
 
 def test_closing_waits_for_what_is_on_its_way() -> None:

@@ -34,7 +34,7 @@ class _Slave:
 
     def __init__(self) -> None:
         self.code = int(ResponseCode.PULL_NOT_FOUND)
-        self.heard: list[int] = []
+        self.received: list[int] = []
         self.address = ""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -42,7 +42,7 @@ class _Slave:
         splitter = FrameDecoder()
         while data := await reader.read(65_536):
             for request in splitter.feed(data):
-                self.heard.append(request.code)
+                self.received.append(request.code)
                 code = self.code if request.code == _PULL else 0
                 writer.write(encode_frame(response_to(request, code, PullMessageResponse(1, 7, 0, 7))))
         writer.close()
@@ -97,7 +97,7 @@ def test_a_slave_hears_of_us_before_the_first_pull_only(cluster: Cluster) -> Non
     async def work(stage: _Stage) -> None:
         assert await stage.pull(5)
         assert await stage.pull(6)
-        assert stage.slave.heard == [_BEAT, _PULL, _PULL]
+        assert stage.slave.received == [_BEAT, _PULL, _PULL]
         assert [(opaque, None if answer is None else answer.opaque) for opaque, answer in stage.answers] == [
             (5, 5),
             (6, 6),

@@ -139,7 +139,7 @@ def test_after_a_rest_the_line_of_the_last_minutes_has_a_gap() -> None:
     assert book.snapshot.points[1].in_rate is None
 
 
-def test_the_lag_of_all_is_told_only_when_all_were_seen() -> None:
+def test_the_lag_of_all_is_reported_only_when_all_were_seen() -> None:
     book = _noted()
     book.record_brokers([_flow(0)], 2_000)
     assert book.snapshot.points[-1].lag is None
@@ -148,7 +148,7 @@ def test_the_lag_of_all_is_told_only_when_all_were_seen() -> None:
     assert book.snapshot.points[-1].lag == 4
 
 
-def test_how_fast_a_group_is_takes_two_looks() -> None:
+def test_how_fast_a_group_is_takes_two_polls() -> None:
     book = _noted(_view(1_000, 10, 100))
     assert book.snapshot.groups["billing"].out_rate is None
     book.record_group(_view(3_000, 50, 100))
@@ -169,7 +169,7 @@ def _with(view: GroupDescription, *found: Finding) -> GroupDescription:
     return replace(view, findings=found)
 
 
-def test_what_two_brokers_say_of_one_id_is_told_once() -> None:
+def test_what_two_brokers_say_of_one_id_is_reported_once() -> None:
     said = [
         f"group billing has the client id c on several connections, 10.0.0.1:{port} and 10.0.0.2:{port}: …"
         for port in (1, 2)
@@ -179,12 +179,12 @@ def test_what_two_brokers_say_of_one_id_is_told_once() -> None:
     assert book.snapshot.warnings[0].is_severe
 
 
-def test_messages_that_wait_while_nobody_is_there_are_a_hazard() -> None:
+def test_messages_that_wait_while_nobody_is_there_are_a_warning() -> None:
     book = _noted(_view(0, 1, 3, members=0))
-    (hazard,) = book.snapshot.warnings
-    assert (hazard.subject, hazard.name) == ("group", "billing")
-    assert hazard.sentence == "group billing has no member online and a lag of 2 messages"
-    assert not hazard.is_severe
+    (warning,) = book.snapshot.warnings
+    assert (warning.subject, warning.name) == ("group", "billing")
+    assert warning.sentence == "group billing has no member online and a lag of 2 messages"
+    assert not warning.is_severe
 
 
 def test_members_are_asked_only_where_no_broker_knows_who_has_what() -> None:
@@ -198,7 +198,7 @@ def test_members_are_asked_only_where_no_broker_knows_who_has_what() -> None:
     assert [each.sentence for each in book.snapshot.warnings] == ["orders is read by two"]
 
 
-def test_a_disk_that_is_nearly_full_and_a_broker_that_is_silent_are_hazards() -> None:
+def test_a_disk_that_is_nearly_full_and_a_broker_that_is_silent_are_warnings() -> None:
     book = PolledCluster()
     silent = BrokerThroughput(cluster="c", broker="broker-c", id=0, address="10.0.0.3:1", problem="it hangs up")
     book.record_brokers([_flow(0, disk=0.8), _flow(0, broker="broker-b", disk=0.95), silent], 0)
@@ -251,7 +251,7 @@ def test_a_topic_knows_who_reads_it_and_whether_it_is_busy() -> None:
     assert row.messages == 30
 
 
-def test_a_topic_that_no_broker_has_is_a_hazard() -> None:
+def test_a_topic_that_no_broker_has_is_a_warning() -> None:
     book = _noted()
     assert book.record_topics([TopicSummary("orders", TopicKind.USERS, 0, (), Permission(0))]) == []
     assert [each.subject for each in book.snapshot.warnings] == ["topic"]

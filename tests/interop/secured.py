@@ -86,7 +86,7 @@ class SecuredBroker(ApacheBroker):
                 why = "it is not registered"
             except SteelyardError as error:
                 why = str(error)
-            assert time.monotonic() < end, f"{why}: {self.said()}"
+            assert time.monotonic() < end, f"{why}: {self.output()}"
             time.sleep(0.2)
 
     @property

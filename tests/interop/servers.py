@@ -119,10 +119,10 @@ class ApacheBroker:
 
     def _start(self, startup: str, settings: Path) -> None:
         home = settings.parent
-        with (home / f"{settings.stem}.out").open("wb") as said:
+        with (home / f"{settings.stem}.out").open("wb") as output:
             places = [f"-Duser.home={home}", f"-Drocketmq.home.dir={home}", "-cp", server_class_path(self.release)]
             command = ["java", *self._memory, *_OPENED, *places, f"org.apache.rocketmq.{startup}", "-c", str(settings)]
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, cwd=home)
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=home)
         self._processes.append(process)
 
     def wait_until_it_answers(self) -> None:
@@ -139,14 +139,14 @@ class ApacheBroker:
             if root != str(self.root):
                 raise RuntimeError(f"port {self.port} is somebody else's: its broker stores in {root}")
             return
-        raise RuntimeError(f"Apache's broker {self.release} does not start: {self.said()}")
+        raise RuntimeError(f"Apache's broker {self.release} does not start: {self.output()}")
 
     @property
     def pid(self) -> int:
         """The broker's own process, without the name server."""
         return self._processes[-1].pid
 
-    def said(self) -> str:
+    def output(self) -> str:
         """Return the end of what the broker told its logs."""
         logs = [path for path in Path(self._home.name).rglob("*") if path.suffix in (".out", ".log") and path.is_file()]
         return "\n".join(f"{path.name}: {path.read_text(errors='replace')[-1500:]}" for path in sorted(logs))

@@ -38,8 +38,8 @@ class Judge:
         sent = (",".join(f"{_hex(name)}={_hex(value)}" for name, value in each.items()) or "," for each in asked)
         self._process.stdin.write(" ".join((_hex(condition), *sent)) + "\n")
         self._process.stdin.flush()
-        said = self._process.stdout.readline().strip()
-        return None if said == "refused" else [each == "1" for each in said]
+        output = self._process.stdout.readline().strip()
+        return None if output == "refused" else [each == "1" for each in output]
 
 
 @contextmanager

@@ -54,8 +54,8 @@ def test_what_go_sends_arrives(hands: JavaClients, topic: str, group: str) -> No
 def test_go_sends_without_waiting_and_in_batches(hands: JavaClients, topic: str, group: str) -> None:
     producer = hands.producer("go-senders")
     producer.send_async(topic, "later")
-    (told,) = producer.wait_sent(1)
-    assert told["status"] == "SEND_OK"
+    (reported,) = producer.wait_sent(1)
+    assert reported["status"] == "SEND_OK"
     producer.send_oneway(topic, "never told")
     batch = producer.send_batch(topic, [f"item {number}" for number in range(5)], tags="B")
     assert batch.status == "SEND_OK"

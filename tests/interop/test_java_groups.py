@@ -90,16 +90,16 @@ def test_two_members_with_one_client_id_are_seen(
         halves = [0, 1, 2, 3] if times == 2 else list(range(QUEUES))
         until(lambda: [first.owned(wide), second.owned(wide)], lambda owned: owned == [halves, halves])
         with Admin(hands.cluster.name_server) as admin:
-            told = [hazard.message for hazard in admin.groups.describe(group).findings]
+            reported = [warning.message for warning in admin.groups.describe(group).findings]
         if hands.cluster.is_ours:
-            hazard = f"group {group} has the client id 10.9.8.7@twin on several connections"
-            until(lambda: caplog.text, lambda text: hazard in text)
-            (sentence,) = [each for each in told if each.startswith(hazard)]
+            warning = f"group {group} has the client id 10.9.8.7@twin on several connections"
+            until(lambda: caplog.text, lambda text: warning in text)
+            (sentence,) = [each for each in reported if each.startswith(warning)]
             assert "they read the same queues, and each handles all messages of them" in sentence
-            assert not [each for each in told if "unread" in each]
+            assert not [each for each in reported if "unread" in each]
         else:
-            hazard = f"group {group} lists 10.9.8.7@twin more than once"
-            (sentence,) = [each for each in told if each.startswith(hazard)]
+            warning = f"group {group} lists 10.9.8.7@twin more than once"
+            (sentence,) = [each for each in reported if each.startswith(warning)]
             assert "reads the first of its shares and nobody the others, so queues stay unread" in sentence
         second.stop()
 

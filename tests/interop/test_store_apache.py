@@ -180,7 +180,7 @@ def check_with_our_tools(capsys: pytest.CaptureFixture[str], root: Path, truth: 
         found = shown.get(queue, [])
         if queue[0] == ANEW:
             found = found[ANEW_BEFORE:]  # the log still has what the topic held before it was removed
-        assert [_told(record) for record in records] == [_read(each) for each in found], queue
+        assert [_reported(record) for record in records] == [_read(each) for each in found], queue
 
     shutil.copytree(root, copy)
     store = Store.open(RealDisk(copy), StoreOptions())
@@ -194,7 +194,7 @@ def check_with_our_tools(capsys: pytest.CaptureFixture[str], root: Path, truth: 
     shutil.rmtree(copy)
 
 
-def _told(record: MessageRecord) -> dict[str, object]:
+def _reported(record: MessageRecord) -> dict[str, object]:
     message = record_to_message(record, "")
     return {
         "offset": message.offset,

@@ -115,7 +115,7 @@ def test_what_needs_an_extra_names_it(environment: Environment, tmp_path: Path, 
     assert done.stderr.splitlines()[-1] == f"steelyard.errors.MissingExtra: {_SENTENCES[code]}"
 
 
-def test_who_runs_a_cluster_without_a_page_is_told_how_to_have_one(environment: Environment, tmp_path: Path) -> None:
+def test_a_cluster_without_the_dashboard_extra_says_how_to_install_it(environment: Environment, tmp_path: Path) -> None:
     command = [str(environment.python), "-m", "steelyard", "up", "--port", "0", "--memory"]
     with subprocess.Popen(
         command, cwd=tmp_path, env=environment.variables, stdout=subprocess.PIPE, text=True

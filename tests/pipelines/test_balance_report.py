@@ -33,7 +33,7 @@ _CONNECT = ClientConfig("localhost:1")
         ({"to": Path("x.parquet")}, "report and table are both"),
     ],
 )
-def test_what_cannot_be_done_is_said_before_anything_is_asked(given: dict[str, Any], said: str) -> None:
+def test_what_cannot_be_done_is_reported_before_anything_is_asked(given: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
         BalanceOptions(_CONNECT, "orders", **given)
 
@@ -43,7 +43,7 @@ def test_events_that_are_not_there_are_a_sentence(tmp_path: Path) -> None:
         run(BalanceOptions(_CONNECT, "orders", "billing", events=(tmp_path / "none.jsonl",)))
 
 
-def test_a_topic_or_group_that_is_not_there_is_said_before_spark_starts(cluster: Live, topic: str) -> None:
+def test_a_topic_or_group_that_is_not_there_is_reported_before_spark_starts(cluster: Live, topic: str) -> None:
     with pytest.raises(TopicNotFound):
         run(BalanceOptions(ClientConfig(cluster.namesrv), "no-such-topic"))
     with pytest.raises(GroupNotFound):

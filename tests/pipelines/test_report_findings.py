@@ -76,7 +76,7 @@ def test_even_queues_are_fine() -> None:
     assert finding.message.startswith("queues are even")
 
 
-def test_an_empty_topic_says_so() -> None:
+def test_an_empty_topic_reports_it() -> None:
     study = _messages(0, 0)
     assert _said(study) == "orders got no messages in this period"
     assert "0 messages" in summary_line(study)

@@ -27,6 +27,6 @@ def travelled(command: Command) -> Command:
     return read
 
 
-def store(desk: BrokerHarness, command: Command) -> Command:
+def store(harness: BrokerHarness, command: Command) -> Command:
     """Send a command to a broker and return the response."""
-    return desk.request(command.code, command.fields, command.body)
+    return harness.request(command.code, command.fields, command.body)

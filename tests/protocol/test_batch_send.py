@@ -107,11 +107,11 @@ def test_real_answers_give_each_message_its_place(release: str) -> None:
 
 @given(st.lists(st.binary(max_size=30), min_size=1, max_size=9))
 def test_what_is_sent_together_is_stored_side_by_side(bodies: list[bytes]) -> None:
-    desk = BrokerHarness()
-    make_topic(desk, "orders", queues=2)
-    answer = store(desk, batch([Message("orders", body, tags="paid") for body in bodies]))
+    harness = BrokerHarness()
+    make_topic(harness, "orders", queues=2)
+    answer = store(harness, batch([Message("orders", body, tags="paid") for body in bodies]))
     receipts = read_batch_receipts(answer, QUEUE, keys_of(len(bodies)))
-    stored = [record_to_message(record, "broker-0") for record in desk.queue("orders", 1)]
+    stored = [record_to_message(record, "broker-0") for record in harness.queue("orders", 1)]
     assert [message.body for message in stored] == bodies
     assert [(each.queue, each.offset, each.message_id) for each in receipts] == [
         (message.queue, message.offset, message.offset_id) for message in stored

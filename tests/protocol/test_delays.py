@@ -57,7 +57,7 @@ def test_a_broker_with_timers_waits_as_long_as_requested(delay_s: float) -> None
 
 
 @given(st.floats(0.001, 7_200))
-def test_a_broker_without_timers_waits_longer_and_that_is_noted(delay_s: float) -> None:
+def test_a_broker_without_timers_waits_longer_and_that_is_logged(delay_s: float) -> None:
     delay = resolve_delay(delay_s, None, now_ms=START_MS, has_timers=False)
     assert delay is not None
     waits_ms = DELAY_LEVELS_MS[int(delay.properties["DELAY"]) - 1]
@@ -112,17 +112,17 @@ def test_the_version_in_responses_shows_whether_a_broker_has_timers(release: str
 
 @pytest.mark.parametrize(("delay_s", "due_ms"), [(5, 5_000), (7.5, 7_500)])
 def test_our_broker_keeps_the_delay(delay_s: float, due_ms: int) -> None:
-    desk = BrokerHarness()
-    make_topic(desk, "orders", queues=1)
+    harness = BrokerHarness()
+    make_topic(harness, "orders", queues=1)
     queue = Queue("orders", "broker-0", 0)
     more = said(delay_s, timers=True)
     store(
-        desk,
+        harness,
         send_request(
             "shop", Message("orders", b"later"), queue, unique_key="U", now_ms=START_MS, extra_properties=more
         ),
     )
-    desk.advance(due_ms - 1_100)
-    assert not desk.queue("orders")
-    desk.advance(1_300)
-    assert [record.body for record in desk.queue("orders")] == [b"later"]
+    harness.advance(due_ms - 1_100)
+    assert not harness.queue("orders")
+    harness.advance(1_300)
+    assert [record.body for record in harness.queue("orders")] == [b"later"]

@@ -136,7 +136,7 @@ def test_a_huge_table_of_owners_or_holders_is_read_or_refused() -> None:
     ).events
 
 
-def test_a_message_that_is_none_is_our_own_fault_and_says_so() -> None:
+def test_a_message_that_is_none_is_our_own_fault_and_reports_it() -> None:
     member_protocol = MemberProtocol(options(), "i")
     with pytest.raises(SteelyardError, match="cannot be sent back"):
         member_protocol.encode(actions.SendBackMessage(q(), 1, 0, "not a message"), 0)

@@ -35,7 +35,9 @@ def said(member_protocol: MemberProtocol, action: Action, now_ms: int = 0) -> Ou
     return command
 
 
-def hear(member_protocol: MemberProtocol, command: Command, to: str | None = BROKER, now_ms: int = 0) -> DecodedCommand:
+def receive(
+    member_protocol: MemberProtocol, command: Command, to: str | None = BROKER, now_ms: int = 0
+) -> DecodedCommand:
     return member_protocol.decode(to, command, now_ms, nothing_held)
 
 
@@ -49,7 +51,7 @@ def test_a_question_without_an_answer_fails_after_its_time(action: Action, faile
     assert member_protocol.expire(1_000 + wait_ms).events == [failed]
     assert member_protocol.due_ms() == NEVER_MS
     late = Command(0, {}, b"", asked.command.opaque, RESPONSE_FLAG)
-    assert hear(member_protocol, late, asked.server) == DecodedCommand()
+    assert receive(member_protocol, late, asked.server) == DecodedCommand()
 
 
 @pytest.mark.parametrize(("action", "failed"), QUESTIONS, ids=lambda each: type(each).__name__)
@@ -57,7 +59,7 @@ def test_a_refusal_and_nonsense_are_the_same_failure(action: Action, failed: Eve
     for code, body in ((2_016, b""), (0, b"\xff{"), (1, b"")):
         member_protocol = MemberProtocol(options(), "i")
         asked = said(member_protocol, action)
-        received = hear(
+        received = receive(
             member_protocol, Command(code, {}, body, asked.command.opaque, RESPONSE_FLAG), asked.server
         ).events
         assert len(received) == 1
@@ -78,7 +80,7 @@ def test_a_lost_connection_answers_nothing_more() -> None:
     assert member_protocol.connection_lost(BROKER) == [ConnectionLost(BROKER)]
     for each in asked:
         if each.server is not None:
-            assert hear(member_protocol, Command(0, {}, b"", each.command.opaque, RESPONSE_FLAG)) == DecodedCommand()
+            assert receive(member_protocol, Command(0, {}, b"", each.command.opaque, RESPONSE_FLAG)) == DecodedCommand()
     assert member_protocol.expire(1 << 40).events == [events.RouteFailed("orders")]
 
 
@@ -94,10 +96,10 @@ def test_an_answer_of_another_server_is_no_answer() -> None:
     member_protocol = MemberProtocol(options(), "i")
     asked = said(member_protocol, actions.Commit(q(), 9))
     answer = Command(0, {}, b"", asked.command.opaque, RESPONSE_FLAG)
-    assert hear(member_protocol, answer, "another") == DecodedCommand()
-    assert hear(member_protocol, answer, None) == DecodedCommand()
-    assert list(hear(member_protocol, answer).events) == [events.CommitConfirmed(q(), 9)]
-    assert hear(member_protocol, answer) == DecodedCommand()
+    assert receive(member_protocol, answer, "another") == DecodedCommand()
+    assert receive(member_protocol, answer, None) == DecodedCommand()
+    assert list(receive(member_protocol, answer).events) == [events.CommitConfirmed(q(), 9)]
+    assert receive(member_protocol, answer) == DecodedCommand()
 
 
 def test_what_could_not_leave_has_failed() -> None:
@@ -111,7 +113,7 @@ def test_what_could_not_leave_has_failed() -> None:
 def test_a_follow_up_question_has_its_own_time() -> None:
     member_protocol = MemberProtocol(options(), "i")
     asked = said(member_protocol, actions.QueryStartOffset(q(), StartPosition()), 0)
-    (follow_up,) = hear(
+    (follow_up,) = receive(
         member_protocol, Command(22, {}, b"", asked.command.opaque, RESPONSE_FLAG), now_ms=2_000
     ).requests
     assert follow_up.server == BROKER
@@ -131,7 +133,7 @@ def test_a_broker_that_says_anything_between_is_not_given_up() -> None:
     member_protocol = MemberProtocol(options(), "i")
     said(member_protocol, actions.SendHeartbeat(BROKER), 0)
     assert member_protocol.expire(3_000).silent_servers == []
-    hear(member_protocol, Command(0, {}, b"", 1 << 20, RESPONSE_FLAG), now_ms=4_000)
+    receive(member_protocol, Command(0, {}, b"", 1 << 20, RESPONSE_FLAG), now_ms=4_000)
     said(member_protocol, actions.SendHeartbeat(BROKER), 3_000)
     assert member_protocol.expire(6_000).silent_servers == []
 
@@ -161,7 +163,7 @@ def test_no_question_has_two_outcomes(script: list[tuple[tuple[Action, Event], s
         unanswered += 1
         if then == "answer":
             answer = Command(1, {}, b"", each.command.opaque, RESPONSE_FLAG)
-            unanswered -= len(hear(member_protocol, answer, each.server, now_ms).events)
+            unanswered -= len(receive(member_protocol, answer, each.server, now_ms).events)
         elif then == "wait":
             now_ms += 2_500
             unanswered -= len(member_protocol.expire(now_ms).events)

@@ -29,10 +29,10 @@ a_send = partial(send_request, "shop", queue=QUEUE, unique_key="U1", now_ms=STAR
 """Write a message to the second queue of orders."""
 
 
-def a_desk() -> BrokerHarness:
-    desk = BrokerHarness()
-    make_topic(desk, "orders", queues=2)
-    return desk
+def a_broker() -> BrokerHarness:
+    harness = BrokerHarness()
+    make_topic(harness, "orders", queues=2)
+    return harness
 
 
 @pytest.mark.parametrize("release", RELEASES)
@@ -81,10 +81,10 @@ def test_what_is_sent_is_what_is_stored(
 ) -> None:
     own = {name: value for name, value in own.items() if name not in RESERVED_PROPERTIES}
     message = Message("orders", body * 3, tags=tags, keys=["a", "b"], properties=own, flag=7)
-    desk = a_desk()
-    answer = store(desk, a_send(message, compress_from=compress_from, compression=kind))
+    harness = a_broker()
+    answer = store(harness, a_send(message, compress_from=compress_from, compression=kind))
     receipt = read_receipt(answer, QUEUE, unique_key="U1")
-    (record,) = desk.queue("orders", 1)
+    (record,) = harness.queue("orders", 1)
     assert len(record.body) <= len(message.body)
     stored = record_to_message(record, "broker-0")
     assert (stored.body, stored.tags, stored.keys, stored.flag) == (message.body, tags, ("a", "b"), 7)
@@ -116,7 +116,7 @@ def test_what_is_added_comes_behind_what_the_message_says() -> None:
     )
 
 
-def test_a_oneway_send_says_so() -> None:
+def test_a_oneway_send_reports_it() -> None:
     assert travelled(a_send(Message("orders", b""), is_oneway=True)).is_oneway
     assert not travelled(a_send(Message("orders", b""))).is_oneway
 

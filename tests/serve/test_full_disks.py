@@ -68,8 +68,8 @@ def broker(directory: Path, errors: Path) -> Iterator[tuple["subprocess.Popen[st
             assert ran.stdout is not None
             line = ran.stdout.readline()
             assert line, f"it did not start ({ran.wait()}): {errors.read_text()}"
-            told = json.loads(line)
-            yield ran, told["brokers"]["broker-0"], told["namesrv"]
+            reported = json.loads(line)
+            yield ran, reported["brokers"]["broker-0"], reported["namesrv"]
         finally:
             ran.kill()
 

@@ -91,7 +91,7 @@ def _pass(message: ReceivedMessage) -> None:
     del message
 
 
-def test_a_broker_that_does_not_run_tells_nothing() -> None:
+def test_a_broker_that_does_not_run_reports_nothing() -> None:
     with Cluster(brokers=2) as cluster:
         cluster.stop_broker("broker-1")
         assert {labels[2] for labels in numbers(cluster)[rocketmq.TOPIC_COUNT.name]} == {"broker-0"}

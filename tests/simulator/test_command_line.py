@@ -23,7 +23,7 @@ def test_a_run_prints_situations_and_ends_well(capsys: pytest.CaptureFixture[str
 
 @pytest.mark.process
 def test_worker_processes_find_the_same() -> None:
-    def told(jobs: str) -> dict[str, object]:
+    def reported(jobs: str) -> dict[str, object]:
         # Not in this process: Python's tracker of what workers share stays as long as the process that has them.
         words = ["-m", "simulator", "--histories", "4", "--jobs", jobs, "--output", "json"]
         done = subprocess.run([*forkserver.python(), *words], capture_output=True, check=False)
@@ -32,10 +32,10 @@ def test_worker_processes_find_the_same() -> None:
         assert isinstance(answer, dict)
         return {name: value for name, value in answer.items() if name != "seconds"}
 
-    one = told("1")
+    one = reported("1")
     assert one["histories"] == 4
     assert one["failed"] == []
-    assert told("2") == one
+    assert reported("2") == one
 
 
 def test_a_replay_prints_the_scenario_and_what_happens(capsys: pytest.CaptureFixture[str]) -> None:

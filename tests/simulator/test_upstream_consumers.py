@@ -232,7 +232,7 @@ def _take_any_answer(fetcher: Fetcher, event: Pulled | PullFailed) -> None:
 
 
 @upstream("a queue has no generations", patch_attribute(Fetcher, "pull_answered", _take_any_answer))
-def test_what_an_earlier_life_of_a_queue_brings_does_not_count(bug: Mutant | None) -> None:
+def test_responses_for_an_earlier_assignment_of_a_queue_are_ignored(bug: Mutant | None) -> None:
     stage = MemberHarness().own(Q)
     stage.pulled(Q, 0)
     stage.handled(Q, 0)

@@ -326,7 +326,7 @@ def test_a_frame_that_was_read_can_be_written() -> None:
         (StructType().add("body", "binary").add("Body", "binary"), "two columns 'body'"),
     ],
 )
-def test_a_column_that_cannot_be_is_told_with_what_to_do(frame: StructType, said: str) -> None:
+def test_a_column_that_cannot_be_is_reported_with_what_to_do(frame: StructType, said: str) -> None:
     with pytest.raises(ConfigurationError) as error:
         WriteColumns.of(frame, topic="orders")
     assert said in str(error.value)

@@ -64,7 +64,7 @@ def test_a_java_that_tells_its_version_only_when_run_is_run(tmp_path: Path) -> N
     assert find_java(_environ(tmp_path, JAVA_HOME=home)).version == "17.0.2"
 
 
-def test_a_java_that_is_too_old_is_passed_over_and_the_line_says_so(tmp_path: Path) -> None:
+def test_a_java_that_is_too_old_is_passed_over_and_the_line_reports_it(tmp_path: Path) -> None:
     old = _java(tmp_path / "old", 'JAVA_VERSION="1.8.0_392"\n')
     new = _java(tmp_path / "new", 'JAVA_VERSION="17"\n')
     found = find_java(_environ(tmp_path, JAVA_HOME=old) | {"PATH": str(new / "bin")})

@@ -125,7 +125,7 @@ def test_a_file_that_is_being_synced_is_not_removed() -> None:
     assert [path for path in files(disk) if path.startswith("commitlog/")] == [f"commitlog/{3 * 4096:020d}"]
 
 
-def test_a_delayed_message_without_a_sensible_delay_has_a_mark_all_the_same() -> None:
+def test_a_delayed_message_without_a_sensible_delay_has_a_tags_code_all_the_same() -> None:
     disk = SimulatedDisk(page=PAGE)
     options = StoreOptions(segment_bytes=65_536, keep_ms=None)
     store = opened(disk, options)

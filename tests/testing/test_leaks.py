@@ -24,7 +24,7 @@ def test_clients_that_were_closed_are_no_leak() -> None:
             client.route("orders")
 
 
-def test_a_member_a_producer_and_a_line_that_stay_are_named() -> None:
+def test_a_member_a_producer_and_a_connection_that_stay_are_named() -> None:
     left = ExitStack()
     names: list[str] = []
 

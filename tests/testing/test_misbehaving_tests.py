@@ -127,12 +127,12 @@ def _all_at_once(count: int, work: Callable[[], object]) -> None:
 
 
 def test_a_loop_of_the_tests_own_may_send_many_at_the_same_time(mq: Mq) -> None:
-    async def story() -> int:
+    async def scenario() -> int:
         mq_async = MqAsync(mq)
         await asyncio.gather(*(mq_async.send("orders", b"1") for _ in range(20)))
         return len(await mq_async.sent("orders"))
 
-    assert asyncio.run(story()) == 20
+    assert asyncio.run(scenario()) == 20
 
 
 @pytest.mark.process

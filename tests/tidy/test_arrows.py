@@ -60,7 +60,7 @@ def test_arrows_point_down_only() -> None:
     complain(line for source in modules() if source.module.startswith(_OURS) for line in arrows_up(source))
 
 
-def test_every_room_is_in_the_table() -> None:
+def test_every_package_is_in_the_table() -> None:
     rooms = {source.room: source.path for source in modules() if source.module.startswith(_OURS)}
     complain(
         f"{path}: the room {room!r} is not in the table: say in tests/tidy/test_arrows.py what it may import"
@@ -119,7 +119,7 @@ def test_what_everybody_may_import_imports_nothing() -> None:
     assert "may import nothing" in complaint
 
 
-def test_a_part_of_a_room_can_be_allowed_alone() -> None:
+def test_a_part_of_a_package_can_be_allowed_alone() -> None:
     fine = "from steelyard.balance.assignors import plan\nfrom steelyard.balance import assignors"
     assert not list(arrows_up(Source("src/steelyard/broker/subscription_groups.py", fine)))
     wrong = "from steelyard.balance.group.member import Member"

@@ -62,7 +62,7 @@ _CLOCK_READS = {"now", "utcnow", "today"}
 _CLOCKS = {"datetime", "date"}
 
 
-def test_pure_rooms_do_not_touch_the_world() -> None:
+def test_pure_packages_do_not_touch_the_world() -> None:
     pure = [source for source in modules() if source.room in _PURE and source.path not in _SHELLS]
     assert {source.room for source in pure} == set(_PURE)
     complain(line for source in pure for line in touches(source))

@@ -26,17 +26,19 @@ def test_every_error_is_of_one_tree() -> None:
 
 
 def test_a_foreign_error_is_seen() -> None:
-    def said(text: str) -> list[str]:
+    def complaints(text: str) -> list[str]:
         return list(foreign_errors(Source("src/steelyard/model/x.py", text)))
 
-    assert "ValueError" in said("def go():\n    raise ValueError('no')")[0]
-    assert "KeyError" in said("def go():\n    raise KeyError from None")[0]
-    assert "Broken" in said("class Broken(Exception): ...")[0]
-    assert "Worse" in said("class Worse(SteelyardError): ...")[0]
-    assert "Killed" in said("class Killed(BaseException): ...")[0]
+    assert "ValueError" in complaints("def go():\n    raise ValueError('no')")[0]
+    assert "KeyError" in complaints("def go():\n    raise KeyError from None")[0]
+    assert "Broken" in complaints("class Broken(Exception): ...")[0]
+    assert "Worse" in complaints("class Worse(SteelyardError): ...")[0]
+    assert "Killed" in complaints("class Killed(BaseException): ...")[0]
     assert not list(foreign_errors(Source("simulator/x.py", "class Killed(BaseException): ...")))
-    assert not said("def __getitem__(self, name):\n    raise KeyError(name)")
-    assert not said("def go():\n    try: ...\n    except ValueError as e:\n        raise MalformedBody('x') from e")
+    assert not complaints("def __getitem__(self, name):\n    raise KeyError(name)")
+    assert not complaints(
+        "def go():\n    try: ...\n    except ValueError as e:\n        raise MalformedBody('x') from e"
+    )
 
 
 def foreign_errors(source: Source) -> Iterator[str]:

@@ -44,9 +44,9 @@ class CommandLineMember:
             if not line.startswith(b"{"):
                 self.other_lines.append(line.decode())
                 continue
-            told = json.loads(line)
-            self.ids.add(told["id"])
-            self._held = frozenset(Queue(*queue) for queue in told["queues"])
+            reported = json.loads(line)
+            self.ids.add(reported["id"])
+            self._held = frozenset(Queue(*queue) for queue in reported["queues"])
 
 
 @contextmanager

@@ -56,7 +56,7 @@ class ReportingMember:
         """Its client id, as it tells it."""
         if self._id is None:
             events = self.process.wait(
-                self.name, "queues", lambda told: any(each["id"] for each in told), _JOIN_SECONDS
+                self.name, "queues", lambda reported: any(each["id"] for each in reported), _JOIN_SECONDS
             )
             self._id = str(next(each["id"] for each in events if each["id"]))
         return self._id
@@ -65,10 +65,10 @@ class ReportingMember:
         """Join a group, from the first message on, and be watched."""
         self.told_ms = time.time() * 1000
         subscriptions = [(topic, "TAG", "*") for topic in sorted(self._topics)]
-        told = {"name_server": name_server, "group": group, "allocate": allocate, "subscriptions": subscriptions}
+        reported = {"name_server": name_server, "group": group, "allocate": allocate, "subscriptions": subscriptions}
         instance = {} if self.kind in (GO, OURS) else {"instanceName": self.name}
         settings = {"consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET", **instance}
-        answer = self.process.ask("push", name=self.name, watched=True, settings=settings, **told, **words)
+        answer = self.process.ask("push", name=self.name, watched=True, settings=settings, **reported, **words)
         # Go's client tells its id to nobody; it is heard of with the first report.
         self._id = None if self.kind == GO else str(answer)
 

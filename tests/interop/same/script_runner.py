@@ -149,12 +149,12 @@ class _Run:
         return Template(text).substitute(self._names) if "$" in text else text
 
     def _keep(self, step: Step, answer: Command) -> None:
-        told = answer.texts()
+        reported = answer.texts()
         for name, kept in step.keep.items():
-            if name == "position" and "msgId" in told:
-                self._names[kept] = str(parse_offset_id(told["msgId"].partition(",")[0])[1])
+            if name == "position" and "msgId" in reported:
+                self._names[kept] = str(parse_offset_id(reported["msgId"].partition(",")[0])[1])
             else:
-                self._names[kept] = told.get(name, "-1")
+                self._names[kept] = reported.get(name, "-1")
 
     def _hear(self, heard: tuple[str, int], view: dict[str, object]) -> None:
         name, code = heard
@@ -163,8 +163,8 @@ class _Run:
             self._read(0.1)
         for each in line.asked:
             if each.code == code:
-                told = {"oneway": each.is_oneway, **view_of(code, each)}
-                view.update({f"heard.{path}": value for path, value in told.items()})
+                reported = {"oneway": each.is_oneway, **view_of(code, each)}
+                view.update({f"heard.{path}": value for path, value in reported.items()})
                 return
         view["heard.code"] = "nothing"
 

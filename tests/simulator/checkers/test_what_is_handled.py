@@ -310,7 +310,7 @@ def test_a_delayed_message_that_comes_early_is_found() -> None:
 
 
 @pytest.mark.parametrize(
-    "told",
+    "reported",
     [
         acked("u0", 9_000),
         SendGivenUp(at_ms=9_000, uid="u0", rolled_back=True),
@@ -318,8 +318,8 @@ def test_a_delayed_message_that_comes_early_is_found() -> None:
         None,
     ],
 )
-def test_a_half_message_that_is_seen_is_found(told: Fact | None) -> None:
-    facts: list[Fact] = [sent("u0", half=True), started("m1", 100), *([told] if told else [])]
+def test_a_half_message_that_is_seen_is_found(reported: Fact | None) -> None:
+    facts: list[Fact] = [sent("u0", half=True), started("m1", 100), *([reported] if reported else [])]
     (found,) = run_checker(HalvesInvisible, facts, end=ending())
     assert "half message u0" in found.sentence
 

@@ -153,7 +153,7 @@ def test_epochs_that_start_again_after_a_restart_are_found() -> None:
 # -- restarts ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_restarted_broker_that_gives_all_to_the_first_caller_is_found() -> None:
+def test_a_restarted_broker_that_gives_all_to_the_first_client_is_found() -> None:
     before = [*TWO, granted("m1", 100), *owned("m1", 110), moved("m1", 9_000, "OWNED", "UNSURE")]
     restart = [gone("b", 9_000), joined("b", 9_500, "broker")]
     (found,) = run_checker(HoldersFirst, [*before, *restart, granted("m2", 10_000, 9)])
