@@ -103,12 +103,12 @@ class _Crowd:
         for number in range(6):
             self._now_ms += 1_000
             lists, rounds = self._lists(self.members[1 - number % 2 :]), self._views.timer.count
-            times_s.append(_cpu_s(partial(self._look, lists)))
+            times_s.append(_cpu_s(partial(self._collect, lists)))
             assert self._views.timer.count == rounds + 1
             assert len(self._views.assignment.members) == len(self.members) - 1 + number % 2
         return min(times_s)
 
-    def _look(self, lists: dict[str, MemberListReceived]) -> None:
+    def _collect(self, lists: dict[str, MemberListReceived]) -> None:
         self._answer(self._receive(MembersChanged("broker-0")), lists)
 
     def sharing_s(self) -> float:

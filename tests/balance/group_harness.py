@@ -77,7 +77,7 @@ class PlanningMember:
         """It does not answer what it holds."""
         self.slow_ms = 0
         """How long it takes to answer that."""
-        self.holders_asked = 0
+        self.owners_probed = 0
         self.asked = 0
         """How often it was asked what it holds, answered or not."""
 
@@ -269,7 +269,7 @@ class GroupHarness:
             case QueryMemberList():
                 self._ask_group(member, self.brokers[action.broker], action)
             case ProbeOwnership():
-                self._ask_holders(member, action)
+                self._probe_owners(member, action)
             case MemberReport():
                 member.reports.append(action)
             case _:
@@ -318,8 +318,8 @@ class GroupHarness:
             request_id=ticket,
         )
 
-    def _ask_holders(self, member: PlanningMember, ask: ProbeOwnership) -> None:
-        member.holders_asked += 1
+    def _probe_owners(self, member: PlanningMember, ask: ProbeOwnership) -> None:
+        member.owners_probed += 1
         limit_ms = 10_000 if ask.is_background else 3_000
         peer = self.members.get(ask.member)
         if peer is not None:

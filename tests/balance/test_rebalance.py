@@ -200,10 +200,10 @@ def test_a_second_broker_that_grows_is_not_overlooked_while_the_first_is_queried
 def test_without_leases_each_peer_is_asked_once_a_rebalance_what_it_holds() -> None:
     cluster = GroupHarness({"a": {"t": 9}}, ours=False)
     first, *_ = settled(cluster)
-    asked, rounds = first.holders_asked, first.rebalancer.timer.count
+    asked, rounds = first.owners_probed, first.rebalancer.timer.count
     first.rebalancer.request_rebalance(cluster.now_ms)
     cluster.run(1_000)
-    assert (first.rebalancer.timer.count - rounds, first.holders_asked - asked) == (1, 2)
+    assert (first.rebalancer.timer.count - rounds, first.owners_probed - asked) == (1, 2)
 
 
 def test_a_peer_with_a_dead_connection_at_one_broker_is_asked_through_another() -> None:

@@ -65,7 +65,7 @@ def _sent(harness: BrokerHarness, body: bytes) -> int:
 
 
 def _codes(harness: BrokerHarness, *opaques: int) -> list[int | None]:
-    answers = [harness.take_response(opaque) for opaque in opaques]
+    answers = [harness.pop_response(opaque) for opaque in opaques]
     return [None if answer is None else answer.code for answer in answers]
 
 

@@ -99,7 +99,7 @@ class World:
         """Ask what must be granted, if need be once the disk has it."""
         opaque = self.harness.send(code, header, body)
         self.harness.sync()
-        answer = self.harness.take_response(opaque)
+        answer = self.harness.pop_response(opaque)
         assert answer is not None
         assert answer.code == 0, answer.remark
         return answer
@@ -268,9 +268,9 @@ def _work_as_usual(world: World, body: bytes) -> None:
     assert harness.request(Code.UPDATE_CONSUMER_OFFSET, CommitOffset("calm", "calm", 3, offset)).code == 0
     assert harness.state.offsets.get("calm", "calm", 3) == offset
     waiting = start_pull(harness, pull_header(offset + 1, topic="calm", queue_id=3, group="calm"))
-    assert harness.take_response(waiting) is None
+    assert harness.pop_response(waiting) is None
     world.send(message("calm", queue_id=3), body + b"!")
-    answer = harness.take_response(waiting)
+    answer = harness.pop_response(waiting)
     assert answer is not None
     assert bodies(answer) == [body + b"!"]
 

@@ -114,7 +114,7 @@ def test_a_held_pull_that_has_very_much_to_look_through_is_told_to_ask_on() -> N
     make_topic(harness)
     waiting = start_pull(harness, pull_header(wanted="b = '1'", kind="SQL92"))
     store_messages(harness, [b"x"] * 20_000, properties=b"a\x011\x02")
-    answer = harness.take_response(waiting)
+    answer = harness.pop_response(waiting)
     assert answer is not None
     assert answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY
     assert 0 < pull_fields(answer).next_begin_offset < 20_000
@@ -130,7 +130,7 @@ def test_pulls_that_are_too_many_to_be_woken_at_once_are_woken_by_and_by(monkeyp
     for _ in range(2):
         harness.advance(100)
     assert not held_pulls(harness)
-    assert all(harness.take_response(each) is not None for each in pulls)
+    assert all(harness.pop_response(each) is not None for each in pulls)
 
 
 def test_places_of_pulls_are_remembered_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,7 +237,7 @@ def test_a_commit_that_is_said_twice_is_answered_when_it_is_safe_and_not_before(
     text = "TRAN_MSG\x01true\x02PGROUP\x01shop\x02UNIQ_KEY\x01h\x02"
     sent = harness.send(Code.SEND_MESSAGE_V2, message("orders", text, sys_flag=4), b"half")
     harness.sync()
-    answer = harness.take_response(sent)
+    answer = harness.pop_response(sent)
     assert answer is not None
     half = answer.header(SendMessageResponse)
     fields = {
@@ -250,8 +250,8 @@ def test_a_commit_that_is_said_twice_is_answered_when_it_is_safe_and_not_before(
     same_read = [harness.send(Code.END_TRANSACTION, fields, flush=False) for _ in range(2)]
     harness.flush()
     later = harness.send(Code.END_TRANSACTION, fields)
-    assert [harness.take_response(each) for each in (*same_read, later)] == [None] * 3
+    assert [harness.pop_response(each) for each in (*same_read, later)] == [None] * 3
     harness.sync()
-    answers = [harness.take_response(each) for each in (*same_read, later)]
+    answers = [harness.pop_response(each) for each in (*same_read, later)]
     assert [each and each.code for each in answers] == [0, 0, 0]
     assert [record.body for record in harness.queue("orders")] == [b"half"]

@@ -38,9 +38,9 @@ def harness() -> BrokerHarness:
 
 def test_a_pull_that_finds_nothing_waits_and_is_answered_when_a_message_comes(harness: BrokerHarness) -> None:
     number = start_pull(harness, pull_header())
-    assert (harness.take_response(number), len(held_pulls(harness))) == (None, 1)
+    assert (harness.pop_response(number), len(held_pulls(harness))) == (None, 1)
     store_messages(harness, [b"a", b"b"])
-    answer = harness.take_response(number)
+    answer = harness.pop_response(number)
     assert answer is not None
     assert (bodies(answer), answer.remark, pull_fields(answer).next_begin_offset) == ([b"a", b"b"], "FOUND", 2)
     assert len(held_pulls(harness)) == 0
@@ -62,15 +62,15 @@ def test_members_of_another_make_are_reported_when_the_broker_stops_and_ours_see
 def test_a_message_wakes_nobody_before_it_is_in_the_log(harness: BrokerHarness) -> None:
     number = start_pull(harness, pull_header())
     store_messages(harness, [b"a"], flush=False)
-    assert harness.take_response(number) is None
+    assert harness.pop_response(number) is None
     harness.flush()
-    assert harness.take_response(number) is not None
+    assert harness.pop_response(number) is not None
 
 
 def test_a_message_of_the_same_read_of_the_socket_wakes_a_pull_that_came_after_it(harness: BrokerHarness) -> None:
     store_messages(harness, [b"a"], flush=False)
     number = start_pull(harness, pull_header())
-    answer = harness.take_response(number)
+    answer = harness.pop_response(number)
     assert answer is not None
     assert bodies(answer) == [b"a"]
 
@@ -83,16 +83,16 @@ def test_a_message_wakes_only_the_pulls_of_its_queue_and_all_of_them(harness: Br
     ]
     other = start_pull(harness, pull_header(queue_id=1))
     store_messages(harness, [b"a"])
-    assert all(harness.take_response(number, peer_number) for number, peer_number in zip(same, peers, strict=True))
-    assert harness.take_response(other) is None
+    assert all(harness.pop_response(number, peer_number) for number, peer_number in zip(same, peers, strict=True))
+    assert harness.pop_response(other) is None
 
 
 def test_a_pull_is_answered_when_its_time_is_over_and_not_before(harness: BrokerHarness) -> None:
     number = start_pull(harness, pull_header(wait_ms=3_000))
     harness.advance(2_900)
-    assert harness.take_response(number) is None
+    assert harness.pop_response(number) is None
     harness.advance(100)
-    answer = harness.take_response(number)
+    answer = harness.pop_response(number)
     assert answer is not None
     assert (answer.code, answer.remark) == (19, "NO_MESSAGE_IN_QUEUE")
     harness.advance(60_000, step_ms=5_000)
@@ -105,9 +105,9 @@ def test_no_message_that_does_not_match_wakes_a_pull_and_at_its_end_it_goes_on_b
     number = start_pull(harness, pull_header(wanted="A", wait_ms=3_000))
     for _ in range(30):
         store_messages(harness, [b"x"] * 100, tag="B")
-    assert harness.take_response(number) is None
+    assert harness.pop_response(number) is None
     harness.advance(3_000)
-    answer = harness.take_response(number)
+    answer = harness.pop_response(number)
     assert answer is not None
     assert (answer.code, answer.remark, pull_fields(answer).next_begin_offset) == (20, "NO_MATCHED_MESSAGE", 3_000)
 
@@ -118,7 +118,7 @@ def test_the_message_that_matches_is_found_behind_any_number_that_do_not(harness
         number = start_pull(harness, pull_header(high, wanted=wanted, kind=kind))
         store_messages(harness, [b"x"] * 2_500, tag="B", flush=False)
         store_messages(harness, [b"found"], tag="A")
-        answer = harness.take_response(number)
+        answer = harness.pop_response(number)
         assert answer is not None
         assert (bodies(answer), pull_fields(answer).next_begin_offset) == ([b"found"], high + 2_501)
 
@@ -131,12 +131,12 @@ def test_a_group_that_changes_its_mind_gets_what_came_while_it_waited_for_someth
     )
     number = start_pull(harness, pull_header(flags=0, version=1))
     store_messages(harness, [b"b"], tag="B")
-    assert harness.take_response(number) is None
+    assert harness.pop_response(number) is None
     send_heartbeat(
         harness, "one", harness.peer, subscriptions=[SubscriptionBody(topic="orders", expression="B", version=2)]
     )
     harness.advance(15_000, step_ms=1_000)
-    answer = harness.take_response(number)
+    answer = harness.pop_response(number)
     assert answer is not None
     assert bodies(answer) == [b"b"]
 
@@ -152,7 +152,7 @@ def test_nobody_waits_without_the_flag_or_without_time_or_one_way(harness: Broke
 def test_nobody_waits_for_ever(harness: BrokerHarness) -> None:
     number = start_pull(harness, pull_header(wait_ms=(1 << 63) - 1))
     harness.advance(300_000, step_ms=10_000)
-    assert harness.take_response(number) is not None
+    assert harness.pop_response(number) is not None
 
 
 def test_one_pull_too_many_is_answered_at_once() -> None:
@@ -161,7 +161,7 @@ def test_one_pull_too_many_is_answered_at_once() -> None:
     waiting = [start_pull(harness, pull_header()) for _ in range(3)]
     assert pull(harness, pull_header(flags=WAITS)).code == 19
     store_messages(harness, [b"a"])
-    assert all(harness.take_response(number) for number in waiting)
+    assert all(harness.pop_response(number) for number in waiting)
     assert len(held_pulls(harness)) == 0
 
 
@@ -175,14 +175,14 @@ def test_the_pulls_of_a_connection_that_closed_are_dropped(harness: BrokerHarnes
     store_messages(harness, [b"a"])
     store_messages(harness, [b"b"], queue_id=1)
     assert harness.sent_to(gone) == []
-    assert harness.take_response(number, stays) is not None
+    assert harness.pop_response(number, stays) is not None
 
 
 def test_pulls_of_a_topic_that_is_deleted_are_told_so(harness: BrokerHarness) -> None:
     number = start_pull(harness, pull_header())
     harness.state.topics.remove("orders", harness.now_ms)
     harness.tick()
-    answer = harness.take_response(number)
+    answer = harness.pop_response(number)
     assert answer is not None
     assert answer.code == 17
 
@@ -191,13 +191,13 @@ def test_pulls_of_a_queue_that_is_taken_away_or_shut_are_told_so(harness: Broker
     number, first = start_pull(harness, pull_header(queue_id=1)), start_pull(harness, pull_header())
     make_topic(harness, queues=1)
     harness.tick()
-    answer = harness.take_response(number)
+    answer = harness.pop_response(number)
     assert answer is not None
     assert answer.code == 29
-    assert harness.take_response(first) is None
+    assert harness.pop_response(first) is None
     make_topic(harness, queues=1, permission=2)
     harness.tick()
-    shut = harness.take_response(first)
+    shut = harness.pop_response(first)
     assert shut is not None
     assert (shut.code, shut.texts()["forbiddenType"]) == (16, "3")
 
@@ -206,7 +206,7 @@ def test_pulls_of_a_group_that_may_not_read_any_more_are_told_so(harness: Broker
     number = start_pull(harness, pull_header())
     harness.state.groups.put(SubscriptionGroupConfig(name="billing", consume_enabled=False), harness.now_ms)
     harness.tick()
-    answer = harness.take_response(number)
+    answer = harness.pop_response(number)
     assert answer is not None
     assert answer.code == 16
 

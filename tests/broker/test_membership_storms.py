@@ -175,7 +175,7 @@ class Storm:
     def _listen(self) -> None:
         """Let members that were told look who is there, as members do."""
         for player in self.speaking:
-            if player.take_notifications():
+            if player.pop_notifications():
                 player.known = ids(self.harness)
 
 

@@ -134,10 +134,10 @@ def test_a_member_that_goes_away_before_it_said_that_it_went_leaves_the_reset_to
 def test_a_pull_that_waits_is_reported_at_once(harness: BrokerHarness) -> None:
     mine, other = start_pull(harness, pull_header(5)), start_pull(harness, pull_header(5, group="else"))
     reset(harness)
-    answer = harness.take_response(mine)
+    answer = harness.pop_response(mine)
     assert answer is not None
     assert (answer.code, pull_fields(answer).next_begin_offset) == (21, 2)
-    assert harness.take_response(other) is None
+    assert harness.pop_response(other) is None
 
 
 def test_a_reset_outlives_a_restart_as_what_is_committed(harness: BrokerHarness) -> None:
@@ -149,8 +149,8 @@ def test_a_reset_outlives_a_restart_as_what_is_committed(harness: BrokerHarness)
 def test_the_last_pull_of_a_connection_is_told_for_those_before_it_nobody_listens(harness: BrokerHarness) -> None:
     given_up, mine = start_pull(harness, pull_header(5)), start_pull(harness, pull_header(5))
     reset(harness)
-    assert harness.take_response(given_up) is None
-    answer = harness.take_response(mine)
+    assert harness.pop_response(given_up) is None
+    answer = harness.pop_response(mine)
     assert answer is not None
     assert (answer.code, pull_fields(answer).next_begin_offset) == (21, 2)
 

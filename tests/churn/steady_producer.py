@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from steelyard.model import Queue
 from steelyard.wire.batch import BatchItem
 from tests.interop.mixed.broker_pairs import BrokerPair
-from tests.interop.servers import Line
+from tests.interop.servers import WireConnection
 from tests.interop.wire_client import send_batch
 
 __all__ = ["SteadyProducer"]
@@ -49,14 +49,14 @@ class SteadyProducer:
         try:
             with ExitStack() as connections:
                 self._send_all(
-                    {broker: connections.enter_context(self._pair.line(broker)) for broker in self._pair.brokers}
+                    {broker: connections.enter_context(self._pair.connection(broker)) for broker in self._pair.brokers}
                 )
         except BaseException as failure:
             self._failure = failure
         with self._progress:
             self._progress.notify_all()
 
-    def _send_all(self, connections: Mapping[str, Line]) -> None:
+    def _send_all(self, connections: Mapping[str, WireConnection]) -> None:
         started, begun = time.monotonic(), 0
         for first in itertools.count(0, _BATCH):
             for key, queue in enumerate(self._queues):

@@ -94,7 +94,7 @@ class Load:
     def __enter__(self) -> Self:
         """Begin to send."""
         self._producer = Producer(self.namesrv, **self._settings())
-        work = [self._submit, self._look, lambda: asyncio.run(self._send_on_a_loop())]
+        work = [self._submit, self._poll, lambda: asyncio.run(self._send_on_a_loop())]
         work += [self._send_and_wait] * _SENDERS
         self._threads = [threading.Thread(target=self._guarded, args=(each,), name=self._name) for each in work]
         for thread in self._threads:
@@ -170,7 +170,7 @@ class Load:
     def _message(self) -> Message:
         return Message(self.topic, f"{self._name}/{next(self._uids)}".encode())
 
-    def _note(
+    def _record(
         self, way: str, message: Message, began_s: float, sent: SendResult | None, error: SteelyardError | None
     ) -> None:
         took_ms = (time.monotonic() - began_s) * 1000
@@ -181,9 +181,9 @@ class Load:
         while not self._over.wait(_PAUSE_S):
             message, began_s = self._message(), time.monotonic()
             try:
-                self._note("blocking", message, began_s, self._producer.send(message), None)
+                self._record("blocking", message, began_s, self._producer.send(message), None)
             except SteelyardError as error:
-                self._note("blocking", message, began_s, None, error)
+                self._record("blocking", message, began_s, None, error)
 
     def _submit(self) -> None:
         while not self._over.wait(_PAUSE_S):
@@ -195,9 +195,9 @@ class Load:
     def _submitted(self, message: Message, began_s: float, future: "Future[SendResult]") -> None:
         error = future.exception()
         if error is None:
-            self._note("submit", message, began_s, future.result(), None)
+            self._record("submit", message, began_s, future.result(), None)
         elif isinstance(error, SteelyardError):
-            self._note("submit", message, began_s, None, error)
+            self._record("submit", message, began_s, None, error)
         else:
             self.broken.append(error)
         with self._lock:
@@ -207,7 +207,7 @@ class Load:
         async with aio.Producer(self.namesrv, **self._settings()) as producer:
             senders = [asyncio.ensure_future(self._send_awaiting(producer)) for _ in range(_SENDERS)]
             while not self._over.is_set():
-                self._look_at("aio", producer.brokers())
+                self._read_status("aio", producer.brokers())
                 await asyncio.sleep(_LOOK_S)
             await asyncio.gather(*senders)
 
@@ -216,9 +216,9 @@ class Load:
             await asyncio.sleep(_PAUSE_S)
             message, began_s = self._message(), time.monotonic()
             try:
-                self._note("aio", message, began_s, await producer.send(message), None)
+                self._record("aio", message, began_s, await producer.send(message), None)
             except SteelyardError as error:
-                self._note("aio", message, began_s, None, error)
+                self._record("aio", message, began_s, None, error)
 
     def _settings(self) -> ProducerSettings:
         return {
@@ -229,11 +229,11 @@ class Load:
 
     # -- looking ------------------------------------------------------------------------------------------------------
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         while not self._over.wait(_LOOK_S):
-            self._look_at("blocking", self._producer.brokers())
+            self._read_status("blocking", self._producer.brokers())
 
-    def _look_at(self, of: str, standings: Iterable[BrokerHealth]) -> None:
+    def _read_status(self, of: str, standings: Iterable[BrokerHealth]) -> None:
         for each in standings:
             self.shares.setdefault((of, each.broker), set()).add(each.share)
             if each.avoided_since_ms is not None and each.avoided_until_ms is not None:

@@ -72,12 +72,12 @@ def test_whatever_a_callback_raises_the_consumer_goes_on(
     consumer = Consumer(cluster.namesrv, group=f"{topic}-group", start_from="first")
     consumer.handles(topic)(seen.record_message)
 
-    def raise_at(moved: Rebalanced) -> None:
-        moves.append(moved)
+    def raise_at(rebalanced: Rebalanced) -> None:
+        moves.append(rebalanced)
         raise SystemExit(3)
 
-    async def raise_on_the_loop(moved: Rebalanced) -> None:
-        raise_at(moved)
+    async def raise_on_the_loop(rebalanced: Rebalanced) -> None:
+        raise_at(rebalanced)
 
     consumer.on_rebalance(raise_at if kind == "plain" else raise_on_the_loop)
     with caplog.at_level(logging.ERROR, "steelyard"), consumer:
@@ -130,7 +130,7 @@ def test_a_callback_may_stop_its_consumer(cluster: Cluster) -> None:
     make_topic(cluster, "moved-away")
     consumer = Consumer(cluster.namesrv, group="moved-away-group")
     consumer.handles("moved-away")(print)
-    consumer.on_rebalance(lambda moved: consumer.stop() if moved.taken else None)
+    consumer.on_rebalance(lambda rebalanced: consumer.stop() if rebalanced.taken else None)
     consumer.run()
 
     async def work() -> None:
@@ -138,7 +138,7 @@ def test_a_callback_may_stop_its_consumer(cluster: Cluster) -> None:
         other.handles("moved-away")(print)
 
         @other.on_rebalance
-        async def moved(_: Rebalanced) -> None:
+        async def rebalanced(_: Rebalanced) -> None:
             await other.stop()
 
         await other.run()

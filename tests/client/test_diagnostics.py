@@ -49,7 +49,7 @@ def seen(
 ) -> NameServerFacts:
     """Look at a server, and return what was seen."""
 
-    async def look() -> NameServerFacts:
+    async def collect() -> NameServerFacts:
         context = None
         if encrypted:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -67,7 +67,7 @@ def seen(
                     await line.wait_closed()
         return found
 
-    return asyncio.run(look())
+    return asyncio.run(collect())
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def test_a_typed_program_sends_and_receives() -> None:
                 await message.reply(b"9.90")
 
             @consumer.on_rebalance
-            def moved(news: Rebalanced) -> None:
+            def rebalanced(news: Rebalanced) -> None:
                 assert news.id == consumer.id
 
             @consumer.on_warning

@@ -25,11 +25,11 @@ def opened_sizes() -> Iterator[list[int]]:
     sizes: list[int] = []
     add = compression._BoundedOutput.add
 
-    def noted(opened: compression._BoundedOutput, block: bytes) -> None:
+    def recorded(opened: compression._BoundedOutput, block: bytes) -> None:
         sizes.append(opened._size + len(block))
         add(opened, block)
 
-    with patch.object(compression._BoundedOutput, "add", noted):
+    with patch.object(compression._BoundedOutput, "add", recorded):
         yield sizes
 
 

@@ -68,7 +68,7 @@ def test_every_record_has_the_whole_grid_of_its_broker(cluster: Cluster, dashboa
     ):
         now = get(dashboard, "/api/groups/billing")
 
-        def is_told() -> bool:
+        def is_reported() -> bool:
             records = get(dashboard, "/api/groups/billing/history")["records"]
             shown: dict[tuple[str, str], list[list[str]]] = {}
             for record in records:
@@ -81,7 +81,7 @@ def test_every_record_has_the_whole_grid_of_its_broker(cluster: Cluster, dashboa
                 for part in now["queue_grids"]
             }
 
-        until(is_told, "the last records tell what the grid shows")
+        until(is_reported, "the last records tell what the grid shows")
 
 
 def test_where_nobody_keeps_a_history_the_dashboard_reports_what_it_saw() -> None:

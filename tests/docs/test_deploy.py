@@ -29,11 +29,11 @@ def reported(measures: tuple[MetricSpec, ...] = (*ROCKETMQ_METRICS, *STEELYARD_M
 
 def expressions() -> Iterator[tuple[str, str]]:
     """Go through all that is asked for, and where."""
-    board = json.loads(BOARD.read_text(encoding="utf-8"))
-    for panel in board["panels"]:
+    grafana = json.loads(BOARD.read_text(encoding="utf-8"))
+    for panel in grafana["panels"]:
         for target in panel.get("targets", ()):
             yield f"the panel {panel['title']!r}", target["expr"]
-    for variable in board["templating"]["list"]:
+    for variable in grafana["templating"]["list"]:
         yield f"the variable {variable['name']}", variable.get("definition", "")
     for rule in rules():
         yield f"the alert {rule['alert']}", rule["expr"]

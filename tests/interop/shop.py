@@ -48,7 +48,7 @@ def _reported(hands: JavaClients, consumer: JavaPushConsumer, topic: str, group:
 
     def known() -> list[int]:
         consumer.persist()
-        with hands.cluster.line() as line:
-            return [committed(line, group, topic, number) for number in range(QUEUES)]
+        with hands.cluster.connection() as connection:
+            return [committed(connection, group, topic, number) for number in range(QUEUES)]
 
     until(known, lambda found: found == offsets)

@@ -157,9 +157,9 @@ def test_how_far_a_group_is_stands_at_the_broker(hands: JavaClients, cluster: Cl
         producer.send(topic, f"body {number}")
     consumer = hands.push(group, every(topic))
     consumer.wait(8)
-    with cluster.line() as line:
+    with cluster.connection() as connection:
         until(
-            lambda: [committed(line, group, topic, queue) for queue in range(QUEUES)],
+            lambda: [committed(connection, group, topic, queue) for queue in range(QUEUES)],
             lambda offsets: offsets == [2] * QUEUES,
         )
     consumer.stop()

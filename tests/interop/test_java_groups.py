@@ -20,8 +20,8 @@ pytestmark = pytest.mark.timeout(150)
 def wide(topic: str, hands: JavaClients) -> str:
     """Make a topic of eight queues."""
     name = f"{topic}-wide"
-    with hands.cluster.line() as line:
-        create_topic(line, name, QUEUES)
+    with hands.cluster.connection() as connection:
+        create_topic(connection, name, QUEUES)
     hands.cluster.wait_for_route(name)
     return name
 
@@ -72,8 +72,8 @@ def test_lite_consumers_share_too(hands: JavaClients, wide: str, group: str) -> 
 def test_a_queue_that_is_added_finds_an_owner(hands: JavaClients, topic: str, group: str) -> None:
     members = [hands.push(group, every(topic)) for _ in range(2)]
     shared(members, topic, [2, 2])
-    with hands.cluster.line() as line:
-        create_topic(line, topic, 6)
+    with hands.cluster.connection() as connection:
+        create_topic(connection, topic, 6)
     shared(members, topic, [3, 3], seconds=40)
 
 

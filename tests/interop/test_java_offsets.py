@@ -32,8 +32,8 @@ def test_a_new_group_at_the_end_of_an_empty_topic_misses_nothing(hands: JavaClie
     producer, missed = hands.producer("senders"), []
     for number in range(ROUNDS):
         name = f"{topic}-{number}"
-        with hands.cluster.line() as line:
-            create_topic(line, name, 4)
+        with hands.cluster.connection() as connection:
+            create_topic(connection, name, 4)
         hands.cluster.wait_for_route(name)
         # Now and then pulls of a 5.5 member are refused after its start (25, by Apache's broker too) until it sends its
         # next heartbeat, so that comes soon.
@@ -119,8 +119,8 @@ def test_offsets_are_copied_to_another_group(hands: JavaClients, mqadmin: Mqadmi
     consumer.wait(8)
     _reported(hands, consumer, topic, group)
     copy = f"{group}-copy"
-    with hands.cluster.line() as line:
-        create_group(line, copy)
+    with hands.cluster.connection() as connection:
+        create_group(connection, copy)
     mqadmin("cloneGroupOffset", "-s", group, "-d", copy, "-t", topic)
     assert _offsets(hands, topic, copy) == [2, 2, 2, 2]
 
@@ -136,5 +136,5 @@ def _reported(hands: JavaClients, consumer: JavaPushConsumer, topic: str, group:
 
 
 def _offsets(hands: JavaClients, topic: str, group: str) -> list[int]:
-    with hands.cluster.line() as line:
-        return [committed(line, group, topic, number) for number in range(4)]
+    with hands.cluster.connection() as connection:
+        return [committed(connection, group, topic, number) for number in range(4)]

@@ -65,6 +65,6 @@ def test_a_pull_consumer_gives_a_message_back(hands: JavaClients, topic: str, gr
 def _dead_letter(hands: JavaClients, group: str) -> str:
     topic = f"%DLQ%{group}"
     hands.cluster.wait_for_route(topic)
-    with hands.cluster.line() as line:
-        (record,) = until(lambda: list(pull_all(line, topic, 0)), lambda found: len(found) == 1)
+    with hands.cluster.connection() as connection:
+        (record,) = until(lambda: list(pull_all(connection, topic, 0)), lambda found: len(found) == 1)
     return record.body.decode()

@@ -32,7 +32,7 @@ from steelyard.wire.codes import RequestCode
 from steelyard.wire.headers.send import SendMessageBack
 from steelyard.wire.message_ids import parse_offset_id
 from tests.interop.jars import RELEASE_5, SERVER_RELEASES, NotReady
-from tests.interop.servers import Line, apache, free_port
+from tests.interop.servers import WireConnection, apache, free_port
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -127,12 +127,12 @@ def _patiently(act: Callable[[], T]) -> T:
 
 
 def _give_up(port: int, position: int) -> None:
-    line = Line(port)
+    connection = WireConnection(port)
     try:
         back = SendMessageBack(position, "billing", -1, origin_topic="orders", max_reconsume_times=3)
-        assert line.ask(RequestCode.CONSUMER_SEND_MSG_BACK, back).code == 0
+        assert connection.ask(RequestCode.CONSUMER_SEND_MSG_BACK, back).code == 0
     finally:
-        line.close()
+        connection.close()
 
 
 @contextmanager

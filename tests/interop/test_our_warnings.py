@@ -31,8 +31,8 @@ def _reported(consumer: Consumer, words: str) -> list[str]:
 
 def test_members_with_different_topics_say_whether_queues_stay_unread(cluster: Cluster, topic: str, group: str) -> None:
     other = f"{topic}-other"
-    with cluster.line() as line:
-        create_topic(line, other, QUEUES)
+    with cluster.connection() as connection:
+        create_topic(connection, other, QUEUES)
     cluster.wait_for_route(other)
     seen: list[bytes] = []
     one = Consumer(cluster.name_server, group=group, start_from="first")

@@ -183,7 +183,7 @@ def test_a_certificate_of_nobody_known_is_refused(encrypted: SecuredBroker) -> N
         Producer(where).open()
     assert str(refused.value).endswith("give the CA file: tls='/path/to/ca.pem'")
     with pytest.raises(NoNameServer, match="certificate that cannot be trusted"):
-        Admin(ClientConfig(encrypted.namesrv, tls=CERTIFICATES / "stranger.pem", timeout_s=1)).open()
+        Admin(ClientConfig(encrypted.namesrv, tls=CERTIFICATES / "untrusted.pem", timeout_s=1)).open()
 
 
 def test_a_plain_connection_is_let_in_or_told_to_encrypt(encrypted: SecuredBroker) -> None:

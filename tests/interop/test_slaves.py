@@ -51,8 +51,8 @@ class Pair:
         return self._count(topic) == count
 
     def _count(self, topic: str) -> int:
-        with self.slave.line() as line:
-            answers = [line.ask(RequestCode.GET_MAX_OFFSET, GetMaxOffset(topic, number)) for number in range(4)]
+        with self.slave.connection() as connection:
+            answers = [connection.ask(RequestCode.GET_MAX_OFFSET, GetMaxOffset(topic, number)) for number in range(4)]
         return sum(answer.header(OffsetResponse).offset for answer in answers if answer.code == 0)
 
 

@@ -29,7 +29,7 @@ QUESTIONS: tuple[tuple[Action, Event], ...] = (
 )
 
 
-def said(member_protocol: MemberProtocol, action: Action, now_ms: int = 0) -> OutgoingCommand:
+def encoded(member_protocol: MemberProtocol, action: Action, now_ms: int = 0) -> OutgoingCommand:
     command = member_protocol.encode(action, now_ms)
     assert command is not None
     return command
@@ -44,7 +44,7 @@ def receive(
 @pytest.mark.parametrize(("action", "failed"), QUESTIONS, ids=lambda each: type(each).__name__)
 def test_a_question_without_an_answer_fails_after_its_time(action: Action, failed: Event) -> None:
     member_protocol = MemberProtocol(options(), "i")
-    asked = said(member_protocol, action, 1_000)
+    asked = encoded(member_protocol, action, 1_000)
     wait_ms = 30_000 if isinstance(action, actions.PullMessages) else 3_000
     assert member_protocol.due_ms() == 1_000 + wait_ms
     assert member_protocol.expire(1_000 + wait_ms - 1).events == []
@@ -58,7 +58,7 @@ def test_a_question_without_an_answer_fails_after_its_time(action: Action, faile
 def test_a_refusal_and_nonsense_are_the_same_failure(action: Action, failed: Event) -> None:
     for code, body in ((2_016, b""), (0, b"\xff{"), (1, b"")):
         member_protocol = MemberProtocol(options(), "i")
-        asked = said(member_protocol, action)
+        asked = encoded(member_protocol, action)
         received = receive(
             member_protocol, Command(code, {}, body, asked.command.opaque, RESPONSE_FLAG), asked.server
         ).events
@@ -76,7 +76,7 @@ def test_a_refusal_and_nonsense_are_the_same_failure(action: Action, failed: Eve
 
 def test_a_lost_connection_answers_nothing_more() -> None:
     member_protocol = MemberProtocol(options(), "i")
-    asked = [said(member_protocol, action) for action, _ in QUESTIONS]
+    asked = [encoded(member_protocol, action) for action, _ in QUESTIONS]
     assert member_protocol.connection_lost(BROKER) == [ConnectionLost(BROKER)]
     for each in asked:
         if each.server is not None:
@@ -86,15 +86,15 @@ def test_a_lost_connection_answers_nothing_more() -> None:
 
 def test_what_a_name_server_did_not_answer_has_failed_when_its_connection_is_lost() -> None:
     member_protocol = MemberProtocol(options(), "i")
-    said(member_protocol, actions.QueryRoute("a"))
-    said(member_protocol, actions.QueryRoute("b"))
+    encoded(member_protocol, actions.QueryRoute("a"))
+    encoded(member_protocol, actions.QueryRoute("b"))
     assert member_protocol.connection_lost(None) == [events.RouteFailed("a"), events.RouteFailed("b")]
     assert member_protocol.connection_lost(None) == []
 
 
 def test_an_answer_of_another_server_is_no_answer() -> None:
     member_protocol = MemberProtocol(options(), "i")
-    asked = said(member_protocol, actions.Commit(q(), 9))
+    asked = encoded(member_protocol, actions.Commit(q(), 9))
     answer = Command(0, {}, b"", asked.command.opaque, RESPONSE_FLAG)
     assert receive(member_protocol, answer, "another") == DecodedCommand()
     assert receive(member_protocol, answer, None) == DecodedCommand()
@@ -104,7 +104,7 @@ def test_an_answer_of_another_server_is_no_answer() -> None:
 
 def test_what_could_not_leave_has_failed() -> None:
     member_protocol = MemberProtocol(options(), "i")
-    asked = said(member_protocol, actions.Commit(q(), 9))
+    asked = encoded(member_protocol, actions.Commit(q(), 9))
     assert member_protocol.undelivered(asked) == [events.CommitFailed(q(), 9)]
     assert member_protocol.undelivered(asked) == []
     assert member_protocol.due_ms() == NEVER_MS
@@ -112,7 +112,7 @@ def test_what_could_not_leave_has_failed() -> None:
 
 def test_a_follow_up_question_has_its_own_time() -> None:
     member_protocol = MemberProtocol(options(), "i")
-    asked = said(member_protocol, actions.QueryStartOffset(q(), StartPosition()), 0)
+    asked = encoded(member_protocol, actions.QueryStartOffset(q(), StartPosition()), 0)
     (follow_up,) = receive(
         member_protocol, Command(22, {}, b"", asked.command.opaque, RESPONSE_FLAG), now_ms=2_000
     ).requests
@@ -123,33 +123,33 @@ def test_a_follow_up_question_has_its_own_time() -> None:
 
 def test_a_broker_that_says_nothing_at_all_is_given_up_after_its_second_miss() -> None:
     member_protocol = MemberProtocol(options(), "i")
-    said(member_protocol, actions.SendHeartbeat(BROKER), 0)
+    encoded(member_protocol, actions.SendHeartbeat(BROKER), 0)
     assert member_protocol.expire(3_000).silent_servers == []
-    said(member_protocol, actions.SendHeartbeat(BROKER), 3_000)
+    encoded(member_protocol, actions.SendHeartbeat(BROKER), 3_000)
     assert member_protocol.expire(6_000).silent_servers == [BROKER]
 
 
 def test_a_broker_that_says_anything_between_is_not_given_up() -> None:
     member_protocol = MemberProtocol(options(), "i")
-    said(member_protocol, actions.SendHeartbeat(BROKER), 0)
+    encoded(member_protocol, actions.SendHeartbeat(BROKER), 0)
     assert member_protocol.expire(3_000).silent_servers == []
     receive(member_protocol, Command(0, {}, b"", 1 << 20, RESPONSE_FLAG), now_ms=4_000)
-    said(member_protocol, actions.SendHeartbeat(BROKER), 3_000)
+    encoded(member_protocol, actions.SendHeartbeat(BROKER), 3_000)
     assert member_protocol.expire(6_000).silent_servers == []
 
 
 def test_a_name_server_is_given_up_at_once() -> None:
     member_protocol = MemberProtocol(options(), "i")
-    said(member_protocol, actions.QueryRoute("orders"), 0)
+    encoded(member_protocol, actions.QueryRoute("orders"), 0)
     assert member_protocol.expire(3_000).silent_servers == [None]
 
 
 def test_a_lost_connection_starts_with_a_clean_slate() -> None:
     member_protocol = MemberProtocol(options(), "i")
-    said(member_protocol, actions.SendHeartbeat(BROKER), 0)
+    encoded(member_protocol, actions.SendHeartbeat(BROKER), 0)
     member_protocol.expire(3_000)
     member_protocol.connection_lost(BROKER)
-    said(member_protocol, actions.SendHeartbeat(BROKER), 4_000)
+    encoded(member_protocol, actions.SendHeartbeat(BROKER), 4_000)
     assert member_protocol.expire(7_000).silent_servers == []
 
 
@@ -159,7 +159,7 @@ def test_no_question_has_two_outcomes(script: list[tuple[tuple[Action, Event], s
     unanswered = 0
     for (action, _), then in script:
         now_ms += 700
-        each = said(member_protocol, action, now_ms)
+        each = encoded(member_protocol, action, now_ms)
         unanswered += 1
         if then == "answer":
             answer = Command(1, {}, b"", each.command.opaque, RESPONSE_FLAG)

@@ -116,12 +116,12 @@ def test_a_planted_mutant_ends_the_run_that_finds_it_and_is_replayed_with_it(
 ) -> None:
     assert main(["--plant", "half-visible", "--histories", "20", "--jobs", "1"]) == 1
     said = capsys.readouterr().out
-    assert "transaction: halves invisible" in said
+    assert "transaction: half messages invisible" in said
     (command,) = (line for line in said.splitlines() if "replay: python -m simulator" in line)
     words = command.partition("simulator ")[2].removesuffix(" --trace").split()
     assert words[-2:] == ["--plant", "half-visible"]
     assert main(words) == 1
-    assert "halves invisible" in capsys.readouterr().out
+    assert "half messages invisible" in capsys.readouterr().out
     assert main(words[:-2]) == 0
 
 
@@ -129,12 +129,13 @@ def test_a_hunt_prints_what_finds_a_mutant(capsys: pytest.CaptureFixture[str]) -
     assert main(["--hunt", "--plant", "half-visible"]) == 0
     said = capsys.readouterr().out
     assert (
-        "half-visible  halves invisible, 1 history: python -m simulator --replay 0 --only transaction --plant" in said
+        "half-visible  half messages invisible, 1 history: python -m simulator --replay 0 --only transaction --plant"
+        in said
     )
     assert "1 of 1 bugs were found" in said
     assert main(["--hunt", "--plant", "half-visible", "--output", "json"]) == 0
     summary = json.loads(capsys.readouterr().out)["half-visible"]
-    assert (summary["checker"], summary["histories"]) == ("halves invisible", 1)
+    assert (summary["checker"], summary["histories"]) == ("half messages invisible", 1)
 
 
 @pytest.mark.process

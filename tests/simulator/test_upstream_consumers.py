@@ -178,7 +178,7 @@ def test_a_broadcasting_member_goes_on_where_it_was_when_a_route_comes_back(bug:
 _say = MemberProcess._send
 
 
-def _say_and_wait(member: MemberProcess, said: OutgoingCommand) -> None:
+def _send_and_wait(member: MemberProcess, said: OutgoingCommand) -> None:
     """Wait for a broker that does not respond before anything else is done."""
     _say(member, said)
     if said.server is not None and not member.world.processes[said.server].is_alive:
@@ -186,7 +186,7 @@ def _say_and_wait(member: MemberProcess, said: OutgoingCommand) -> None:
         member.world.schedule(5_000_000, member.resume)
 
 
-@upstream("one thread does everything, and waits", patch_attribute(MemberProcess, "_send", _say_and_wait))
+@upstream("one thread does everything, and waits", patch_attribute(MemberProcess, "_send", _send_and_wait))
 def test_a_dead_broker_does_not_stop_reading_the_others(bug: Mutant | None) -> None:
     cluster = ScriptedCluster("ours", brokers=2, queues=2)
     cluster.member(1, is_steered=False)
@@ -201,14 +201,14 @@ def test_a_dead_broker_does_not_stop_reading_the_others(bug: Mutant | None) -> N
         assert max(started_ms.get(uid, 1 << 62) - at_ms for uid, at_ms in sent_ms.items()) < 100
 
 
-def _look_at_the_last_pull(fetcher: Fetcher) -> None:
+def _check_the_last_pull(fetcher: Fetcher) -> None:
     """Treat a queue that does not pull as one whose pull is lost."""
     for record in list(fetcher._context.process_queues.values()):
         if record.state is QueueState.OWNED:
             fetcher._apply(record, QueueEvent.PULL_STUCK)
 
 
-@upstream("who does not pull is stuck", patch_attribute(Fetcher, "_check_stuck_pulls", _look_at_the_last_pull))
+@upstream("who does not pull is stuck", patch_attribute(Fetcher, "_check_stuck_pulls", _check_the_last_pull))
 def test_a_queue_that_is_suspended_for_long_is_not_stuck(bug: Mutant | None) -> None:
     stage = MemberHarness(mode=ConsumeMode.ORDERLY, max_attempts=-1, queue_messages=5).own(Q)
     stage.pulled(Q, *range(8))

@@ -101,11 +101,11 @@ def test_a_stale_connection_moves_nothing(bug: Mutant | None) -> None:
         assert held_by(*members) == dict.fromkeys(cluster.queues, 1)
 
 
-def _id_of_each_line(group: ConsumerGroup) -> list[str]:
+def _id_of_each_connection(group: ConsumerGroup) -> list[str]:
     return sorted(member.id for member in group.members.values() for _ in member.connections)
 
 
-@upstream("members are counted by line", patch_attribute(ConsumerGroup, "ids", property(_id_of_each_line)))
+@upstream("members are counted by line", patch_attribute(ConsumerGroup, "ids", property(_id_of_each_connection)))
 def test_one_client_on_two_connections_is_one_member(bug: Mutant | None) -> None:
     harness = BrokerHarness()
     client = FakeConsumer(harness, "c1", ours=False)
@@ -196,17 +196,17 @@ def test_members_are_notified_of_one_that_expired(bug: Mutant | None) -> None:
     for _ in range(4):
         other.heartbeat()
         harness.advance(29_000, step_ms=1_000)
-    other.take_notifications()
+    other.pop_notifications()
     harness.advance(10_000, step_ms=1_000)
     assert ids(harness) == ["c2"]
     with fails_with(bug):
-        assert other.take_notifications() == 1
+        assert other.pop_notifications() == 1
 
 
 _received = ConsumerRegistry.register
 
 
-def _refresh_the_line(members: ConsumerRegistry, heartbeat: MemberHeartbeat, now_ms: int) -> HeartbeatResult:
+def _refresh_the_connection(members: ConsumerRegistry, heartbeat: MemberHeartbeat, now_ms: int) -> HeartbeatResult:
     """Treat a heartbeat of one group as one of every group on the connection."""
     received = _received(members, heartbeat, now_ms)
     for member in members._by_connection[heartbeat.peer.connection_id].values():
@@ -214,7 +214,7 @@ def _refresh_the_line(members: ConsumerRegistry, heartbeat: MemberHeartbeat, now
     return received
 
 
-@upstream("all groups of a line share one time", patch_attribute(ConsumerRegistry, "register", _refresh_the_line))
+@upstream("all groups of a line share one time", patch_attribute(ConsumerRegistry, "register", _refresh_the_connection))
 def test_a_group_that_a_client_no_longer_speaks_of_grows_old(bug: Mutant | None) -> None:
     harness = BrokerHarness()
     client = FakeConsumer(harness, "c1", ours=False)
@@ -232,7 +232,7 @@ def test_a_group_that_a_client_no_longer_speaks_of_grows_old(bug: Mutant | None)
 _receive = BrokerProcess.command_received
 
 
-def _hear_after_registering(broker: BrokerProcess, connection: SimulatedConnection, command: Command) -> None:
+def _receive_after_registering(broker: BrokerProcess, connection: SimulatedConnection, command: Command) -> None:
     """Register the group's topic first, with one name server after the other."""
     servers = [each for each in broker.world.processes.values() if isinstance(each, NameServerProcess)]
     dead = sum(not server.is_alive for server in servers)
@@ -244,7 +244,7 @@ def _hear_after_registering(broker: BrokerProcess, connection: SimulatedConnecti
 
 @upstream(
     "a heartbeat waits for all name servers",
-    patch_attribute(BrokerProcess, "command_received", _hear_after_registering),
+    patch_attribute(BrokerProcess, "command_received", _receive_after_registering),
 )
 def test_a_heartbeat_is_answered_in_time_whatever_name_servers_do(bug: Mutant | None) -> None:
     cluster = Cluster(name_servers=3)
@@ -266,14 +266,14 @@ def test_a_storm_of_joins_costs_few_notices(bug: Mutant | None) -> None:
     harness = BrokerHarness()
     bystander = FakeConsumer(harness, "b1", group="another")
     bystander.heartbeat()
-    bystander.take_notifications()
+    bystander.pop_notifications()
     clients = [FakeConsumer(harness, f"c{number:02d}", ours=False) for number in range(40)]
     for client in clients:
         client.heartbeat()
         harness.advance(5, step_ms=5)
     harness.advance(1_000)
-    text = [client.take_notifications() for client in clients]
-    assert bystander.take_notifications() == 0
+    text = [client.pop_notifications() for client in clients]
+    assert bystander.pop_notifications() == 0
     assert min(text) >= 1, "the last change reaches everybody"
     with fails_with(bug):
         assert max(text) <= 3

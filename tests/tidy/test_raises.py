@@ -22,7 +22,7 @@ _PROTOCOLS: dict[str, frozenset[str]] = {
 
 
 def test_every_error_is_of_one_tree() -> None:
-    complain(line for source in modules() if source.room != "errors" for line in foreign_errors(source))
+    complain(line for source in modules() if source.package != "errors" for line in foreign_errors(source))
 
 
 def test_a_foreign_error_is_seen() -> None:
@@ -48,7 +48,7 @@ def foreign_errors(source: Source) -> Iterator[str]:
     for node in source.nodes:
         if isinstance(node, ast.ClassDef):
             above = {getattr(parent, "id", getattr(parent, "attr", "")) for parent in node.bases}
-            if source.room == "simulator" and above == {"BaseException"}:
+            if source.package == "simulator" and above == {"BaseException"}:
                 continue
             if any(name in _BUILTIN_ERRORS or name.endswith("Error") for name in above):
                 yield f"{source.at(node)} makes the error {node.name}: put it into the tree in src/steelyard/errors"

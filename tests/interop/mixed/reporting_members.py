@@ -121,11 +121,11 @@ class MemberFleet:
             process.ask("ready")
             idle.append(process)
 
-    def member(self, kind: str, topics: Sequence[str], *, room: str = "east") -> ReportingMember:
+    def member(self, kind: str, topics: Sequence[str], *, machine_room: str = "east") -> ReportingMember:
         """Take a process for a member that is about to join."""
         self.ready(kind)
         process = self._idle[kind].pop(0)
-        return ReportingMember(kind, process, f"{room}.{kind}_{next(_numbers)}", topics)
+        return ReportingMember(kind, process, f"{machine_room}.{kind}_{next(_numbers)}", topics)
 
     def give_back(self, member: ReportingMember) -> None:
         """Let somebody else live in the process of a member that left."""

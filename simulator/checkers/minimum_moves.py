@@ -15,7 +15,7 @@ from simulator.facts import Fact, FaultsHealed, ProcessGone, ProcessStarted, Que
 from steelyard.balance.assignors.sticky import sticky_plan, topic_bounds
 from steelyard.model import Queue, sort_names, sort_queues
 
-__all__ = ["LeastMoves"]
+__all__ = ["MinimumMoves"]
 
 _SETTLED_MS = 1_000
 """A group that did not change for this time is settled."""
@@ -32,10 +32,10 @@ class _Settled:
         self.taken = 0
 
 
-class LeastMoves(Checker):
+class MinimumMoves(Checker):
     """A change of members moves only what is necessary."""
 
-    name = "least moves"
+    name = "minimum moves"
     fact_types = (*TRACKED_FACTS, QueueStateChanged, FaultsHealed)
 
     def __init__(self, conditions: HistoryConditions) -> None:
@@ -100,7 +100,7 @@ class LeastMoves(Checker):
         if not self._is_checked(group, before, owners):
             return
         moved = [queue for queue in owners if before.owners[queue] != owners[queue]]
-        minimum = _least_moves(before.owners, members)
+        minimum = _minimum_moves(before.owners, members)
         is_one_topic = len({queue.topic for queue in owners}) == 1
         if len(moved) > minimum or (is_one_topic and before.taken > minimum):
             sentence = (
@@ -143,7 +143,7 @@ class LeastMoves(Checker):
         return owners or None
 
 
-def _least_moves(owners: dict[Queue, str], members: list[str]) -> int:
+def _minimum_moves(owners: dict[Queue, str], members: list[str]) -> int:
     """Return how many queues the minimal assignment moves."""
     queues, ids = sort_queues(owners), sort_names(members)
     positions = {id_: place for place, id_ in enumerate(ids)}
