@@ -48,14 +48,14 @@ def _picking() -> Iterator[Row]:
 
 
 def _avoiding() -> Iterator[Row]:
-    plain, noted = (
+    plain, recorded = (
         _us(partial(_select, _rotation(10, 100))),
         _us(partial(_select_and_record, _rotation(10, 100, LatencyTracker()))),
     )
-    yield _row("pick a queue of 1,000 and note its broker", noted, "without a ledger", plain, goal_us=2)
+    yield _row("pick a queue of 1,000 and note its broker", recorded, "without a ledger", plain, goal_us=2)
     avoiding = _rotation(10, 100, _tracker("broker-3"))
     yield _row(
-        "the same, one broker of 10 avoided", _us(partial(_select_and_record, avoiding)), "none", noted, goal_us=3
+        "the same, one broker of 10 avoided", _us(partial(_select_and_record, avoiding)), "none", recorded, goal_us=3
     )
     alone = LatencyTracker()
     for number in range(9):
@@ -115,16 +115,16 @@ def _tracker(bad: str) -> LatencyTracker:
 
 
 def _select(rotation: QueueRotation, count: int) -> None:
-    pick = rotation.next_queue
+    select = rotation.next_queue
     for _ in range(count):
-        pick(1)
+        select(1)
 
 
 def _select_and_record(rotation: QueueRotation, count: int) -> None:
-    pick, tracker = rotation.next_queue, rotation.latency
+    select, tracker = rotation.next_queue, rotation.latency
     if tracker is not None:
         for _ in range(count):
-            tracker.record_latency(pick(1).broker, 3, False, 1)
+            tracker.record_latency(select(1).broker, 3, False, 1)
 
 
 def _cycled(count: int) -> None:

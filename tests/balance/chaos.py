@@ -79,7 +79,7 @@ class Chaos:
         self.member = self.stage.member
         self.mode, self.ours = mode, ours
         self.choices = choices
-        self.unanswered: list[Action] = []
+        self.pending: list[Action] = []
         self.open: set[str] = set()
         self.beats: dict[str, list[int]] = {}
         self.proven_ms: dict[str, int] = {}
@@ -145,8 +145,8 @@ class Chaos:
         if broker in self.open:
             self.open.discard(broker)
             self.beats[broker] = []
-            lost = [action for action in self.unanswered if _broker(action) == broker]
-            self.unanswered = [action for action in self.unanswered if _broker(action) != broker]
+            lost = [action for action in self.pending if _broker(action) == broker]
+            self.pending = [action for action in self.pending if _broker(action) != broker]
             for action in lost:
                 # It may have been executed all the same.
                 if isinstance(action, Commit) and self.choose(2):
@@ -229,11 +229,11 @@ class Chaos:
 
     def answer(self) -> None:
         """Answer one of the unanswered requests."""
-        if self.unanswered:
-            action = self.unanswered.pop(self.choose(len(self.unanswered)))
+        if self.pending:
+            action = self.pending.pop(self.choose(len(self.pending)))
             event = self.outcome(action, 0 if self.is_kind else max(0, self.choose(12) - 8))
             if isinstance(event, Unlocked | LocksAnswered | UnlockFailed | LockFailed):
-                assert not [a for a in self.unanswered if _locks(a) and _broker(a) == event.broker]
+                assert not [a for a in self.pending if _locks(a) and _broker(a) == event.broker]
             self.process(event)
 
     def outcome(self, action: Action, how: int) -> Event:
@@ -339,11 +339,11 @@ class Chaos:
             case SendHeartbeat(sent_to):
                 self.beats[sent_to].append(self.stage.now_ms)
             case LockQueues() | RenewLocks() | UnlockQueues():
-                others = [each for each in self.unanswered if _locks(each) and _broker(each) == broker]
+                others = [each for each in self.pending if _locks(each) and _broker(each) == broker]
                 assert not others, f"{action} while {others} is unanswered"
                 assert self.mode is not ConsumeMode.BROADCAST
             case Commit(queue):
-                assert not [each for each in self.unanswered if isinstance(each, Commit) and each.queue == queue]
+                assert not [each for each in self.pending if isinstance(each, Commit) and each.queue == queue]
                 self.check_commit(action)
             case HandleMessages():
                 self.check_handle(action)
@@ -357,7 +357,7 @@ class Chaos:
             case _:
                 pass
         if broker is not None and not isinstance(action, UnregisterMember):
-            self.unanswered.append(action)
+            self.pending.append(action)
 
     def check_commit(self, commit: Commit) -> None:
         """See that everything below what is committed was finished, by us or before us."""
@@ -394,7 +394,7 @@ class Chaos:
                     self.open_connection(broker)
             self.stage.rebalancer.fake_plan = QUEUES
         for _ in range(200):
-            while not self.is_left and (self.handlers or not all(map(_may_wait, self.unanswered))):
+            while not self.is_left and (self.handlers or not all(map(_may_wait, self.pending))):
                 self.answer()
                 self.finish_handler()
             if self.is_left:

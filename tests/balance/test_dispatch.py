@@ -44,8 +44,8 @@ def test_a_chunk_is_one_handler() -> None:
 
 def test_the_next_pull_goes_out_before_messages_are_handled() -> None:
     harness = MemberHarness().own(Q)
-    said = harness.pulled(Q, 0, 1)
-    assert [type(action) for action in said] == [PullMessages, HandleMessages, HandleMessages]
+    claimed = harness.pulled(Q, 0, 1)
+    assert [type(action) for action in claimed] == [PullMessages, HandleMessages, HandleMessages]
 
 
 def test_what_was_not_begun_of_a_chunk_is_begun_later() -> None:

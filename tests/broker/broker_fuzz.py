@@ -41,7 +41,7 @@ class Promises:
     places: dict[bytes, tuple[int, int]] = field(default_factory=dict)
     """Messages that are stored, and where."""
     late: set[bytes] = field(default_factory=set)
-    halves: dict[bytes, EndTransaction] = field(default_factory=dict)
+    half_messages: dict[bytes, EndTransaction] = field(default_factory=dict)
     """Open transactions, by body."""
     committed: set[bytes] = field(default_factory=set)
     rolled_back: set[bytes] = field(default_factory=set)
@@ -118,8 +118,8 @@ class BrokerFuzz:
             text += "TRAN_MSG\x01true\x02PGROUP\x01shop\x02"
             half = message("paid", text, queue_id=queue_id, sys_flag=4)
             self._send(half, body, partial(self._half_stored, body))
-        elif kind < 0.95 and self.book.halves:
-            body = random.choice(sorted(self.book.halves))
+        elif kind < 0.95 and self.book.half_messages:
+            body = random.choice(sorted(self.book.half_messages))
             self._end(body, random.choice((_COMMIT, _COMMIT, _ROLL_BACK)))
         else:
             # Whoever makes or deletes another topic writes to the disk as well.
@@ -130,7 +130,7 @@ class BrokerFuzz:
         self._waiting[self.harness.send(Code.SEND_MESSAGE_V2, header, body, flush=False)] = then
 
     def _end(self, body: bytes, how: int) -> None:
-        half = self.book.halves[body]
+        half = self.book.half_messages[body]
         end = EndTransaction("shop", half.tran_state_table_offset, half.commit_log_offset, how, "half", False)
         self._waiting[self.harness.send(Code.END_TRANSACTION, end, flush=False)] = partial(self._ended, body, how)
 
@@ -173,13 +173,13 @@ class BrokerFuzz:
         if answer.code == 0:
             half = answer.header(SendMessageResponse)
             position = parse_offset_id(half.msg_id)[1]
-            self.book.halves[body] = EndTransaction("shop", half.queue_offset, position, _COMMIT, "half", False)
+            self.book.half_messages[body] = EndTransaction("shop", half.queue_offset, position, _COMMIT, "half", False)
 
     def _ended(self, body: bytes, how: int, answer: Command) -> None:
         if answer.code == 0:
             (self.book.committed if how == _COMMIT else self.book.rolled_back).add(body)
         if answer.code in (0, ResponseCode.ILLEGAL_OPERATION):
-            self.book.halves.pop(body, None)
+            self.book.half_messages.pop(body, None)
 
     # -- ends ---------------------------------------------------------------------------------------------------------
 
@@ -223,7 +223,7 @@ class BrokerFuzz:
         if self.harness.state.store.read_only_reason is not None:
             self._reborn(self.harness.disk.crash())
         self._pass_time()
-        for body in sorted(self.book.halves):
+        for body in sorted(self.book.half_messages):
             self._end(body, self.random.choice((_COMMIT, _ROLL_BACK)))
         self.harness.flush()
         self._pass_time()

@@ -301,7 +301,7 @@ def test_promises_are_kept_in_the_middle_of_a_storm_through_restarts(flush: str,
         harness.state.warnings.clear()
         storm.positions = [random.randrange(max(1, harness.state.store.end)), *storm.positions[:20]]
 
-    life = BrokerFuzz(seed, flush, strike)
-    life.run(max(60, rounds() // 10))
-    assert life.book.places
-    assert life.book.deaths
+    lifetime = BrokerFuzz(seed, flush, strike)
+    lifetime.run(max(60, rounds() // 10))
+    assert lifetime.book.places
+    assert lifetime.book.deaths

@@ -117,10 +117,10 @@ def test_nobody_is_told_in_a_broadcasting_group() -> None:
 
 
 def test_the_switches_of_group_and_broker_are_obeyed() -> None:
-    for options, group_tells in ((BrokerOptions(notices=False), True), (BrokerOptions(), False)):
+    for options, group_notifies in ((BrokerOptions(notices=False), True), (BrokerOptions(), False)):
         harness = BrokerHarness(options)
         settings = harness.state.groups.get_or_create(GROUP, harness.now_ms)
-        harness.state.groups.put(structs.replace(settings, notices_enabled=group_tells), harness.now_ms)
+        harness.state.groups.put(structs.replace(settings, notices_enabled=group_notifies), harness.now_ms)
         clients = [FakeConsumer(harness, f"c{number}", ours=False) for number in range(3)]
         for client in clients:
             client.heartbeat()

@@ -25,8 +25,8 @@ def type_at(capsys: Captured) -> Type:
 
     def type_it(namesrv: str, *words: str) -> tuple[int, str, str]:
         code = main(["broker", *words, "--namesrv", namesrv])
-        said = capsys.readouterr()
-        return code, said.out, said.err
+        output = capsys.readouterr()
+        return code, output.out, output.err
 
     return type_it
 
@@ -42,8 +42,8 @@ def test_brokers_are_listed_in_every_form(cluster: Cluster, type_at: Type) -> No
         ("broker-1", {}, None),
     ]
     assert type_at(cluster.namesrv, "ls", "--output", "csv")[1].startswith("broker,cluster,address,version,up")
-    code, _, said = type_at(cluster.namesrv, "ls", "--cluster", "DefaultClutser")
-    assert (code, "did you mean 'DefaultCluster'?" in said) == (ExitCode.NOT_FOUND, True)
+    code, _, output = type_at(cluster.namesrv, "ls", "--cluster", "DefaultClutser")
+    assert (code, "did you mean 'DefaultCluster'?" in output) == (ExitCode.NOT_FOUND, True)
 
 
 def test_a_broker_that_is_down_is_listed_with_its_problem_and_cannot_be_shown(type_at: Type) -> None:
@@ -82,8 +82,8 @@ def test_one_broker_is_shown_in_words_and_in_values(cluster: Cluster, type_at: T
     )
     assert raw["brokerVersionDesc"] == "V5_5_0"
     for words, why in ((["broker-7"], "known are: broker-0, broker-1"), (["broker-0", "--id", "3"], "known are: 0")):
-        code, _, said = type_at(cluster.namesrv, "show", *words)
-        assert (code, why in said) == (ExitCode.NOT_FOUND, True)
+        code, _, output = type_at(cluster.namesrv, "show", *words)
+        assert (code, why in output) == (ExitCode.NOT_FOUND, True)
 
 
 def test_of_a_foreign_broker_no_more_is_shown_than_it_reports(type_at: Type) -> None:
@@ -143,8 +143,8 @@ def test_settings_are_changed_as_shown_and_never_by_mistake(type_at: Type) -> No
             (["set", "broker-0", "brokerName=x"], ExitCode.REFUSED, "cannot be changed while the broker runs"),
             (["show", "broker-0", "flushDiskTyp"], ExitCode.NOT_FOUND, "Did you mean 'flushDiskType'?"),
         ):
-            code, out, said = type_at(at, "config", *words)
-            assert (code, out, why in said) == (ends, "", True), said
+            code, out, output = type_at(at, "config", *words)
+            assert (code, out, why in output) == (ends, "", True), output
 
 
 def test_passwords_among_settings_stay_hidden_until_they_are_asked_for(type_at: Type) -> None:
@@ -161,18 +161,18 @@ def test_a_setting_that_did_not_become_what_was_said_is_noticed(type_at: Type) -
     server = FakeServer(settings={"maxMessageSize": "1"})
     server.answers[Code.UPDATE_BROKER_CONFIG] = response_to
     with fake_apache({"broker-a": {0: server}}) as namesrv:
-        code, _, said = type_at(namesrv, "config", "set", "broker-a", "maxMessageSize=2")
-    assert (code, said) == (0, "maxMessageSize=2 was set on broker-a, which reports 1\n")
+        code, _, output = type_at(namesrv, "config", "set", "broker-a", "maxMessageSize=2")
+    assert (code, output) == (0, "maxMessageSize=2 was set on broker-a, which reports 1\n")
 
 
 def test_a_broker_goes_out_of_service_only_if_that_is_said(type_at: Type) -> None:
     with Cluster(brokers=2) as cluster, Admin(cluster.namesrv) as admin:
         admin.topics.create("orders", 2)
-        code, _, said = type_at(cluster.namesrv, "stop-writes", "broker-0")
-        assert (code, "and write only to broker-1; if that is wanted, add --yes" in said) == (ExitCode.USAGE, True)
+        code, _, output = type_at(cluster.namesrv, "stop-writes", "broker-0")
+        assert (code, "and write only to broker-1; if that is wanted, add --yes" in output) == (ExitCode.USAGE, True)
         assert all(count.permission & Permission.WRITE for count in admin.topics.describe("orders").counts)
-        code, out, said = type_at(cluster.namesrv, "stop-writes", "broker-0", "--yes", "--json")
-        assert (code, json.loads(out)["problem"], "clients learn of it within 30 s" in said) == (0, None, True)
+        code, out, output = type_at(cluster.namesrv, "stop-writes", "broker-0", "--yes", "--json")
+        assert (code, json.loads(out)["problem"], "clients learn of it within 30 s" in output) == (0, None, True)
         writable = {
             count.broker: bool(count.permission & Permission.WRITE) for count in admin.topics.describe("orders").counts
         }
@@ -194,14 +194,14 @@ def test_writing_is_not_allowed_to_read_only_topics_unasked(type_at: Type, capsy
     with Cluster(brokers=1) as cluster:
         assert main(["topic", "create", "archive", "--may", "read", "--namesrv", cluster.namesrv]) == 0
         capsys.readouterr()
-        code, _, said = type_at(cluster.namesrv, "allow-writes", "broker-0")
-        assert (code, "read-only by their own settings: archive" in said) == (ExitCode.USAGE, True)
+        code, _, output = type_at(cluster.namesrv, "allow-writes", "broker-0")
+        assert (code, "read-only by their own settings: archive" in output) == (ExitCode.USAGE, True)
         assert type_at(cluster.namesrv, "allow-writes", "broker-0", "--yes")[0] == 0
 
 
 def test_cleaning_says_what_and_waits_for_a_yes(cluster: Cluster, type_at: Type) -> None:
     assert type_at(cluster.namesrv, "clean", "broker-0")[2].endswith("give --log, --indexes or --topics\n")
-    code, _, said = type_at(cluster.namesrv, "clean", "broker-0", "--log")
-    assert (code, "(it keeps them for 72 hours), at once" in said) == (ExitCode.USAGE, True)
+    code, _, output = type_at(cluster.namesrv, "clean", "broker-0", "--log")
+    assert (code, "(it keeps them for 72 hours), at once" in output) == (ExitCode.USAGE, True)
     reported = json.loads(type_at(cluster.namesrv, "clean", "broker-0", "--log", "--topics", "--yes", "--json")[1])
     assert reported == {"broker": "broker-0", "cleaned": ["log", "topics"], "freed_bytes": 0}

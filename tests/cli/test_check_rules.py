@@ -64,9 +64,9 @@ def test_more_is_never_better(limit: Thresholds, one: float, other: float) -> No
 def test_a_line_has_one_bar_and_every_figure_behind_it(about: str, reasons: list[CheckReason]) -> None:
     figures = (CheckMetric("lag", 12, thresholds=Thresholds(10)), CheckMetric("age", 0.25, "s"))
     line = CheckResult(about.replace(":", "").replace("|", "") or "x", "well", tuple(reasons), figures).status_line()
-    said, bar, behind = line.rpartition(" | ")
+    output, bar, behind = line.rpartition(" | ")
     assert bar
-    assert "|" not in said
+    assert "|" not in output
     assert behind == "lag=12;10; age=0.25s"
 
 

@@ -33,9 +33,9 @@ def test_it_says_one_line_serves_and_stops_cleanly(tmp_path: Path, how: signal.S
         ) as process:
             try:
                 assert process.stdout is not None
-                said = json.loads(process.stdout.readline())
-                assert said["namesrv"] == cluster.namesrv
-                seen = _SomebodyElses(said["dashboard"])
+                output = json.loads(process.stdout.readline())
+                assert output["namesrv"] == cluster.namesrv
+                seen = _SomebodyElses(output["dashboard"])
                 about = http_request(seen, "/api/about", headers={"Authorization": f"Bearer {_TOKEN}"})
                 assert about.json["namesrv"] == cluster.namesrv
                 process.send_signal(how)

@@ -205,9 +205,9 @@ def test_members_of_ours_with_different_subscriptions_are_worth_a_look_and_not_w
         until(lambda: bool(admin.groups.describe("quarrelling").findings))
         code, found = examined(capsys, cluster.namesrv, "--group", "quarrelling")
         assert code == ExitCode.DONE
-        said = sentence(found, "group quarrelling")
-        assert "look members of group quarrelling subscribe to other topics than most" in said
-        assert "each topic is shared among its subscribers and all queues are read" in said
+        output = sentence(found, "group quarrelling")
+        assert "look members of group quarrelling subscribe to other topics than most" in output
+        assert "each topic is shared among its subscribers and all queues are read" in output
         assert main(["check", "group", "quarrelling", "--namesrv", cluster.namesrv]) == 1
         assert "WARNING group quarrelling: members" in capsys.readouterr().out
     with Admin(cluster.namesrv) as admin:

@@ -101,9 +101,9 @@ def test_what_is_not_there_is_one_line_and_a_code(
     cluster: Cluster, run: RunCommand, words: tuple[str, ...], code: ExitCode, why: str
 ) -> None:
     create_topic(cluster.namesrv, "there", 1)
-    said = run("message", *words)
-    assert (said.code, said.out) == (code, "")
-    (sentence,) = said.err.splitlines()
+    output = run("message", *words)
+    assert (output.code, output.out) == (code, "")
+    (sentence,) = output.err.splitlines()
     assert why in sentence
 
 
@@ -132,10 +132,10 @@ def test_the_newest_are_listed_or_those_from_a_place_on(cluster: Cluster, run: R
 
 def test_a_list_says_that_there_is_more(cluster: Cluster, run: RunCommand) -> None:
     fill(cluster, "more", b"a" * 100, b"b\x1b[2J")
-    said = run("message", "ls", "more", "--count", "1", "--from", "first")
-    assert said.table[0] == ["broker", "queue", "offset", "stored", "id", "keys", "tags", "body"]
-    assert said.table[1][-1] == "a" * 60 + "..."
-    assert said.err == "there are more: see --from and --count, or steelyard consume\n"
+    output = run("message", "ls", "more", "--count", "1", "--from", "first")
+    assert output.table[0] == ["broker", "queue", "offset", "stored", "id", "keys", "tags", "body"]
+    assert output.table[1][-1] == "a" * 60 + "..."
+    assert output.err == "there are more: see --from and --count, or steelyard consume\n"
     assert run("message", "ls", "more").table[2][-1] == r"b\x1b[2J"
     assert run("message", "ls", "more", "--output", "csv").csv[1]["body"] == "b\x1b[2J"
     assert len(run("message", "ls", "more", "--output", "json").json) == 2

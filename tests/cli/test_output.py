@@ -110,10 +110,10 @@ def test_a_terminal_that_is_too_narrow_loses_nothing(
     for width in ("80", "40", "10"):
         monkeypatch.setenv("COLUMNS", width)
         Output().print_rows(columns, [row])
-        said = capsys.readouterr().out
-        assert all(str(each) in said for key, each in row.items() if key != "broker")
-        assert said.count("x") == 127
-        assert "…" not in said
+        printed = capsys.readouterr().out
+        assert all(str(each) in printed for key, each in row.items() if key != "broker")
+        assert printed.count("x") == 127
+        assert "…" not in printed
 
 
 def test_a_csv_on_a_terminal_is_no_command_to_it(

@@ -48,8 +48,8 @@ def test_help_loads_neither_spark_nor_jobs() -> None:
         "import sys\nfrom steelyard.cli.main import main\nmain(['pipeline', 'run', 'archive', '--help'])\n"
         "print([name for name in sys.modules if name.startswith(('pyspark', 'pyarrow', 'steelyard.pipelines'))])"
     )
-    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert said.stdout.splitlines()[-1] == "[]"
+    output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert output.stdout.splitlines()[-1] == "[]"
 
 
 def test_a_dry_run_shows_ranges_and_writes_nothing(
@@ -147,12 +147,12 @@ def test_a_stopped_job_ends_after_its_batch(
     monkeypatch.setattr(spark_session, "session", lambda *_, **__: _Shared(spark))
     create_topic(cluster.namesrv, "stopped")
     sent = send(cluster.namesrv, [Message("stopped", b"%d" % number) for number in range(50)])
-    said = ""
+    output = ""
 
     def is_done() -> bool:
-        nonlocal said
-        said += capsys.readouterr().err
-        return "batch 0: 50 rows" in said
+        nonlocal output
+        output += capsys.readouterr().err
+        return "batch 0: 50 rows" in output
 
     def tell_it_to_end() -> None:
         until(is_done)

@@ -206,9 +206,9 @@ def test_a_file_that_says_something_else_is_refused_in_a_line(
     file = tmp_path / "topics.json"
     file.write_text(text)
     assert main(["topic", "apply", str(file), "--namesrv", cluster.namesrv]) == ExitCode.USAGE
-    said = capsys.readouterr()
-    assert why in said.err.replace(str(file), "FILE")
-    assert (said.out, said.err.count("\n")) == ("", 1)
+    output = capsys.readouterr()
+    assert why in output.err.replace(str(file), "FILE")
+    assert (output.out, output.err.count("\n")) == ("", 1)
 
 
 def test_a_file_that_is_not_there_is_named(cluster: Cluster, capsys: Captured, tmp_path: Path) -> None:

@@ -43,9 +43,9 @@ def line_of(stream: IO[str] | None) -> str:
 
 
 def ready(process: "subprocess.Popen[str]") -> tuple[str, dict[str, str]]:
-    said = json.loads(line_of(process.stdout))
-    assert list(said) == ["namesrv", "brokers", "dashboard"]
-    return said["namesrv"], said["brokers"]
+    output = json.loads(line_of(process.stdout))
+    assert list(output) == ["namesrv", "brokers", "dashboard"]
+    return output["namesrv"], output["brokers"]
 
 
 @pytest.mark.process
@@ -170,9 +170,9 @@ def test_a_used_port_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixtu
         other.listen()
         port = other.getsockname()[1]
         assert main(["up", "--port", str(port), "--data", str(tmp_path / "new")]) == 1
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err == (
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err == (
         f"steelyard: port {port} of 127.0.0.1 is in use; stop what listens there, or give another port\n"
     )
     assert not (tmp_path / "new").exists()
@@ -224,9 +224,9 @@ def test_what_cannot_be_is_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["up", *arguments]) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    (sentence,) = said.err.splitlines()
+    output = capsys.readouterr()
+    assert output.out == ""
+    (sentence,) = output.err.splitlines()
     assert why in sentence
     assert list(tmp_path.iterdir()) == []
 
@@ -249,8 +249,8 @@ def _is_free(port: int) -> bool:
 @pytest.mark.process
 def test_the_dashboard_is_there_and_goes_with_it(tmp_path: Path) -> None:
     with up("--json", "--port", "0", "--memory", cwd=tmp_path) as process:
-        said = json.loads(line_of(process.stdout))
-        where = urlsplit(said["dashboard"])
+        output = json.loads(line_of(process.stdout))
+        where = urlsplit(output["dashboard"])
         connection = HTTPConnection(where.netloc, timeout=_SECONDS)
         for path, status, part in (
             (f"/?{where.query}", 303, b""),

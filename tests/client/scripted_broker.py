@@ -73,7 +73,7 @@ class Broker:
     def __init__(self, name: str = "broker-a") -> None:
         self.name = name
         self.held: dict[int, Held] = {}
-        self.most, self.most_bytes, self.looks_at = 32, 256 * 1024, 800
+        self.most, self.most_bytes, self.on_request = 32, 256 * 1024, 800
         self.respond_with: Respond = lambda _: None
         """Asked first for each pull."""
         self.hangs_up_after = 0
@@ -157,9 +157,9 @@ class Broker:
             self.hangs_up_after -= 1
             if not self.hangs_up_after:
                 return None
-        said = self.respond_with(pull)
-        if said is not None:
-            return response_to(request, said.code, said.fields, said.body, said.remark)
+        response = self.respond_with(pull)
+        if response is not None:
+            return response_to(request, response.code, response.fields, response.body, response.remark)
         return self._pulled(request, pull)
 
     def _route(self) -> RouteBody:
@@ -189,8 +189,8 @@ class Broker:
         hashes = {Subscription("orders", tag).tag_hashes[0]: tag for tag in wanted.tags}
         found: list[bytes] = []
         size, most = 0, min(self.most, pull.max_msg_nums)
-        looked_at = slice(at, at + max(self.looks_at, most))
-        for each, tag in zip(held.records[looked_at], held.tags[looked_at], strict=True):
+        requested = slice(at, at + max(self.on_request, most))
+        for each, tag in zip(held.records[requested], held.tags[requested], strict=True):
             if len(found) == most or (found and each is not None and size + len(each) > self.most_bytes):
                 break
             at += 1

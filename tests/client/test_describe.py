@@ -20,8 +20,8 @@ def test_the_fields_of_a_message_tell_its_way() -> None:
 
     def reported(sys_flag: int = 0, came_back: int = 0, **properties: str) -> dict[str, Any]:
         message = StoredMessage(where, 0, b"", properties, sys_flag=sys_flag, reconsume_times=came_back)
-        said: dict[str, Any] = to_builtins(message_history(message))
-        return said
+        description: dict[str, Any] = to_builtins(message_history(message))
+        return description
 
     assert reported() == {}
     assert reported(came_back=2, RETRY_TOPIC="orders", ORIGIN_MESSAGE_ID="AB") == {
@@ -89,6 +89,6 @@ def test_what_somebody_would_do_something_about_is_reported(found: list[QueueOff
 
 @given(st.dictionaries(st.sampled_from("abc"), st.lists(st.integers(0, 2**60), min_size=1), min_size=1))
 def test_there_is_always_one_sentence(held: dict[str, list[int]]) -> None:
-    said = describe_skew(queues(**held))
-    assert said
-    assert "\n" not in said
+    description = describe_skew(queues(**held))
+    assert description
+    assert "\n" not in description

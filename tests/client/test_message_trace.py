@@ -62,9 +62,9 @@ def test_where_nothing_can_be_written_sends_go_on_and_it_is_reported_once(caplog
             for _ in range(3):
                 producer.send(Message("orders", b"1"))
         assert len(admin.messages.list("orders")) == 3
-    said = [each for each in caplog.messages if "traces of messages are dropped" in each]
-    assert len(said) == 1, said
-    assert TRACE_TOPIC in said[0]
+    warnings = [each for each in caplog.messages if "traces of messages are dropped" in each]
+    assert len(warnings) == 1, warnings
+    assert TRACE_TOPIC in warnings[0]
 
 
 def test_what_does_not_fit_is_dropped_and_counted(

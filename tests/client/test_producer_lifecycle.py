@@ -131,14 +131,14 @@ def test_a_forked_child_refuses_and_the_parent_goes_on() -> None:
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
-            said = b"nothing"
+            results = b"nothing"
             try:
                 producer.send(ORDER)
             except ConfigurationError as error:
-                said = str(error).encode()
+                results = str(error).encode()
             producer.close()
             producer._senders = None  # what the collector would do
-            os.write(writer, said)
+            os.write(writer, results)
             os._exit(0)
         os.waitpid(child, 0)
         assert b"make one in each process" in os.read(reader, 4_096)

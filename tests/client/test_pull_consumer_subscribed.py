@@ -307,7 +307,7 @@ def test_it_says_what_it_reads_and_why(cluster: Cluster) -> None:
         assert "no members yet" in str(consumer.explain())
         consumer.subscribe("explained")
         _settle(consumer, queues=2)
-        said = str(consumer.explain())
-        assert "group share-explained: 1 member" in said
-        assert "explained@broker-0:0 owned" in said
+        description = str(consumer.explain())
+        assert "group share-explained: 1 member" in description
+        assert "explained@broker-0:0 owned" in description
         assert "reader" in consumer.id

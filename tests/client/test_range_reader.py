@@ -98,7 +98,7 @@ def test_any_ranges_are_read_exactly_whatever_a_broker_gives_and_filters(data: s
             server.fill(queue_id, count, lambda offset: tags[offset % len(tags)], size)
         server.most = data.draw(st.sampled_from([1, 7, 32, 1_000]), label="given for a pull")
         server.most_bytes = data.draw(st.sampled_from([1, 2_000, 1 << 20]), label="bytes for a pull")
-        server.looks_at = data.draw(st.sampled_from([5, 100, 800]), label="looked at")
+        server.on_request = data.draw(st.sampled_from([5, 100, 800]), label="looked at")
         server.is_backwards = data.draw(st.booleans(), label="backwards")
         wanted = data.draw(
             st.sampled_from([None, ("TAG", "Aa"), ("TAG", "paid || BB"), ("TAG", "none")]), label="wanted"
@@ -289,7 +289,7 @@ def test_a_record_that_is_being_removed_is_lost() -> None:
     with broker() as server:
         held = server.fill(0, 300)
         held.records[40:45] = [None] * 5
-        server.looks_at, server.most = 5, 5
+        server.on_request, server.most = 5, 5
         lost: list[tuple[OffsetRange, str]] = []
         read(server, whole(0, 300), lost=lost, most=5)
         assert [each for each, _ in lost] == [whole(40, 45)]
@@ -408,7 +408,7 @@ def test_a_refusal_is_reported_at_once(code: ResponseCode, error: type[Exception
 
 
 @pytest.mark.parametrize(
-    "said",
+    "response",
     [
         Command(0, PullMessageResponse(0, 3, 0, 100), record(9)),
         Command(0, PullMessageResponse(0, -1, 0, 100), record(9)),
@@ -420,9 +420,9 @@ def test_a_refusal_is_reported_at_once(code: ResponseCode, error: type[Exception
         Command(0, PullMessageResponse(0, 30, 0, 100)),
     ],
 )
-def test_an_answer_that_leads_nowhere_is_not_asked_for_for_ever(said: Command) -> None:
+def test_an_answer_that_leads_nowhere_is_not_asked_for_for_ever(response: Command) -> None:
     with broker() as server:
-        server.respond_with = lambda _: said
+        server.respond_with = lambda _: response
         with pytest.raises(TimedOut, match="broker-a"):
             read(server, whole(9, 50), patience_ms=200)
         assert len(server.asked) < 30

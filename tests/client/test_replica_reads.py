@@ -57,14 +57,14 @@ class _Stage:
         self.slaves = ReplicaReads(session, MemberProtocol(options, "i"), self._answered)
         self.slave = slave
 
-    def _answered(self, said: OutgoingCommand, answer: Command | None) -> None:
-        self.answers.append((said.command.opaque, answer))
+    def _answered(self, response: OutgoingCommand, answer: Command | None) -> None:
+        self.answers.append((response.command.opaque, answer))
 
     async def pull(self, opaque: int) -> bool:
         """Pull, and wait for the outcome; False: the master is to be asked."""
-        said = OutgoingCommand("broker-0", Command(_PULL, {"topic": "orders"}, opaque=opaque), 1)
+        response = OutgoingCommand("broker-0", Command(_PULL, {"topic": "orders"}, opaque=opaque), 1)
         before = len(self.answers)
-        if not self.slaves.try_pull(said):
+        if not self.slaves.try_pull(response):
             return False
         while len(self.answers) == before:
             await asyncio.sleep(0.002)

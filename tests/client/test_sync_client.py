@@ -87,7 +87,7 @@ def test_a_sync_client_that_does_not_open_leaves_nothing_and_gives_the_reason() 
 def test_a_closed_sync_client_reports_it() -> None:
     sync_client = _SyncSlow(_Slow())
     sync_client.close()
-    with pytest.raises(ConfigurationError, match="the _Face is closed; make another one"):
+    with pytest.raises(ConfigurationError, match="the _SyncSlow is closed; make another one"):
         sync_client.double(1)
 
 
@@ -119,23 +119,23 @@ def test_a_client_cannot_be_sent_to_another_process() -> None:
 @pytest.mark.process
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_forked_child_is_refused_the_parents_client_and_can_have_its_own() -> None:
-    def child(said: "multiprocessing.connection.Connection", parents: _SyncSlow) -> None:
+    def child(results: "multiprocessing.connection.Connection", parents: _SyncSlow) -> None:
         try:
             parents.double(1)
         except ConfigurationError as error:
-            said.send(str(error))
+            results.send(str(error))
         parents.close()
         with _SyncSlow(_Slow()) as own:
-            said.send(own.double(4))
+            results.send(own.double(4))
 
     context = multiprocessing.get_context("fork")
-    hears, says = context.Pipe(duplex=False)
+    receives, says = context.Pipe(duplex=False)
     client = _Slow()
     with _SyncSlow(client) as sync_client:
         process = context.Process(target=child, args=(says, sync_client))
         process.start()
-        assert f"was made in process {os.getpid()} and is used in process {process.pid}" in hears.recv()
-        assert hears.recv() == 8
+        assert f"was made in process {os.getpid()} and is used in process {process.pid}" in receives.recv()
+        assert receives.recv() == 8
         process.join(10)
         assert process.exitcode == 0
         assert sync_client.double(1) == 2

@@ -106,10 +106,10 @@ def test_a_typed_program_sends_and_receives() -> None:
                 assert seen.wait(20)
                 assert_type(consumer.assignment, tuple[Queue, ...])
                 assert "billing" in str(consumer.explain())
-        with PullConsumer(cluster.namesrv, group="report", start_from="first") as puller:
-            puller.subscribe("orders")
-            assert_type(puller.poll(timeout_s=20, most=1), list[ReceivedMessage])
-            puller.commit()
+        with PullConsumer(cluster.namesrv, group="report", start_from="first") as polling:
+            polling.subscribe("orders")
+            assert_type(polling.poll(timeout_s=20, most=1), list[ReceivedMessage])
+            polling.commit()
 
 
 def test_a_typed_program_does_the_same_in_asyncio() -> None:
@@ -119,9 +119,9 @@ def test_a_typed_program_does_the_same_in_asyncio() -> None:
             assert_type(await producer.send_many([Message("orders", b"2")]), list[SendResult])
             async with producer.transaction(Message("orders", b"3")) as transaction:
                 assert_type(transaction.sent, SendResult)
-        async with aio.PullConsumer(namesrv, "report", start_from="first") as puller:
-            puller.subscribe("orders")
-            assert_type(await puller.poll(timeout_s=20), list[ReceivedMessage])
+        async with aio.PullConsumer(namesrv, "report", start_from="first") as polling:
+            polling.subscribe("orders")
+            assert_type(await polling.poll(timeout_s=20), list[ReceivedMessage])
 
     with Cluster() as cluster:
         asyncio.run(scenario(cluster.namesrv))

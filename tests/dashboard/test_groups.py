@@ -120,9 +120,9 @@ def test_two_members_with_one_id_are_a_warning(cluster: Cluster, dashboard: Dash
     with ForeignMember(cluster.namesrv) as one, ForeignMember(cluster.namesrv) as two:
         one.join("10.0.0.7@worker", "billing", "orders")
         two.join("10.0.0.7@worker", "billing", "orders")
-        hazards = " ".join(get(dashboard, "/api/groups/billing")["warnings"])
+        sentences = " ".join(get(dashboard, "/api/groups/billing")["warnings"])
         listed = " ".join(_row(dashboard, "billing")["warnings"])
-    assert "10.0.0.7@worker on several connections" in hazards
+    assert "10.0.0.7@worker on several connections" in sentences
     assert "worker on several connections" in listed
 
 

@@ -157,12 +157,12 @@ def test_without_spark_the_rest_is_reported_and_what_is_not_proven_is_reported(
     monkeypatch.setitem(sys.modules, "pyspark", None)
     assert story.main(pause_s=0) == ExitCode.DONE
     out, err = capsys.readouterr()
-    said = " ".join(out.split())
-    assert "the demo continues without Spark: Spark sessions need a package that is not installed" in said
-    assert how_to_install("spark") in said
-    assert "rows in Parquet" not in said
-    assert "not proven without Spark: that each message is in Parquet exactly once" in said
-    assert "all of it held" in said
+    output = " ".join(out.split())
+    assert "the demo continues without Spark: Spark sessions need a package that is not installed" in output
+    assert how_to_install("spark") in output
+    assert "rows in Parquet" not in output
+    assert "not proven without Spark: that each message is in Parquet exactly once" in output
+    assert "all of it held" in output
     assert err == ""
 
 

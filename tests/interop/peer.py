@@ -32,7 +32,7 @@ class Peer:
 
     def __init__(self, release: str, process: subprocess.Popen[bytes], output: IO[bytes]) -> None:
         self.release = release
-        self._process, self._said = process, output
+        self._process, self._output = process, output
 
     @property
     def is_4(self) -> bool:
@@ -48,8 +48,8 @@ class Peer:
         self._process.stdin.flush()
         line = self._process.stdout.readline()
         if not line:
-            self._said.seek(0)
-            raise RuntimeError(f"Java {self.release} ended: {self._said.read().decode('utf-8', 'replace')[-2000:]}")
+            self._output.seek(0)
+            raise RuntimeError(f"Java {self.release} ended: {self._output.read().decode('utf-8', 'replace')[-2000:]}")
         answer = json.loads(line)
         if "refused" in answer:
             raise JavaRefused(answer["refused"])

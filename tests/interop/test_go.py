@@ -148,7 +148,7 @@ def test_two_members_settle_on_two_queues_each(hands: JavaClients, topic: str, g
         return [sum(each.body in bodies for each in consumer.received()) for consumer in both]
 
     # While queues change hands, one member may hear all, and both may hear the same.
-    until(hearers, lambda heard: heard == [QUEUES // 2] * 2, seconds=SETTLED_S)
+    until(hearers, lambda counts: counts == [QUEUES // 2] * 2, seconds=SETTLED_S)
 
 
 def test_how_far_a_group_is_stands_at_the_broker(hands: JavaClients, cluster: Cluster, topic: str, group: str) -> None:

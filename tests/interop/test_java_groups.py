@@ -87,8 +87,8 @@ def test_two_members_with_one_client_id_are_seen(
         # Apache lists both, so that each takes the first half and nobody the second; ours counts them once.
         times = 1 if hands.cluster.is_ours else 2
         until(lambda: mqadmin("consumerConnection", "-g", group).out, lambda out: out.count("10.9.8.7@twin") == times)
-        halves = [0, 1, 2, 3] if times == 2 else list(range(QUEUES))
-        until(lambda: [first.owned(wide), second.owned(wide)], lambda owned: owned == [halves, halves])
+        half_messages = [0, 1, 2, 3] if times == 2 else list(range(QUEUES))
+        until(lambda: [first.owned(wide), second.owned(wide)], lambda owned: owned == [half_messages, half_messages])
         with Admin(hands.cluster.name_server) as admin:
             reported = [warning.message for warning in admin.groups.describe(group).findings]
         if hands.cluster.is_ours:

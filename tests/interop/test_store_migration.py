@@ -155,12 +155,12 @@ def _deciding(namesrv: str, answers: dict[str, bool]) -> Iterator[None]:
         yield
 
 
-def _decided(halves: list[str]) -> dict[str, bool]:
-    return {body: number % 2 == 0 for number, body in enumerate(halves)}
+def _decided(half_messages: list[str]) -> dict[str, bool]:
+    return {body: number % 2 == 0 for number, body in enumerate(half_messages)}
 
 
-def _committed(halves: list[str]) -> list[str]:
-    return halves[::2]
+def _committed(half_messages: list[str]) -> list[str]:
+    return half_messages[::2]
 
 
 def _has(bodies: list[str]) -> Callable[[Counter[str]], bool]:
@@ -176,7 +176,7 @@ def test_all_that_waits_arrives_once_however_often_the_directory_moves(tmp_path:
         long = shop.delay(connection, "long", 10, 50)
         shop.sell(connection, "first")
         past = shop.delay(connection, "past", 30, 2) + shop.send(connection, "past-level", 10, DELAY="1")
-        halves = shop.halve(connection, "ours", 12)
+        half_messages = shop.halve(connection, "ours", 12)
         shop.expect(past)
         _wait(connection, _has(past))
         middle = shop.delay(connection, "middle", 20, 9) + shop.send(connection, "middle-level", 10, DELAY="3")
@@ -186,13 +186,13 @@ def test_all_that_waits_arrives_once_however_often_the_directory_moves(tmp_path:
         assert _missing(connection, shop.keys) == []
         shop.expect(middle)
         _wait(connection, _has(middle))
-        decided = halves[:6]
+        decided = half_messages[:6]
         shop.expect(_committed(decided))
         with _deciding(namesrv, _decided(decided)):
             _wait(connection, _has(_committed(decided)))
         shop.sell(connection, "second")
         quick = shop.delay(connection, "quick", 30, 2) + shop.send(connection, "quick-level", 10, DELAY="1")
-        halves = halves[6:] + shop.halve(connection, "theirs", 6)
+        half_messages = half_messages[6:] + shop.halve(connection, "theirs", 6)
         shop.expect(quick)
         _wait(connection, _has(quick))
         late = shop.delay(connection, "late", 20, 12) + shop.send(connection, "late-level", 10, DELAY="3")
@@ -202,7 +202,7 @@ def test_all_that_waits_arrives_once_however_often_the_directory_moves(tmp_path:
         assert _missing(connection, shop.keys) == []
         shop.expect(late)
         _wait(connection, _has(late))
-        decided, halves = halves[:6], halves[6:]
+        decided, half_messages = half_messages[:6], half_messages[6:]
         shop.expect(_committed(decided))
         with _deciding(namesrv, _decided(decided)):
             _wait(connection, _has(_committed(decided)))
@@ -212,8 +212,8 @@ def test_all_that_waits_arrives_once_however_often_the_directory_moves(tmp_path:
 
     with _apaches(release, root) as (connection, namesrv):
         assert _missing(connection, shop.keys) == []
-        shop.expect([*last, *long, *_committed(halves)])
-        with _deciding(namesrv, _decided(halves)):
+        shop.expect([*last, *long, *_committed(half_messages)])
+        with _deciding(namesrv, _decided(half_messages)):
             shop.check(_wait(connection, _has([*shop.expected])), is_all=True)
 
     with _ours(root) as (connection, _):

@@ -23,11 +23,11 @@ def test_a_topic_that_is_not_there_is_reported_with_the_one_that_was_meant(
 ) -> None:
     wrong = topic[:-1]
     brokers = ", ".join(cluster.brokers)
-    said = (
+    expected = (
         rf"topic '{wrong}' does not exist on {cluster.namesrv} \(asked {brokers}\)\. "
         rf"Did you mean '{topic}'\? Create it with: steelyard topic create {wrong}"
     )
-    with pytest.raises(TopicNotFound, match=said):
+    with pytest.raises(TopicNotFound, match=expected):
         admin.topics.describe(wrong)
     with (
         PullConsumer(cluster.namesrv, group=group) as pull_consumer,
@@ -46,8 +46,8 @@ def test_a_group_that_is_not_there_is_reported_with_the_one_that_was_meant(admin
 def test_nobody_listens_there(client: type[Producer]) -> None:
     port = closed_port()
     unopened = client(ClientConfig(f"127.0.0.1:{port}", timeout_s=0.2))
-    said = rf"no name server of 127.0.0.1:{port} was reached in 0.2 s .*refused.*; check the address.* steelyard up"
-    with pytest.raises(NoNameServer, match=said):
+    expected = rf"no name server of 127.0.0.1:{port} was reached in 0.2 s .*refused.*; check the address.* steelyard up"
+    with pytest.raises(NoNameServer, match=expected):
         unopened.open()
     unopened.close()
 

@@ -80,16 +80,16 @@ def test_a_port_is_open_or_refused() -> None:
 
 
 def test_an_answer_is_read() -> None:
-    said = answer_of(answering(encode_frame(response_to(Command(106, opaque=7), remark="here"))))
-    assert said.response is not None
-    assert said.response.remark == "here"
+    probed = answer_of(answering(encode_frame(response_to(Command(106, opaque=7), remark="here"))))
+    assert probed.response is not None
+    assert probed.response.remark == "here"
 
 
 @pytest.mark.parametrize("words", [b"HTTP/1.1 400 Bad Request\r\n", b"\xff" * 5_000, b"\x00\x00\x00\x01", b"\x00" * 64])
 def test_what_is_no_answer_is_kept_in_part(words: bytes) -> None:
-    said = answer_of(answering(words))
-    assert said.response is None
-    assert said.first_bytes == words[:256]
+    probed = answer_of(answering(words))
+    assert probed.response is None
+    assert probed.first_bytes == words[:256]
 
 
 def test_a_closing_and_a_silent_server_differ() -> None:

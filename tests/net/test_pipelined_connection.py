@@ -116,10 +116,10 @@ def test_a_connection_that_is_closed_reports_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "said", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x7f\xff\xff\xff\0\0\0\1", b"\0\0\0\4\0\0\0\7x"]
+    "response", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x7f\xff\xff\xff\0\0\0\1", b"\0\0\0\4\0\0\0\7x"]
 )
-def test_what_is_not_the_protocol_ends_the_connection(said: bytes) -> None:
-    with scripted(said) as address:
+def test_what_is_not_the_protocol_ends_the_connection(response: bytes) -> None:
+    with scripted(response) as address:
         connection = PipelinedConnection(address)
         connection.enqueue(Command(ECHO))
         connection.flush(20_000)
@@ -163,7 +163,7 @@ def test_a_forked_child_that_closes_it_leaves_the_connection_to_its_parent() -> 
 
 
 @contextmanager
-def encrypted(said: bytes) -> Iterator[str]:
+def encrypted(response: bytes) -> Iterator[str]:
     """Run an encrypting server that reads one request and then says something."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(FILES / "server.pem")
@@ -173,7 +173,7 @@ def encrypted(said: bytes) -> Iterator[str]:
         plain, _ = listener.accept()
         with context.wrap_socket(plain, server_side=True) as connection:
             connection.recv(65_536)
-            connection.sendall(said)
+            connection.sendall(response)
             connection.recv(65_536)
 
     thread = threading.Thread(target=serve)

@@ -121,9 +121,9 @@ def test_a_cluster_without_the_dashboard_extra_says_how_to_install_it(environmen
         command, cwd=tmp_path, env=environment.variables, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
-        said = list(takewhile(lambda line: not line.startswith("ready"), process.stdout))
+        output = list(takewhile(lambda line: not line.startswith("ready"), process.stdout))
         process.terminate()
-    assert said[-1] == f"dashboard    none; to have one, {how_to_install('dashboard')}\n"
+    assert output[-1] == f"dashboard    none; to have one, {how_to_install('dashboard')}\n"
 
 
 @pytest.mark.parametrize("job", ["archive", "aggregate", "replay", "balance"])

@@ -41,7 +41,7 @@ class BrokerDialogue:
         self, harness: BrokerHarness, wanted: MemberOptions | None = None, claimed: ClaimedQueues | None = None
     ) -> None:
         self.harness, self.options = harness, wanted or options()
-        self.voice = MemberProtocol(self.options, f"instance of {self.options.id}")
+        self.codec = MemberProtocol(self.options, f"instance of {self.options.id}")
         self.claimed = claimed or ClaimedQueues()
         self.peer = harness.connect()
         self._numbers: dict[int, int] = {}
@@ -64,9 +64,9 @@ class BrokerDialogue:
 
     def send_action(self, action: Action) -> list[Event]:
         """Send an action and decode all that is there by then."""
-        said = self.voice.encode(action, self.harness.now_ms)
-        assert said is not None
-        self._send(said)
+        outgoing = self.codec.encode(action, self.harness.now_ms)
+        assert outgoing is not None
+        self._send(outgoing)
         return self.receive()
 
     def receive(self) -> list[Event]:
@@ -78,8 +78,8 @@ class BrokerDialogue:
                 events += received.events
                 for reply in received.replies:
                     self.harness.respond(command, self.peer, reply.fields, reply.body, code=reply.code)
-                for said in received.requests:
-                    self._send(said)
+                for outgoing in received.requests:
+                    self._send(outgoing)
         return events
 
     def _meant(self, command: Command) -> DecodedCommand:
@@ -87,13 +87,13 @@ class BrokerDialogue:
             command = Command(
                 command.code, command.fields, command.body, self._numbers[command.opaque], command.flag, command.remark
             )
-        return self.voice.decode(BROKER, command, self.harness.now_ms, self._claimed)
+        return self.codec.decode(BROKER, command, self.harness.now_ms, self._claimed)
 
     def _claimed(self, _about: Sequence[Queue]) -> ClaimedQueues:
         return self.claimed
 
-    def _send(self, said: OutgoingCommand) -> None:
-        command = said.command
+    def _send(self, outgoing: OutgoingCommand) -> None:
+        command = outgoing.command
         number = self.harness.send(command.code, command.fields, command.body, peer=self.peer)
         self._numbers[number] = command.opaque
 

@@ -156,21 +156,21 @@ def test_a_lost_connection_starts_with_a_clean_slate() -> None:
 @given(st.lists(st.tuples(st.sampled_from(QUESTIONS), st.sampled_from(["answer", "wait", "cut"]))))
 def test_no_question_has_two_outcomes(script: list[tuple[tuple[Action, Event], str]]) -> None:
     member_protocol, now_ms = MemberProtocol(options(), "i"), 0
-    unanswered = 0
+    pending = 0
     for (action, _), then in script:
         now_ms += 700
         each = encoded(member_protocol, action, now_ms)
-        unanswered += 1
+        pending += 1
         if then == "answer":
             answer = Command(1, {}, b"", each.command.opaque, RESPONSE_FLAG)
-            unanswered -= len(receive(member_protocol, answer, each.server, now_ms).events)
+            pending -= len(receive(member_protocol, answer, each.server, now_ms).events)
         elif then == "wait":
             now_ms += 2_500
-            unanswered -= len(member_protocol.expire(now_ms).events)
+            pending -= len(member_protocol.expire(now_ms).events)
         else:
             member_protocol.connection_lost(None)
             member_protocol.connection_lost(BROKER)
-            unanswered = 0
-        assert unanswered >= 0
-    assert len(member_protocol.expire(now_ms + 60_000).events) == unanswered
+            pending = 0
+        assert pending >= 0
+    assert len(member_protocol.expire(now_ms + 60_000).events) == pending
     assert member_protocol.due_ms() == NEVER_MS

@@ -18,9 +18,9 @@ from tests.protocol.broker_dialogue import BROKER, GROUP, ME, OTHER, BrokerDialo
 
 
 def command_of(action: actions.Action, wanted: MemberOptions | None = None) -> Command:
-    said = MemberProtocol(wanted or options(), "0f" * 16).encode(action, 1_000)
-    assert said is not None
-    return said.command
+    outgoing = MemberProtocol(wanted or options(), "0f" * 16).encode(action, 1_000)
+    assert outgoing is not None
+    return outgoing.command
 
 
 def test_a_heartbeat_says_who_we_are_what_we_want_and_what_we_hold() -> None:
@@ -114,9 +114,9 @@ def test_a_failed_message_is_named_by_its_place_in_the_log() -> None:
     talk = BrokerDialogue.registered(stocked("a", "b"))
     found = talk.ask(actions.PullMessages(q(), 1, 0))
     assert isinstance(found, events.Pulled)
-    said = talk.voice.encode(actions.SendBackMessage(q(), 1, 1, found.messages[1], 3), talk.harness.now_ms)
-    assert said is not None
-    header = said.command.header(SendMessageBack)
+    outgoing = talk.codec.encode(actions.SendBackMessage(q(), 1, 1, found.messages[1], 3), talk.harness.now_ms)
+    assert outgoing is not None
+    header = outgoing.command.header(SendMessageBack)
     record = talk.harness.queue("orders")[1]
     assert (header.offset, header.group, header.delay_level) == (record.position, GROUP, 3)
 
@@ -135,7 +135,7 @@ def test_local_actions_are_no_requests() -> None:
 def test_an_unregister_is_not_waited_for() -> None:
     talk = BrokerDialogue.registered(stocked())
     assert talk.send_action(actions.UnregisterMember(BROKER)) == []
-    assert talk.voice.due_ms() > 1 << 60
+    assert talk.codec.due_ms() > 1 << 60
     assert talk.harness.state.consumers.group(GROUP) is None
 
 
@@ -160,7 +160,7 @@ def test_the_claims_of_a_first_heartbeat_are_taken_by_a_broker_that_started_agai
 
 
 def test_every_code_of_the_dialect_is_a_request_that_servers_know() -> None:
-    said = [
+    outgoing = [
         command_of(action).code
         for action in (
             actions.QueryRoute("orders"),
@@ -169,7 +169,7 @@ def test_every_code_of_the_dialect_is_a_request_that_servers_know() -> None:
             actions.QueryStartOffset(q(), StartPosition()),
         )
     ]
-    assert said == [
+    assert outgoing == [
         Code.GET_ROUTEINFO_BY_TOPIC,
         Code.GET_BROKER_RUNTIME_INFO,
         Code.GET_CONSUMER_LIST_BY_GROUP,

@@ -31,10 +31,10 @@ def answered(
 ) -> events.Event:
     """Let a broker of another kind answer."""
     member_protocol = MemberProtocol(options(), "i")
-    said = member_protocol.encode(action, 0)
-    assert said is not None
-    answer = Command(code, fields or {}, body, said.command.opaque, RESPONSE_FLAG, remark)
-    (event,) = member_protocol.decode(said.server, answer, 5, nothing_held).events
+    outgoing = member_protocol.encode(action, 0)
+    assert outgoing is not None
+    answer = Command(code, fields or {}, body, outgoing.command.opaque, RESPONSE_FLAG, remark)
+    (event,) = member_protocol.decode(outgoing.server, answer, 5, nothing_held).events
     return event
 
 
@@ -56,7 +56,7 @@ def test_a_second_process_with_our_id_learns_why_it_is_refused() -> None:
     harness = stocked()
     BrokerDialogue.registered(harness)
     rival = BrokerDialogue(harness)
-    rival.voice = MemberProtocol(options(), "another instance")
+    rival.codec = MemberProtocol(options(), "another instance")
     refused = rival.ask(actions.SendHeartbeat(BROKER, held={}))
     assert isinstance(refused, events.HeartbeatFailed)
     assert "already in group" in refused.why
@@ -118,7 +118,7 @@ def test_a_broker_reports_its_uptime() -> None:
 
 
 @pytest.mark.parametrize(
-    ("runtime", "told_ms"),
+    ("runtime", "reported_ms"),
     [
         ("[ 2 days, 3 hours, 4 minutes, 5 seconds ]", 183_845_000),
         ("[ 1,234 days, 0 hours, 0 minutes, 0 seconds ]", 1_234 * 86_400_000),
@@ -127,8 +127,8 @@ def test_a_broker_reports_its_uptime() -> None:
         ("9" * 500, None),
     ],
 )
-def test_a_runtime_is_read_as_java_prints_it(runtime: str, told_ms: int | None) -> None:
-    assert parse_uptime_ms(runtime) == told_ms
+def test_a_runtime_is_read_as_java_prints_it(runtime: str, reported_ms: int | None) -> None:
+    assert parse_uptime_ms(runtime) == reported_ms
 
 
 # -- holders ----------------------------------------------------------------------------------------------------------
@@ -284,14 +284,14 @@ def test_retries_start_with_the_first_however_the_group_starts() -> None:
 def _old_broker(*answers: Command) -> tuple[MemberProtocol, DecodedCommand, list[int]]:
     """Ask for an offset, and give these answers of release 4.9 to what is asked; return the last and what was asked."""
     member_protocol, codes = MemberProtocol(options(), "i"), list[int]()
-    said = member_protocol.encode(actions.QueryStartOffset(q(), StartPosition()), 0)
+    outgoing = member_protocol.encode(actions.QueryStartOffset(q(), StartPosition()), 0)
     received = DecodedCommand()
     for answer in answers:
-        assert said is not None
-        codes.append(said.command.code)
-        reported = structs.replace(answer, opaque=said.command.opaque, flag=RESPONSE_FLAG, version=Version.V4_9_7)
+        assert outgoing is not None
+        codes.append(outgoing.command.code)
+        reported = structs.replace(answer, opaque=outgoing.command.opaque, flag=RESPONSE_FLAG, version=Version.V4_9_7)
         received = member_protocol.decode(BROKER, reported, 0, nothing_held)
-        said = received.requests[0] if received.requests else None
+        outgoing = received.requests[0] if received.requests else None
     return member_protocol, received, codes
 
 
@@ -329,17 +329,17 @@ def test_an_old_broker_without_a_table_of_offsets_is_believed_and_that_is_logged
 @pytest.mark.parametrize("how", ["late", "cut"])
 def test_an_old_broker_that_fails_over_all_its_offsets_is_not_asked_for_them_again(how: str) -> None:
     member_protocol, received, _ = _old_broker(_ZERO, _THREE)
-    assert [said.command.code for said in received.requests] == [Code.GET_ALL_CONSUMER_OFFSET]
+    assert [outgoing.command.code for outgoing in received.requests] == [Code.GET_ALL_CONSUMER_OFFSET]
     if how == "late":
         assert member_protocol.expire(10_000).events == [events.StartOffsetFailed(q())]
     else:
         assert member_protocol.connection_lost(BROKER) == [events.ConnectionLost(BROKER)]
-    said = member_protocol.encode(actions.QueryStartOffset(q(), StartPosition()), 20_000)
+    outgoing = member_protocol.encode(actions.QueryStartOffset(q(), StartPosition()), 20_000)
     for answer in (_ZERO, _THREE):
-        assert said is not None
-        reported = structs.replace(answer, opaque=said.command.opaque, flag=RESPONSE_FLAG, version=Version.V4_9_7)
+        assert outgoing is not None
+        reported = structs.replace(answer, opaque=outgoing.command.opaque, flag=RESPONSE_FLAG, version=Version.V4_9_7)
         received = member_protocol.decode(BROKER, reported, 20_000, nothing_held)
-        said = received.requests[0] if received.requests else None
+        outgoing = received.requests[0] if received.requests else None
     assert list(received.events) == [events.StartOffsetReceived(q(), 0, stored=True)]
 
 

@@ -36,14 +36,14 @@ def pushed(command: Command, **changes: object) -> Command:
 @pytest.mark.parametrize("release", RELEASES)
 def test_a_request_and_its_reply_are_written_as_java_writes_them(release: str) -> None:
     (request,), (theirs,) = (recorded(release, "request-reply", code) for code in (310, 325))
-    said = decode_properties((request.header(SendMessageV2).properties or "").encode())
-    made = request_properties(said["REPLY_TO_CLIENT"], said["CORRELATION_ID"], int(said["TTL"]))
-    assert made.items() <= said.items()
+    outgoing = decode_properties((request.header(SendMessageV2).properties or "").encode())
+    made = request_properties(outgoing["REPLY_TO_CLIENT"], outgoing["CORRELATION_ID"], int(outgoing["TTL"]))
+    assert made.items() <= outgoing.items()
     header = theirs.header(SendMessageV2)
     wanted = decode_properties((header.properties or "").encode())
     ours = reply_request(
         header.producer_group,
-        StoredMessage(Queue("LabReq", header.broker or "", 1), 0, b"ping", said | {"CLUSTER": "DefaultCluster"}),
+        StoredMessage(Queue("LabReq", header.broker or "", 1), 0, b"ping", outgoing | {"CLUSTER": "DefaultCluster"}),
         theirs.body,
         unique_key=wanted["UNIQ_KEY"],
         now_ms=header.born_timestamp,

@@ -29,7 +29,10 @@ def broker(directory: Path, errors: Path) -> Iterator[tuple[str, str]]:
         "--data",
         str(directory),
     ]
-    with errors.open("w") as said, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True) as process:
+    with (
+        errors.open("w") as output,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=output, text=True) as process,
+    ):
         try:
             assert process.stdout is not None
             reported = json.loads(process.stdout.readline())

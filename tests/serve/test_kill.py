@@ -71,8 +71,8 @@ def broker(directory: Path) -> Iterator[tuple["subprocess.Popen[str]", str, floa
     with subprocess.Popen([*command, "--data", str(directory)], stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
-            said = json.loads(process.stdout.readline())
-            yield process, said["brokers"]["broker-0"], time.monotonic() - started
+            output = json.loads(process.stdout.readline())
+            yield process, output["brokers"]["broker-0"], time.monotonic() - started
         finally:
             process.kill()
 

@@ -19,7 +19,7 @@ from tests.simulator.scripted_cluster import scenario_mutant
 
 __all__ = ["NOBODY_ASKED", "REPLACED_LINE_LOCKS", "UNKNOWN_LOCK_FORGOTTEN", "UNLISTED_DROPS", "other_transition"]
 
-_hold_or_ask, _cut, _snapshot = QueueTransitions.start_or_probe, QueueLocks.connection_lost, MemberLists.snapshot
+_start_or_probe, _cut, _snapshot = QueueTransitions.start_or_probe, QueueLocks.connection_lost, MemberLists.snapshot
 
 
 def other_transition(
@@ -34,7 +34,7 @@ def other_transition(
 
 def _start_at_once(transitions: QueueTransitions, record: ProcessQueue, about: LockGrant) -> None:
     """Take a granted lock for a free queue."""
-    _hold_or_ask(transitions, record, about)
+    _start_or_probe(transitions, record, about)
     if record.state is QueueState.ASKING:
         transitions.start_after_probe(record, keeps_lock=False)
 

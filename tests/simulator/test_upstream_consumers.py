@@ -175,13 +175,13 @@ def test_a_broadcasting_member_goes_on_where_it_was_when_a_route_comes_back(bug:
 
 # -- threads, suspensions, generations --------------------------------------------------------------------------------
 
-_say = MemberProcess._send
+_send_command = MemberProcess._send
 
 
-def _send_and_wait(member: MemberProcess, said: OutgoingCommand) -> None:
+def _send_and_wait(member: MemberProcess, outgoing: OutgoingCommand) -> None:
     """Wait for a broker that does not respond before anything else is done."""
-    _say(member, said)
-    if said.server is not None and not member.world.processes[said.server].is_alive:
+    _send_command(member, outgoing)
+    if outgoing.server is not None and not member.world.processes[outgoing.server].is_alive:
         member.pause()
         member.world.schedule(5_000_000, member.resume)
 

@@ -260,7 +260,7 @@ def test_a_heartbeat_is_answered_in_time_whatever_name_servers_do(bug: Mutant | 
 
 @upstream(
     "every change is told at once",
-    patch_attribute(MemberNotifications, "record_change", lambda _notices, _group, _now_ms: True),
+    patch_attribute(MemberNotifications, "record_change", lambda _notifications, _group, _now_ms: True),
 )
 def test_a_storm_of_joins_costs_few_notices(bug: Mutant | None) -> None:
     harness = BrokerHarness()

@@ -148,38 +148,38 @@ def runs(kind: DiskFaultKind, operation: DiskOperation) -> Iterator[Run]:
 @pytest.mark.parametrize("kind", _KINDS)
 @pytest.mark.parametrize("operation", _CHANGES)
 def test_nothing_acked_is_lost_whatever_fails(operation: DiskOperation, kind: DiskFaultKind) -> None:
-    for life in runs(kind, operation):
+    for lifetime in runs(kind, operation):
         died = False
         try:
-            life.run(_STEPS)
+            lifetime.run(_STEPS)
         except ProcessDied:
             died = True
-        if life.store is not None and not died:
-            life.check(life.store)
-            if life.store.read_only_reason is None and kind != "no_space":
-                life.append(MessageWriter(Dice(1)), life.store)
-                life.flush(life.store)
-                life.check(life.store)
-        life.failed.clear()
-        heir = opened(life.disk.crash(), _OPTIONS)
-        life.check(heir)
-        go_on(heir, life)
+        if lifetime.store is not None and not died:
+            lifetime.check(lifetime.store)
+            if lifetime.store.read_only_reason is None and kind != "no_space":
+                lifetime.append(MessageWriter(Dice(1)), lifetime.store)
+                lifetime.flush(lifetime.store)
+                lifetime.check(lifetime.store)
+        lifetime.failed.clear()
+        heir = opened(lifetime.disk.crash(), _OPTIONS)
+        lifetime.check(heir)
+        go_on(heir, lifetime)
         for choose in (lambda _: 0, lambda outcomes: outcomes - 1, Dice(5).randrange):
-            heir = opened(life.disk.lose_power(choose), _OPTIONS)
-            after = Run(life.disk, 0, flushed={place: (record, 0) for place, record in life.durable.items()})
+            heir = opened(lifetime.disk.lose_power(choose), _OPTIONS)
+            after = Run(lifetime.disk, 0, flushed={place: (record, 0) for place, record in lifetime.durable.items()})
             after.check(heir)
             go_on(heir, after)
 
 
-def go_on(store: Store, life: Run) -> None:
+def go_on(store: Store, lifetime: Run) -> None:
     """Expect that a store takes messages, under offsets that nobody has."""
-    life.pending.clear()
+    lifetime.pending.clear()
     teller = MessageWriter(Dice(77))
     for _ in range(5):
-        life.append(teller, store)
-    life.flush(store)
-    assert not life.failed
-    life.check(store)
+        lifetime.append(teller, store)
+    lifetime.flush(store)
+    assert not lifetime.failed
+    lifetime.check(store)
 
 
 def test_after_a_failed_sync_nothing_is_acked_and_reads_go_on() -> None:

@@ -39,14 +39,15 @@ def test_a_message_that_was_expected_and_is_not_there_is_reported_with_those_tha
         mq.send("orders", b"later", delay_s=1800)
         with pytest.raises(AssertionError) as caught:
             mq.assert_sent("orders", b'{"id": 2}', tags="paid")
-    said = str(caught.value).splitlines()
+    output = str(caught.value).splitlines()
     assert (
-        said[0] == "orders has no message with the body b'{\"id\": 2}' and the tag paid, and at least one was expected"
+        output[0]
+        == "orders has no message with the body b'{\"id\": 2}' and the tag paid, and at least one was expected"
     )
-    assert said[1] == "  orders has 1 message:"
-    assert "offset 0  b'{\"id\": 1}' tags=paid keys=order-1,customer-7" in said[2]
-    assert said[3] == "  delayed messages to orders: 1"
-    assert said[4].startswith("    due in 1800 s  broker-0 queue ") or said[4].startswith("    due in 1799 s")
+    assert output[1] == "  orders has 1 message:"
+    assert "offset 0  b'{\"id\": 1}' tags=paid keys=order-1,customer-7" in output[2]
+    assert output[3] == "  delayed messages to orders: 1"
+    assert output[4].startswith("    due in 1800 s  broker-0 queue ") or output[4].startswith("    due in 1799 s")
     assert isinstance(caught.value, SteelyardError)
 
 

@@ -43,4 +43,4 @@ def test_what_is_everybodys_is_not_touched() -> None:
     with FaultyCluster(fault_host=host) as there:
         with external(there.namesrv) as mq:
             mq.send("orders", b"1")
-        assert not [said for said in host.request_log.refusals if "DELETE" in said]
+        assert not [output for output in host.request_log.refusals if "DELETE" in output]

@@ -39,11 +39,11 @@ def test_a_member_a_producer_and_a_connection_that_stay_are_named() -> None:
             names.extend(member.id for member in mq.admin.groups.members("billing"))
 
     with left:
-        said = _messages(forget)
-    assert f"producer {names[0]} of group shop, connected to broker-0" in said
-    assert f"member {names[1]} of group billing, online at broker-0" in said
-    assert "to broker-0, last request SEND_MESSAGE" in said
-    assert "@pytest.mark.mq(leaks=False)" in said
+        output = _messages(forget)
+    assert f"producer {names[0]} of group shop, connected to broker-0" in output
+    assert f"member {names[1]} of group billing, online at broker-0" in output
+    assert "to broker-0, last request SEND_MESSAGE" in output
+    assert "@pytest.mark.mq(leaks=False)" in output
 
 
 def test_a_client_that_only_reached_the_name_server_is_a_leak_too() -> None:

@@ -99,9 +99,9 @@ def test_of_very_many_topics_some_are_told_about() -> None:
     with cluster() as mq:
         for number in range(25):
             mq.create_topic(f"topic-{number:02}", 1)
-        said = mq.summary().splitlines()
-    assert said[0] == "topic-00 has no messages"
-    assert said[-1] == "and 5 more topics"
+        output = mq.summary().splitlines()
+    assert output[0] == "topic-00 has no messages"
+    assert output[-1] == "and 5 more topics"
 
 
 def test_threads_that_send_at_the_same_time_share_one_client() -> None:

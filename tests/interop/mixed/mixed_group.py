@@ -81,7 +81,7 @@ class MixedGroup:
         member = self._troupe.member(kind, sorted({queue.topic for queue in self.queues}), machine_room=machine_room)
         member.join(self.pair.name_server, self._group, self._allocate, **self._words)
         self.members.append(member)
-        return self.settle(f"{kind} joins", member.told_ms, joined=member)
+        return self.settle(f"{kind} joins", member.reported_ms, joined=member)
 
     def leave(self, member: ReportingMember) -> SettledChange:
         """Let one say good-bye."""

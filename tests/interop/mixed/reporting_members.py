@@ -46,7 +46,7 @@ class ReportingMember:
     def __init__(self, kind: str, process: JavaProcess, name: str, topics: Sequence[str]) -> None:
         self.kind, self.name = kind, name
         self.process = process
-        self.told_ms = 0.0
+        self.reported_ms = 0.0
         """When it was told to join."""
         self._topics = frozenset(topics)
         self._id: str | None = None
@@ -63,7 +63,7 @@ class ReportingMember:
 
     def join(self, name_server: str, group: str, allocate: Mapping[str, object], **words: object) -> None:
         """Join a group, from the first message on, and be watched."""
-        self.told_ms = time.time() * 1000
+        self.reported_ms = time.time() * 1000
         subscriptions = [(topic, "TAG", "*") for topic in sorted(self._topics)]
         reported = {"name_server": name_server, "group": group, "allocate": allocate, "subscriptions": subscriptions}
         instance = {} if self.kind in (GO, OURS) else {"instanceName": self.name}
