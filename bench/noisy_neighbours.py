@@ -164,7 +164,7 @@ def _received(connection: socket.socket) -> bytes:
     except BlockingIOError:
         return b""
     if not received:
-        raise RuntimeError("the broker closed the line of a neighbour")
+        raise RuntimeError("the broker closed the connection of a neighbour")
     return received
 
 

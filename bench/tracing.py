@@ -164,7 +164,7 @@ def _handled(watched: Sequence[Sequence[Observer]], sizes: _Sizes) -> list[_Pair
 
 
 class _Worked:
-    """A crew with one worker, and the chunk that it is given again and again."""
+    """A handler pool with one worker, and the chunk that it is given again and again."""
 
     def __init__(self, observers: Sequence[Observer]) -> None:
         queue = Queue(_TOPIC, "broker-a", 0)

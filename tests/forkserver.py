@@ -70,7 +70,7 @@ def stop() -> None:
 
 
 class _Server:
-    """Forks for whoever asks, until its stdin ends, and says how each child has ended."""
+    """Forks on request until its stdin ends, and reports how each child has ended."""
 
     def __init__(self, path: str) -> None:
         self._listener = socket.socket(socket.AF_UNIX)
@@ -144,7 +144,7 @@ class _Server:
 
 
 def _receive(connection: socket.socket) -> tuple[bytes, list[int]]:
-    """Return what is to be started, and its streams and directory; nothing if whoever asks is gone."""
+    """Return what is to be started, and its streams and directory; nothing if the client is gone."""
     received, handles, _, _ = socket.recv_fds(connection, 4, 4)
     size, wish = int.from_bytes(received, "big"), b""
     while len(wish) < size and (received := connection.recv(size - len(wish))):

@@ -122,7 +122,7 @@ class BrokerFuzz:
             body = random.choice(sorted(self.book.half_messages))
             self._end(body, random.choice((_COMMIT, _COMMIT, _ROLL_BACK)))
         else:
-            # Whoever makes or deletes another topic writes to the disk as well.
+            # Making or deleting another topic writes to the disk as well.
             self.harness.send(Code.SEND_MESSAGE_V2, message("short-lived", text), body, flush=False)
             self.harness.send(Code.DELETE_TOPIC_IN_BROKER, {"topic": "short-lived"}, flush=False)
 
@@ -198,7 +198,7 @@ class BrokerFuzz:
             self._reborn(self.harness.disk.lose_power())
 
     def _reborn(self, disk: SimulatedDisk) -> None:
-        """Open what a dead process left; whoever waits for an answer gets none."""
+        """Open what a dead process left; a client that waits for an answer gets none."""
         self.book.deaths += 1
         self._waiting.clear()
         while True:

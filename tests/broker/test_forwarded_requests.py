@@ -20,7 +20,7 @@ ASK = {"consumerGroup": GROUP, "clientId": "c1", "jstackEnable": "false", "steel
 
 
 def asked(client: FakeConsumer, code: int) -> list[Command]:
-    """Take the questions off a client's line."""
+    """Take the questions off a client's connection."""
     return [each for each in client.harness.sent_to(client.connection) if each.code == code and not each.is_response]
 
 

@@ -135,7 +135,7 @@ class World:
                 assert self.answers[key] == 1, f"two answers to {self.asked[key]}"
 
     def breathe(self) -> None:
-        """Let time pass, lines close, clients answer, the disk work."""
+        """Let time pass, connections close, clients answer, the disk work."""
         harness, random = self.harness, self.random
         harness.advance(random.choice((10, 100, 700)))
         if random.random() < 0.5:
@@ -174,7 +174,7 @@ class World:
         self.storm.positions = [position for place in places for position, _, _ in place]
 
     def hang_up(self, peer: Peer) -> None:
-        """Close an attacker's line; it comes back on another one, and what it asked needs no answer."""
+        """Close an attacker's connection; it comes back on another one, and what it asked needs no answer."""
         self.collect()
         self.harness.disconnect(peer)
         self.attackers[self.attackers.index(peer)] = self.harness.connect()

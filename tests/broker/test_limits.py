@@ -214,7 +214,7 @@ def test_a_broker_that_stood_still_takes_nobody_for_gone() -> None:
     assert not harness.hangups
     assert clients[0].renew(held) == held
     harness.advance(13_000)
-    assert ids(harness) == ["b"], "whoever stays silent is gone all the same"
+    assert ids(harness) == ["b"], "a silent member is gone all the same"
 
 
 def test_a_clock_that_was_set_back_stops_no_saving_and_no_syncing() -> None:

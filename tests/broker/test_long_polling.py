@@ -243,7 +243,7 @@ def test_what_was_answered_early_does_not_pile_up() -> None:
 
 
 class HeldPullsMachine(RuleBasedStateMachine):
-    """Pulls come, are woken, expire and lose their lines in any order; each leaves once."""
+    """Pulls come, are woken, expire and lose their connections in any order; each leaves once."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -282,7 +282,7 @@ class HeldPullsMachine(RuleBasedStateMachine):
 
     @rule(peer_number=st.integers(1, 3))
     def close(self, peer_number: int) -> None:
-        """Let a line close."""
+        """Let a connection close."""
         self.table.drop_connection(peer_number)
         for each in [each for each in self.waiting.values() if each.peer.connection_id == peer_number]:
             self.gone(each)

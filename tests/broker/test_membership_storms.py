@@ -160,7 +160,7 @@ class Storm:
         return epoch is not None and bool(player.renew({queue_id: epoch}, lease=player.is_lease))
 
     def check_quiet(self) -> None:
-        """Check what holds a moment after the last change: everybody on a line knows of it."""
+        """Check what holds a moment after the last change: everybody on a connection knows of it."""
         self.harness.advance(2 * OPTIONS.notification_gap_ms)
         self._listen()
         now = ids(self.harness)

@@ -236,7 +236,7 @@ def test_a_beat_is_ten_to_sixty_seconds(beat_ms: int) -> None:
 
 
 class RegistrationMachine(RuleBasedStateMachine):
-    """A registrar and two real name server cores, on lines that lose commands and answers, close and restart."""
+    """A registrar and two real name server cores, on connections that lose commands and answers, close and restart."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -288,7 +288,7 @@ class RegistrationMachine(RuleBasedStateMachine):
 
     @rule(address=st.sampled_from([ONE, OTHER]), forgets=st.booleans())
     def cut(self, address: str, forgets: bool) -> None:
-        """Cut a line; the name server behind it may have started anew."""
+        """Cut a connection; the name server behind it may have started anew."""
         self.servers[address].connection_closed(self.peers[address], self.now_ms)
         if forgets:
             self.servers[address] = NameServerCore(NameServerOptions())

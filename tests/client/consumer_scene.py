@@ -39,7 +39,7 @@ class Seen:
         self.most = 0
 
     def record_message(self, message: ReceivedMessage) -> None:
-        """Take note of a message."""
+        """Record a message."""
         with self._lock:
             self.messages.append(message)
 

@@ -64,7 +64,7 @@ class Stay:
     """A time for which a latency table says that a broker is avoided."""
 
     of: str
-    """The producer whose ledger it is."""
+    """The producer that measured it."""
     broker: str
     since_ms: int
     until_ms: int

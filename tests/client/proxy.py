@@ -58,7 +58,7 @@ class Proxy:
 
     @property
     def lines(self) -> int:
-        """How many lines of clients are open."""
+        """How many connections of clients are open."""
         return len(self._connections)
 
     def requests(self, code: int) -> list[Command]:

@@ -30,7 +30,7 @@ def test_a_topic_that_is_not_there_is_waited_for_and_that_is_reported(caplog: py
             with Producer(cluster.namesrv) as producer:
                 producer.send(Message("someday", b"at last"))
             seen.wait([b"at last"])
-            until(lambda: "not known" not in str(consumer.explain()), "the hazard's end")
+            until(lambda: "not known" not in str(consumer.explain()), "the warning's end")
     assert len([record for record in caplog.records if "is not known to" in record.getMessage()]) == 1
 
 
@@ -52,7 +52,7 @@ def test_a_queue_that_a_broker_does_not_let_it_read_is_reported_once_and_read_ag
             assert f"{queue} cannot be read: broker-0 answered 16: permission denied" in str(consumer.explain())
             refusing.left = 0
             seen.wait([b"at last"])
-            until(lambda: not consumer.refused, "the hazard's end")
+            until(lambda: not consumer.refused, "the warning's end")
     assert [finding.kind for finding in findings] == [f"refused {queue}"]
     assert len([record for record in caplog.records if "cannot be read" in record.getMessage()]) == 1
 

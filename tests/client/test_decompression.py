@@ -39,7 +39,7 @@ class _Opened:
         self.now = self.most = self.bodies = 0
 
     def begin(self, messages: list[ReceivedMessage]) -> int:
-        """Take note of what was handed out."""
+        """Record what was handed out."""
         size = sum(len(message.body) for message in messages)
         with self.lock:
             self.now += size
@@ -47,7 +47,7 @@ class _Opened:
         return size
 
     def end(self, messages: list[ReceivedMessage], size: int) -> None:
-        """Take note that it is done."""
+        """Record that it is done."""
         with self.lock:
             self.now -= size
             self.bodies += len(messages)

@@ -1,4 +1,4 @@
-"""What clients do is counted under the names of RocketMQ 5's own clients, and read by whoever reads Prometheus."""
+"""What clients do is counted under the names of RocketMQ 5's own clients, and any Prometheus scraper can read it."""
 
 import threading
 from collections.abc import Iterator

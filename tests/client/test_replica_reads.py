@@ -30,7 +30,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 class _Slave:
-    """Answers pulls with a code, and takes note of what it hears."""
+    """Answers pulls with a code, and records what it receives."""
 
     def __init__(self) -> None:
         self.code = int(ResponseCode.PULL_NOT_FOUND)

@@ -1,4 +1,4 @@
-"""Producers on the page: who sends, and the ledger of those who tell one, live."""
+"""Producers on the dashboard: who sends, and the broker latency that producers report, live."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -28,7 +28,7 @@ def seen(values: Iterator[Any]) -> Iterator[dict[str, Any]]:
 
 
 def latency_rows(by_group: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return what the producer that keeps a ledger told of brokers by then."""
+    """Return the broker latency that the producer has reported by then."""
     return by_group["weighing"]["latency"] or [] if "weighing" in by_group else []
 
 

@@ -146,7 +146,7 @@ def test_moves_that_were_seen_lead_from_one_grid_to_the_next(polls: list[tuple[s
         else:
             held = dict(reported)
         shown = held if record is None else _shown(record)
-        # Whoever is there and was not said to have lost a queue still has it.
+        # A member that is online and was not reported to have lost a queue still has it.
         for queue, owner in reported.items():
             assert shown[queue] == held[queue]
             assert owner is None or shown[queue] == owner

@@ -40,11 +40,11 @@ class _FrontDoor:
         raise NotImplementedError
 
     def kill(self) -> None:
-        """Take no lines."""
+        """Accept no connections."""
         self._proxy.refuse()
 
     def start(self) -> None:
-        """Take lines again."""
+        """Accept connections again."""
         self._proxy.accept()
 
 

@@ -91,7 +91,7 @@ def test_every_queue_has_one_owner_whoever_comes_and_goes(
         for change in party.changes
         if (ours := change.slowest_ms([OURS])) is not None and change.slowest_ms(JAVA) is not None
     ]
-    # Ours take nothing that Java has not let go of, and on Apache's brokers wait a moment for a line that blipped.
+    # Ours take nothing that Java has not let go of, and on Apache's brokers wait a moment for a connection blip.
     assert median(late) <= LATE_MS, late
 
 

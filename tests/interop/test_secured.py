@@ -1,4 +1,4 @@
-"""Clusters that are closed to strangers: keys, rights and certificates, with Apache's servers of both kinds.
+"""Clusters with access control: keys, rights and certificates, with Apache's servers of both kinds.
 
 What is refused is refused in a sentence that says that it is about access, or about trust.
 """

@@ -26,7 +26,7 @@ _NEEDS_MORE = (
     "pyspark_rocketmq",
 )
 _YET_PLAIN = ("steelyard.dashboard.options", "steelyard.dashboard.server")
-"""Whoever asks for a page is told what it needs by these."""
+"""What these print names the extra that the dashboard needs."""
 
 
 @pytest.fixture(scope="module")

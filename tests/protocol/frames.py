@@ -1,4 +1,4 @@
-"""Recorded commands by code, and a desk that takes whole commands."""
+"""Recorded commands by code, and a broker that handles whole commands."""
 
 from steelyard.wire.command import Command
 from steelyard.wire.frames import FrameDecoder, encode_frame

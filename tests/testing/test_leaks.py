@@ -1,4 +1,4 @@
-"""Whoever is still connected when a test is over is named."""
+"""A client that is still connected when a test is over is named."""
 
 import threading
 from collections.abc import Callable

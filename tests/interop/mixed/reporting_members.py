@@ -98,7 +98,7 @@ class ReportingMember:
         self.process.kill()
 
     def freeze(self) -> None:
-        """Let its process hang: lines stay open, nothing is said."""
+        """Let its process hang: connections stay open, nothing is said."""
         os.kill(self.process.pid, signal.SIGSTOP)
 
     def thaw(self) -> None:
